@@ -1,0 +1,56 @@
+# Two commands: `make demo` and `make test`. Each makes its own virtual environment on first use.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test lint docs test-slow test-gpu bench clean help
+
+help:
+	@echo "make demo       kernel error of every feature map on real data: table and plot in out/"
+	@echo "make test       everything CI runs: lint, types, import rules, tests, docs"
+	@echo "make test-slow  tests that take minutes;  make test-gpu  tests that need a CUDA device"
+	@echo "make bench      speed and memory as ratios to scikit-learn and to the machine's own ceiling"
+	@echo "make docs       the documentation, into site/"
+
+demo: $(VENV)/.demo
+	$(BIN)/bochner demo
+
+test: lint
+	$(BIN)/python -m pytest -n auto
+	$(MAKE) --no-print-directory docs
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: $(VENV)/.test
+	$(BIN)/mkdocs build --strict --quiet
+
+test-slow: $(VENV)/.test
+	$(BIN)/python -m pytest -m slow
+
+test-gpu: $(VENV)/.test
+	$(BIN)/python -m pytest -m gpu
+
+bench: $(VENV)/.test
+	$(BIN)/python -m benchmarks.maps
+
+clean:
+	rm -rf $(VENV) site out
+
+# torch first: with it in place the other requirements bring no second one.
+$(VENV)/.torch: constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) torch
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.torch pyproject.toml
+	$(PIP) -e '.[plot]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.torch pyproject.toml
+	$(PIP) -e '.[test]'
+	@touch $@ $(VENV)/.demo

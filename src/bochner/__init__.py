@@ -1,0 +1,23 @@
+"""Kernel methods at scale: kernels, feature maps, and learners on them."""
+
+from bochner import features, kernels
+from bochner.estimators import (
+    ArcCosineFeatures,
+    FourierFeatures,
+    NystromFeatures,
+    TensorSketchFeatures,
+)
+from bochner.storage import load, save
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ArcCosineFeatures",
+    "FourierFeatures",
+    "NystromFeatures",
+    "TensorSketchFeatures",
+    "features",
+    "kernels",
+    "load",
+    "save",
+]

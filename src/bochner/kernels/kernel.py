@@ -1,0 +1,155 @@
+"""What every kernel can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from bochner import checks
+from bochner.kernels.metric import metric_root, scale_vector
+from bochner.ops import row_tiles
+from bochner.storage import Storable
+
+if TYPE_CHECKING:
+    from bochner.kernels.combined import Product, Sum
+
+# Temporaries of one tile of k(X, Y): 2^22 numbers, 16 MiB in float32.
+TILE_ELEMENTS = 2**22
+
+
+class Kernel(Storable):
+    """A positive semi-definite k(x, y) on rows of float tensors, on any device.
+
+    `scale` (a number, or one per input) and `metric` (a positive semi-definite [d, d] matrix M) change the inputs
+    before the kernel sees them: k(s x, s y), or k(M^{1/2} x, M^{1/2} y), so that distances become
+    ||M^{1/2} (x - y)||. Give one or the other.
+
+    A subclass implements `_evaluate` and `diagonal`; half and bfloat16 inputs are computed in float32.
+    """
+
+    scale: float | Tensor | None
+    metric: Tensor | None
+    _root: Tensor | None
+
+    def __init__(
+        self, *, scale: float | Tensor | None = None, metric: Tensor | None = None
+    ) -> None:
+        super().__init__()
+        if scale is not None and metric is not None:
+            raise ValueError("give scale or metric, not both: fold the scale into the metric.")
+        if isinstance(scale, Tensor):
+            self.register_buffer("scale", scale_vector(scale))
+        else:
+            self.scale = None if scale is None else checks.positive_float("scale", scale)
+        self.register_buffer("metric", metric)
+        root = None if metric is None else metric_root(metric)
+        self.register_buffer("_root", root, persistent=False)
+
+    @property
+    def spectral(self) -> bool:
+        """Whether frequencies can be drawn, as Fourier maps need."""
+        return False
+
+    # -- values ------------------------------------------------------------------------------------------------
+
+    def forward(self, X: Tensor, Y: Tensor | None = None) -> Tensor:
+        """k(x_i, y_j) for X [n, d] and Y [m, d] (X when omitted), as [n, m]; temporaries stay within one tile."""
+        X = checks.inputs("X", X)
+        same = Y is None or Y is X
+        Y = X if Y is None else checks.inputs("Y", Y, width=X.shape[1])
+        dtype = X.dtype
+        U = self.prepare(X)
+        V = U if same else self.prepare(Y)
+        K = self._tiled(U, V)
+        if same:  # rounding in the distances must not cost k(x, x) its exact value
+            exact = self.diagonal(X).to(K.dtype)
+            if K.requires_grad:
+                K = K.diagonal_scatter(exact)
+            else:
+                K.diagonal().copy_(exact)
+        return K.to(dtype)
+
+    def diagonal(self, X: Tensor) -> Tensor:
+        """k(x_i, x_i) for X [n, d], as [n]."""
+        raise TypeError(f"{type(self).__name__} must define diagonal(X).")
+
+    def _evaluate(self, U: Tensor, V: Tensor) -> Tensor:
+        """k on prepared inputs (scaled, at least float32), as [n, m]."""
+        raise TypeError(f"{type(self).__name__} must define _evaluate(U, V).")
+
+    def _temporaries(self) -> int:
+        """How many arrays of the block's size `_evaluate` holds at once."""
+        return 2
+
+    def blocks(self, X: Tensor, Y: Tensor, *, rows: int = 1024) -> Iterator[tuple[slice, Tensor]]:
+        """k(X, Y) a few rows at a time: pairs of the row slice and its [rows, m] block.
+
+        >>> import torch; from bochner.kernels import Gaussian
+        >>> X = torch.zeros(5, 2)
+        >>> [tuple(block.shape) for _, block in Gaussian().blocks(X, X, rows=3)]
+        [(3, 5), (2, 5)]
+        """
+        for tile in row_tiles(len(X), row_elements=1, tile_elements=checks.positive_int("rows", rows)):
+            yield tile, self(X[tile], Y)
+
+    def matmul(self, X: Tensor, Y: Tensor, V: Tensor) -> Tensor:
+        """k(X, Y) V for V [m, c], as [n, c], without ever holding k(X, Y)."""
+        rows = max(1, TILE_ELEMENTS // max(1, len(Y)))
+        return torch.cat([block @ V for _, block in self.blocks(X, Y, rows=rows)])
+
+    # -- inputs ------------------------------------------------------------------------------------------------
+
+    def prepare(self, X: Tensor) -> Tensor:
+        """The inputs that the kernel itself sees: s x or M^{1/2} x, at least in float32."""
+        if X.dtype in (torch.float16, torch.bfloat16):
+            X = X.float()
+        if self._root is not None:
+            checks.inputs("X", X, width=len(self._root))
+            return X @ self._root.to(X)
+        if isinstance(self.scale, Tensor):
+            checks.inputs("X", X, width=len(self.scale))
+            return X * self.scale.to(X)
+        return X if self.scale is None else X * self.scale
+
+    def fold(self, weights: Tensor) -> Tensor:
+        """W' with x W' = prepare(x) W: the scale or metric moved into weights W [d, D]."""
+        if self._root is not None:
+            return self._root.to(weights) @ weights
+        if isinstance(self.scale, Tensor):
+            return self.scale.to(weights)[:, None] * weights
+        return weights if self.scale is None else weights * self.scale
+
+    def _tiled(self, U: Tensor, V: Tensor) -> Tensor:
+        tiles = list(
+            row_tiles(
+                len(U), row_elements=self._temporaries() * len(V), tile_elements=TILE_ELEMENTS
+            )
+        )
+        if len(tiles) == 1:
+            return self._evaluate(U, V)
+        if torch.is_grad_enabled() and (U.requires_grad or V.requires_grad):
+            return torch.cat([self._evaluate(U[tile], V) for tile in tiles])
+        K = U.new_empty(len(U), len(V))
+        for tile in tiles:
+            K[tile] = self._evaluate(U[tile], V)
+        return K
+
+    # -- algebra -----------------------------------------------------------------------------------------------
+
+    def __add__(self, other: Kernel) -> Sum:
+        from bochner.kernels.combined import Sum
+
+        return Sum([self, other])
+
+    def __mul__(self, other: Kernel | float) -> Product | Sum:
+        from bochner.kernels.combined import Product, Sum
+
+        return Product([self, other]) if isinstance(other, Kernel) else Sum([self], weights=[other])
+
+    def __rmul__(self, weight: float) -> Sum:
+        from bochner.kernels.combined import Sum
+
+        return Sum([self], weights=[weight])

@@ -1,0 +1,137 @@
+"""Save and load what bochner builds: one safetensors file, no pickle.
+
+A stored object is a tree of constructor calls. Tensors go into the file under the path of their argument
+(`projection.frequencies`); everything else goes into the header as JSON. Loading only ever calls constructors of
+classes in the registry, which check their own arguments, so a file cannot run code.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as to_bytes
+from torch import Tensor, nn
+
+FORMAT_VERSION = 1
+
+
+class Storable(nn.Module):
+    """A module that is its constructor's arguments: each is kept as the attribute of the same name."""
+
+    registry: ClassVar[dict[str, type[Storable]]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        Storable.registry[cls.__name__] = cls
+
+    def arguments(self) -> dict[str, Any]:
+        """The constructor call that makes this object."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def replace(self, **changes: Any) -> Self:
+        """The same object with some arguments changed.
+
+        >>> from bochner.kernels import Gaussian
+        >>> Gaussian(bandwidth=1.0).replace(bandwidth=2.0)
+        Gaussian(bandwidth=2.0)
+        """
+        return type(self)(**{**self.arguments(), **changes})
+
+    def __repr__(self) -> str:
+        shown = (
+            f"{name}={_shown(value)}"
+            for name, value in self.arguments().items()
+            if value is not None
+        )
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def save(module: Storable, path: str | os.PathLike[str]) -> None:
+    """Write `module` to `path`: whole or not at all, and on disk when this returns."""
+    tensors: dict[str, Tensor] = {}
+    tree = _pack(module, "", tensors)
+    header = {"bochner": json.dumps({"version": FORMAT_VERSION, "tree": tree})}
+    _write_atomically(Path(path), to_bytes(tensors, header))
+
+
+def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") -> Any:
+    """Read what `save` wrote, onto `device`.
+
+    >>> import tempfile, torch, bochner
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     bochner.save(bochner.kernels.Laplacian(bandwidth=3.0), folder + "/kernel.safetensors")
+    ...     bochner.load(folder + "/kernel.safetensors")
+    Laplacian(bandwidth=3.0)
+    """
+    try:
+        with safe_open(path, framework="pt", device=str(device)) as file:
+            header = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
+    except SafetensorError as error:
+        raise ValueError(f"{path} is not a readable safetensors file: {error}") from error
+    try:
+        stored = json.loads(header["bochner"])
+        if stored["version"] != FORMAT_VERSION:
+            raise ValueError(f"version {stored['version']!r}, this bochner reads {FORMAT_VERSION}")
+        return _unpack(stored["tree"], tensors)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{path} does not hold a bochner object: {error}") from error
+
+
+def _pack(value: Any, key: str, tensors: dict[str, Tensor]) -> Any:
+    if isinstance(value, Storable):
+        packed = {
+            name: _pack(part, f"{key}.{name}".lstrip("."), tensors)
+            for name, part in value.arguments().items()
+        }
+        return {"class": type(value).__name__, "arguments": packed}
+    if isinstance(value, Tensor):
+        tensors[key] = value.detach().cpu().contiguous()
+        return {"tensor": key}
+    if isinstance(value, list | tuple | nn.ModuleList | nn.ParameterList):
+        return [_pack(part, f"{key}.{i}", tensors) for i, part in enumerate(value)]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"{key} cannot be stored: {type(value).__name__} is not a tensor or plain value.")
+
+
+def _unpack(tree: Any, tensors: Mapping[str, Tensor]) -> Any:
+    if isinstance(tree, list):
+        return [_unpack(part, tensors) for part in tree]
+    if not isinstance(tree, dict):
+        return tree
+    if "tensor" in tree:
+        return tensors[tree["tensor"]]
+    if tree["class"] not in Storable.registry:
+        raise ValueError(f"unknown class {tree['class']!r}")
+    arguments = {name: _unpack(part, tensors) for name, part in tree["arguments"].items()}
+    return Storable.registry[tree["class"]](**arguments)
+
+
+def _write_atomically(path: Path, content: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"Tensor{list(value.shape)}"
+    if isinstance(value, nn.ModuleList | nn.ParameterList):
+        return f"[{', '.join(_shown(part) for part in value)}]"
+    return repr(value)
