@@ -33,9 +33,7 @@ def one_of(name: str, value: object, allowed: Iterable[object]) -> None:
 def inputs(name: str, X: object, *, width: int | None = None) -> Tensor:
     """A float matrix [rows, inputs] with `width` columns; values are not read (that would cost a pass)."""
     if not isinstance(X, Tensor):
-        raise TypeError(
-            f"{name} must be a torch.Tensor, got {type(X).__name__}; use torch.as_tensor({name})."
-        )
+        raise TypeError(f"{name} must be a torch.Tensor, got {type(X).__name__}; use torch.as_tensor({name}).")
     if not X.is_floating_point():
         raise TypeError(f"{name} must hold floats, got dtype {X.dtype}; use {name}.float().")
     if X.ndim != 2:

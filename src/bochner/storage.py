@@ -46,11 +46,7 @@ class Storable(nn.Module):
         return type(self)(**{**self.arguments(), **changes})
 
     def __repr__(self) -> str:
-        shown = (
-            f"{name}={_shown(value)}"
-            for name, value in self.arguments().items()
-            if value is not None
-        )
+        shown = (f"{name}={_shown(value)}" for name, value in self.arguments().items() if value is not None)
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
@@ -74,7 +70,7 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") ->
     try:
         with safe_open(path, framework="pt", device=str(device)) as file:
             header = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise ValueError(f"{path} is not a readable safetensors file: {error}") from error
     try:
@@ -88,10 +84,7 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") ->
 
 def _pack(value: Any, key: str, tensors: dict[str, Tensor]) -> Any:
     if isinstance(value, Storable):
-        packed = {
-            name: _pack(part, f"{key}.{name}".lstrip("."), tensors)
-            for name, part in value.arguments().items()
-        }
+        packed = {name: _pack(part, f"{key}.{name}".lstrip("."), tensors) for name, part in value.arguments().items()}
         return {"class": type(value).__name__, "arguments": packed}
     if isinstance(value, Tensor):
         tensors[key] = value.detach().cpu().contiguous()
@@ -123,7 +116,7 @@ def _write_atomically(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise

@@ -42,12 +42,10 @@ def make_generator(random_state: Any) -> Generator:
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
-    """ "auto" is the GPU when there is one."""
+    """The torch device; "auto" is the GPU when there is one."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         return torch.empty(0, device=device).device
     except (RuntimeError, AssertionError) as error:
-        raise ValueError(
-            f"device must be 'auto' or a device torch can use here, got {device!r}: {error}"
-        ) from error
+        raise ValueError(f"device must be 'auto' or a device torch can use here, got {device!r}: {error}") from error

@@ -188,9 +188,7 @@ class NystromFeatures(MapTransformer):
         }
         if self.num_experts == 1:
             return NystromMap.fit(kernel, X, **shared)
-        return EnsembleNystromMap.fit(
-            kernel, X, num_experts=self.num_experts, weighting=self.weighting, **shared
-        )
+        return EnsembleNystromMap.fit(kernel, X, num_experts=self.num_experts, weighting=self.weighting, **shared)
 
 
 class ArcCosineFeatures(MapTransformer):
@@ -310,9 +308,7 @@ class TensorSketchFeatures(MapTransformer):
         )
 
 
-def _resolve_kernel(
-    kernel: str | Kernel, bandwidth: float | str | None, X: Tensor, generator: Generator
-) -> Kernel:
+def _resolve_kernel(kernel: str | Kernel, bandwidth: float | str | None, X: Tensor, generator: Generator) -> Kernel:
     if isinstance(kernel, str):
         named = kernel_named(kernel, num_inputs=X.shape[1])
         return named.with_bandwidth("median" if bandwidth is None else bandwidth, X, generator=generator)

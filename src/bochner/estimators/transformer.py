@@ -17,7 +17,7 @@ from bochner.features import FeatureMap
 from bochner.ops import row_tiles
 
 
-class MapTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class MapTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A scikit-learn transformer around one feature map.
 
     NumPy arrays and data frames give arrays (or what `set_output` asks for), tensors give tensors; float32 and float64
@@ -71,9 +71,7 @@ class MapTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if self._device.type == "cpu":
             self.map_.write(X, out)
             return
-        for tile in row_tiles(
-            len(X), row_elements=self.map_.num_features, tile_elements=2**26
-        ):
+        for tile in row_tiles(len(X), row_elements=self.map_.num_features, tile_elements=2**26):
             out[tile] = self.map_(X[tile].to(self._device)).cpu()
 
     def _draw(self, X: Tensor, generator: Generator) -> FeatureMap:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -35,9 +36,7 @@ class ArcCosineMap(FeatureMap):
         super().__init__()
         weights = list(weights)
         if len(weights) != kernel.depth:
-            raise ValueError(
-                f"weights must have one matrix per layer, {kernel.depth}, got {len(weights)}."
-            )
+            raise ValueError(f"weights must have one matrix per layer, {kernel.depth}, got {len(weights)}.")
         for above, below in zip(weights[1:], weights[:-1], strict=True):
             if above.shape[0] != below.shape[1]:
                 raise ValueError(f"weights do not chain: {[tuple(W.shape) for W in weights]}.")
@@ -63,7 +62,7 @@ class ArcCosineMap(FeatureMap):
         widths = [num_inputs] + [num_features] * kernel.depth
         weights = [
             torch.randn(shape, generator=generator, device=generator.device, dtype=dtype)
-            for shape in zip(widths[:-1], widths[1:], strict=True)
+            for shape in itertools.pairwise(widths)
         ]
         return cls(kernel, [kernel.fold(weights[0]), *weights[1:]])
 

@@ -44,9 +44,7 @@ class FourierMap(FeatureMap):
             self.register_parameter("phases", None)
         else:
             if phases.shape != (projection.num_outputs,):
-                raise ValueError(
-                    f"phases must have shape ({projection.num_outputs},), got {tuple(phases.shape)}."
-                )
+                raise ValueError(f"phases must have shape ({projection.num_outputs},), got {tuple(phases.shape)}.")
             self.phases = frozen(phases)
         self.num_features = projection.num_outputs * (2 if phases is None else 1)
         self.tile_elements = projection.tile_elements
@@ -73,9 +71,7 @@ class FourierMap(FeatureMap):
                 f"use {num_features + 1} or form='cosine'."
             )
         count = num_features // 2 if form == "paired" else num_features
-        drawn = draw_projection(
-            projection, kernel, num_inputs, count, generator=generator, dtype=dtype
-        )
+        drawn = draw_projection(projection, kernel, num_inputs, count, generator=generator, dtype=dtype)
         if form == "paired":
             return cls(kernel, drawn)  # type: ignore[arg-type]
         phases = torch.rand(count, generator=generator, device=generator.device, dtype=dtype)

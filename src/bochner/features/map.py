@@ -29,9 +29,7 @@ class FeatureMap(Storable):
 
     def forward(self, X: Tensor) -> Tensor:
         checks.inputs("X", X, width=self.num_inputs)
-        if torch.is_grad_enabled() and (
-            X.requires_grad or any(p.requires_grad for p in self.parameters())
-        ):
+        if torch.is_grad_enabled() and (X.requires_grad or any(p.requires_grad for p in self.parameters())):
             return self._features(X)
         return self.write(X, X.new_empty(len(X), self.num_features))
 
@@ -39,9 +37,7 @@ class FeatureMap(Storable):
         """z(X) into `out` [N, D], tile by tile, without a second array of that size; no gradients."""
         checks.inputs("X", X, width=self.num_inputs)
         with torch.no_grad():
-            for tile in row_tiles(
-                len(X), row_elements=self.num_features, tile_elements=self.tile_elements
-            ):
+            for tile in row_tiles(len(X), row_elements=self.num_features, tile_elements=self.tile_elements):
                 self._write_tile(X[tile], out[tile])
         return out
 

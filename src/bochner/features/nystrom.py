@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Generator, Tensor, nn
 from scipy.optimize import nnls
+from torch import Generator, Tensor, nn
 
 from bochner import checks
 from bochner.features.eigen import top_eigenpairs
@@ -65,7 +65,7 @@ class NystromMap(FeatureMap):
         values, vectors = top_eigenpairs(kernel(chosen.double()), D, generator=generator)
         floor = values.max() * num_landmarks * torch.finfo(X.dtype).eps
         roots = torch.where(values > floor, values, torch.inf).rsqrt()
-        return cls(kernel, chosen, (vectors * roots).to(X.dtype))
+        return cls(kernel, chosen, (vectors * roots).to(X.dtype).contiguous())
 
     def _features(self, X: Tensor) -> Tensor:
         return self.kernel(X, self.landmarks) @ self.normalization
@@ -83,9 +83,7 @@ class EnsembleNystromMap(FeatureMap):
     def __init__(self, experts: Sequence[NystromMap], weights: Tensor) -> None:
         super().__init__()
         if len(experts) == 0 or weights.shape != (len(experts),) or bool((weights < 0).any()):
-            raise ValueError(
-                f"weights must be one non-negative number per expert, {len(experts)}, got {weights}."
-            )
+            raise ValueError(f"weights must be one non-negative number per expert, {len(experts)}, got {weights}.")
         if len({expert.num_inputs for expert in experts}) != 1:
             raise ValueError("experts must all take the same number of inputs.")
         self.experts = nn.ModuleList(experts)
@@ -118,9 +116,7 @@ class EnsembleNystromMap(FeatureMap):
             if total is not None and total % num_experts:
                 raise ValueError(f"{name} must be a multiple of num_experts, {num_experts}, got {total}.")
         if num_landmarks > len(X):
-            raise ValueError(
-                f"num_landmarks must be at most the number of points, {len(X)}, got {num_landmarks}."
-            )
+            raise ValueError(f"num_landmarks must be at most the number of points, {len(X)}, got {num_landmarks}.")
         parts = uniform_sample(len(X), len(X), generator=generator).to(X.device).chunk(num_experts)
         experts = [
             NystromMap.fit(

@@ -32,10 +32,7 @@ class _Combined(Spectral):
     @property
     def isotropic(self) -> bool:
         return all(
-            isinstance(kernel, Spectral)
-            and kernel.isotropic
-            and kernel.scale is None
-            and kernel.metric is None
+            isinstance(kernel, Spectral) and kernel.isotropic and kernel.scale is None and kernel.metric is None
             for kernel in self._parts
         )
 
@@ -67,9 +64,7 @@ class Sum(_Combined):
         super().__init__(kernels)
         self.weights = [1.0] * len(self.kernels) if weights is None else list(weights)
         if len(self.weights) != len(self.kernels):
-            raise ValueError(
-                f"weights must have one entry per kernel, {len(self.kernels)}, got {len(self.weights)}."
-            )
+            raise ValueError(f"weights must have one entry per kernel, {len(self.kernels)}, got {len(self.weights)}.")
         self.weights = [checks.positive_float("weights", weight) for weight in self.weights]
 
     @property

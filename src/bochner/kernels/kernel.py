@@ -34,9 +34,7 @@ class Kernel(Storable):
     metric: Tensor | None
     _root: Tensor | None
 
-    def __init__(
-        self, *, scale: float | Tensor | None = None, metric: Tensor | None = None
-    ) -> None:
+    def __init__(self, *, scale: float | Tensor | None = None, metric: Tensor | None = None) -> None:
         super().__init__()
         if scale is not None and metric is not None:
             raise ValueError("give scale or metric, not both: fold the scale into the metric.")
@@ -77,7 +75,7 @@ class Kernel(Storable):
         raise TypeError(f"{type(self).__name__} must define diagonal(X).")
 
     def _evaluate(self, U: Tensor, V: Tensor) -> Tensor:
-        """k on prepared inputs (scaled, at least float32), as [n, m]."""
+        """K on prepared inputs (scaled, at least float32), as [n, m]."""
         raise TypeError(f"{type(self).__name__} must define _evaluate(U, V).")
 
     def _temporaries(self) -> int:
@@ -123,11 +121,7 @@ class Kernel(Storable):
         return weights if self.scale is None else weights * self.scale
 
     def _tiled(self, U: Tensor, V: Tensor) -> Tensor:
-        tiles = list(
-            row_tiles(
-                len(U), row_elements=self._temporaries() * len(V), tile_elements=TILE_ELEMENTS
-            )
-        )
+        tiles = list(row_tiles(len(U), row_elements=self._temporaries() * len(V), tile_elements=TILE_ELEMENTS))
         if len(tiles) == 1:
             return self._evaluate(U, V)
         if torch.is_grad_enabled() and (U.requires_grad or V.requires_grad):

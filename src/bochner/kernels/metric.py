@@ -34,7 +34,5 @@ def metric_root(metric: Tensor) -> Tensor:
         raise ValueError("metric must be symmetric; use (M + M.T) / 2.")
     values, vectors = torch.linalg.eigh((M + M.T) / 2)
     if values[0] < -1e-5 * size:
-        raise ValueError(
-            f"metric must be positive semi-definite, its least eigenvalue is {values[0]:.3g}."
-        )
+        raise ValueError(f"metric must be positive semi-definite, its least eigenvalue is {values[0]:.3g}.")
     return ((vectors * values.clamp_min(0).sqrt()) @ vectors.T).to(metric.dtype)

@@ -68,22 +68,18 @@ class SparseGaussian(Stationary):
         return places, torch.special.ndtri(uniforms[:, k:]) / self.bandwidth
 
     def _rule_distances(self, points: Tensor, generator: Generator) -> Tensor:
-        uniforms = open_uniforms(
-            (RULE_SUBSETS, self._checked_size(points.shape[1])), generator=generator
-        )
+        uniforms = open_uniforms((RULE_SUBSETS, self._checked_size(points.shape[1])), generator=generator)
         subsets = _distinct_places(uniforms, points.shape[1]).to(points.device)
         return torch.cat([torch.nn.functional.pdist(points[:, F]).square() for F in subsets])
 
     def _checked_size(self, num_inputs: int) -> int:
         if self.subset_size > num_inputs:
-            raise ValueError(
-                f"subset_size must be at most the number of inputs, {num_inputs}, got {self.subset_size}."
-            )
+            raise ValueError(f"subset_size must be at most the number of inputs, {num_inputs}, got {self.subset_size}.")
         return self.subset_size
 
 
 def _distinct_places(uniforms: Tensor, num_inputs: int) -> Tensor:
-    """k distinct places below `num_inputs`, uniform over subsets, from uniforms [D, k] (Floyd's algorithm)."""
+    """K distinct places below `num_inputs`, uniform over subsets, from uniforms [D, k] (Floyd's algorithm)."""
     count, k = uniforms.shape
     places = torch.empty(count, k, dtype=torch.long, device=uniforms.device)
     for column in range(k):

@@ -77,9 +77,7 @@ class Stationary(Spectral):
         super().__init__(scale=scale, metric=metric)
         self.bandwidth = checks.positive_float("bandwidth", bandwidth)
 
-    def with_bandwidth(
-        self, rule: str | float, X: Tensor, *, generator: Generator | None = None
-    ) -> Self:
+    def with_bandwidth(self, rule: str | float, X: Tensor, *, generator: Generator | None = None) -> Self:
         """The same kernel with a given bandwidth, or one that suits the data X [n, d].
 
         "median" and "mean" take that statistic over the pairs of at most 1,000 points, drawn by `generator`:
@@ -96,9 +94,7 @@ class Stationary(Spectral):
         checks.one_of("bandwidth", rule, ["median", "mean"])
         checks.finite("X", checks.inputs("X", X))
         if len(X) < 2:
-            raise ValueError(
-                f"bandwidth={rule!r} needs at least two points, got n_samples = {len(X)}; give a number."
-            )
+            raise ValueError(f"bandwidth={rule!r} needs at least two points, got n_samples = {len(X)}; give a number.")
         generator = generator or Generator().manual_seed(0)
         chosen = torch.randperm(len(X), generator=generator, device=generator.device)[:RULE_POINTS]
         points = self.prepare(X[chosen.to(X.device)]).double()
@@ -107,9 +103,7 @@ class Stationary(Spectral):
         if typical == 0:  # more than half the pairs coincide: look at the others
             typical = distances[distances > 0].median() if (distances > 0).any() else typical
         if typical == 0:
-            raise ValueError(
-                f"bandwidth={rule!r} finds all points of X equal; give the bandwidth as a number."
-            )
+            raise ValueError(f"bandwidth={rule!r} finds all points of X equal; give the bandwidth as a number.")
         return self.replace(bandwidth=self._rule_bandwidth(float(typical)))
 
     def _rule_distances(self, points: Tensor, generator: Generator) -> Tensor:
@@ -120,17 +114,13 @@ class Stationary(Spectral):
         return float((typical / 2) ** 0.5)
 
 
-def open_uniforms(
-    shape: tuple[int, int], *, generator: Generator, dtype: torch.dtype = torch.float32
-) -> Tensor:
+def open_uniforms(shape: tuple[int, int], *, generator: Generator, dtype: torch.dtype = torch.float32) -> Tensor:
     """Uniform numbers strictly between 0 and 1, so that inverse distribution functions stay finite."""
     U = torch.rand(shape, generator=generator, device=generator.device, dtype=dtype)
     return U.clamp_(torch.finfo(dtype).tiny, 1 - torch.finfo(dtype).eps)
 
 
-def standard_normals(
-    num_inputs: int, num_frequencies: int, *, generator: Generator, dtype: torch.dtype
-) -> Tensor:
+def standard_normals(num_inputs: int, num_frequencies: int, *, generator: Generator, dtype: torch.dtype) -> Tensor:
     """Independent Normal(0, 1) columns [d, D], drawn directly: quicker than through uniforms."""
     shape = (num_frequencies, num_inputs)
     return torch.randn(shape, generator=generator, device=generator.device, dtype=dtype).T

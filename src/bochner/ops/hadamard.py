@@ -57,7 +57,8 @@ def _axes(d: int) -> list[tuple[int, int]]:
     """(stride, factor) for each axis of the Kronecker factorisation, the last axis first."""
     if d < 1 or d & (d - 1):
         raise ValueError(f"the last dimension must be a power of two, got {d}.")
-    axes, inner = [], 1
+    axes: list[tuple[int, int]] = []
+    inner = 1
     while inner < d or not axes:
         factor = d if d <= WHOLE else min(FACTOR, d // inner)
         axes.append((inner, factor))

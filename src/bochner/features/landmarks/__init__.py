@@ -23,9 +23,7 @@ __all__ = [
 LANDMARK_RULES = ["uniform", "kmeans", "leverage", "pivoted-cholesky"]
 
 
-def choose_landmarks(
-    rule: str, kernel: Kernel, X: Tensor, num_landmarks: int, *, generator: Generator
-) -> Tensor:
+def choose_landmarks(rule: str, kernel: Kernel, X: Tensor, num_landmarks: int, *, generator: Generator) -> Tensor:
     """`num_landmarks` points [m, d] for X [n, d]:
 
     "uniform" points of X, "kmeans" centres, or points of X by ridge "leverage" scores or by random pivots of a
@@ -35,9 +33,7 @@ def choose_landmarks(
     checks.positive_int("num_landmarks", num_landmarks)
     checks.inputs("X", X)
     if num_landmarks > len(X):
-        raise ValueError(
-            f"num_landmarks must be at most the number of points, {len(X)}, got {num_landmarks}."
-        )
+        raise ValueError(f"num_landmarks must be at most the number of points, {len(X)}, got {num_landmarks}.")
     match rule:
         case "uniform":
             return X[uniform_sample(len(X), num_landmarks, generator=generator).to(X.device)]

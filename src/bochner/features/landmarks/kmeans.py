@@ -14,9 +14,7 @@ POINTS_PER_CENTER = 50
 TILE_ELEMENTS = 2**22
 
 
-def kmeans_centers(
-    X: Tensor, num_centers: int, *, generator: Generator, rounds: int = 10
-) -> Tensor:
+def kmeans_centers(X: Tensor, num_centers: int, *, generator: Generator, rounds: int = 10) -> Tensor:
     """Centres [m, d] of X [n, d] by `rounds` of Lloyd's algorithm from random points, on X's device.
 
     At most 50 points a centre are used. An empty cluster moves to the point farthest from its centre.
@@ -29,9 +27,7 @@ def kmeans_centers(
     """
     checks.positive_int("num_centers", num_centers)
     if num_centers > len(X):
-        raise ValueError(
-            f"num_centers must be at most the number of points, {len(X)}, got {num_centers}."
-        )
+        raise ValueError(f"num_centers must be at most the number of points, {len(X)}, got {num_centers}.")
     points = min(len(X), POINTS_PER_CENTER * num_centers)
     X = X[uniform_sample(len(X), points, generator=generator).to(X.device)]
     centers = X[:num_centers].clone()

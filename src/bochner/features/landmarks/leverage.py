@@ -14,9 +14,7 @@ from bochner.ops import row_tiles
 TILE_ELEMENTS = 2**22
 
 
-def leverage_sample(
-    kernel: Kernel, X: Tensor, num_landmarks: int, *, generator: Generator
-) -> Tensor:
+def leverage_sample(kernel: Kernel, X: Tensor, num_landmarks: int, *, generator: Generator) -> Tensor:
     """Indices [m] of distinct points of X [n, d], in proportion to their approximate ridge leverage scores.
 
     The score of a point, l_i = (K (K + lambda I)^-1)_ii, says how much of it the others cannot explain. The recursion
@@ -44,9 +42,7 @@ def leverage_sample(
     raise AssertionError("the last level is the whole set")
 
 
-def _leverage_scores(
-    kernel: Kernel, X: Tensor, sample: Tensor, weights: Tensor, oversampling: float
-) -> Tensor:
+def _leverage_scores(kernel: Kernel, X: Tensor, sample: Tensor, weights: Tensor, oversampling: float) -> Tensor:
     """Scores [n] of X from a weighted sample [s, d]: (k(x, x) - k_x S (S^T K S + lambda I)^-1 S^T k_x) / lambda.
 
     lambda is the mean of the eigenvalues of the weighted sample past the first s / (4 log m), the ridge that makes

@@ -17,8 +17,6 @@ def weighted_sample(weights: Tensor, count: int, *, generator: Generator) -> Ten
     Adding Gumbel noise to log-weights and taking the largest does just that, for any number of weights; indices of
     weight 0 come last.
     """
-    uniforms = torch.rand(
-        len(weights), generator=generator, device=generator.device, dtype=torch.float64
-    )
+    uniforms = torch.rand(len(weights), generator=generator, device=generator.device, dtype=torch.float64)
     gumbel = -torch.log(-torch.log(uniforms.clamp(1e-300, 1 - 1e-16)))
     return (weights.double().log() + gumbel.to(weights.device)).topk(count).indices

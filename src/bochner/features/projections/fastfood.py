@@ -26,9 +26,7 @@ class FastfoodProjection(Projection):
     signs, normals, permutations [blocks, p]; radii [P]. O(NP log d) time, O(P) memory. Source: Le et al. 2013.
     """
 
-    def __init__(
-        self, num_inputs: int, signs: Tensor, permutations: Tensor, normals: Tensor, radii: Tensor
-    ) -> None:
+    def __init__(self, num_inputs: int, signs: Tensor, permutations: Tensor, normals: Tensor, radii: Tensor) -> None:
         super().__init__()
         size = next_power_of_two(num_inputs)
         if signs.ndim != 2 or signs.shape[1] != size or not 0 < len(radii) <= signs.numel():

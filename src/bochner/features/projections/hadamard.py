@@ -73,8 +73,6 @@ def draw_hadamard(
     """Random signs and the kernel's own frequency lengths; the longer the chain, the closer to a uniform rotation."""
     checks.positive_int("chain", chain)
     size = next_power_of_two(num_inputs)
-    signs = random_signs(
-        (chain, math.ceil(count / size), size), generator=generator, dtype=dtype
-    )
+    signs = random_signs((chain, math.ceil(count / size), size), generator=generator, dtype=dtype)
     radii = sample_radii(kernel, size, count, generator=generator, dtype=dtype)
     return HadamardProjection(num_inputs, signs, radii)

@@ -42,15 +42,11 @@ def frozen(values: Tensor) -> nn.Parameter:
     return nn.Parameter(values, requires_grad=False)
 
 
-def sample_radii(
-    kernel: Spectral, num_inputs: int, count: int, *, generator: Generator, dtype: torch.dtype
-) -> Tensor:
+def sample_radii(kernel: Spectral, num_inputs: int, count: int, *, generator: Generator, dtype: torch.dtype) -> Tensor:
     """Lengths of `count` frequencies of the kernel in `num_inputs` dimensions, [count]."""
     radii = torch.empty(count, dtype=dtype, device=generator.device)
     for tile in row_tiles(count, row_elements=num_inputs, tile_elements=2**22):
-        W = kernel.sample_frequencies(
-            num_inputs, tile.stop - tile.start, generator=generator, dtype=dtype
-        )
+        W = kernel.sample_frequencies(num_inputs, tile.stop - tile.start, generator=generator, dtype=dtype)
         radii[tile] = W.norm(dim=0)
     return radii
 

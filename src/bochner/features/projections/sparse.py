@@ -34,9 +34,7 @@ class SparseProjection(Projection):
         self.num_outputs = len(places)
 
     def forward(self, X: Tensor) -> Tensor:
-        return embedding_bag(
-            self.places, X.T.contiguous(), mode="sum", per_sample_weights=self.values
-        ).T
+        return embedding_bag(self.places, X.T.contiguous(), mode="sum", per_sample_weights=self.values).T
 
 
 def draw_sparse(

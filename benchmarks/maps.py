@@ -1,0 +1,61 @@
+"""Feature maps: `python -m benchmarks.maps` measures, prints, and writes JSON and the page docs/benchmarks.md."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks import gaussian, nystrom, wide
+from benchmarks.data import QUICK, Sizes
+from benchmarks.measure import machine, matmul_ceiling
+from benchmarks.report import Report, Row
+
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+COMMAND = "python -m benchmarks.maps"
+PROTOCOL = (
+    "Ours and the peer take turns, A, B, A, B, after a warm-up, so that drift of the machine hits both; {repeats} "
+    "rounds. Times are medians; the ratio is that of the medians, with the range over single rounds. For times it is "
+    "peer / ours, for bytes and errors ours / peer. Memory is what a fresh process adds to its resident set during the "
+    "call, at the worst moment. Errors are ||Z Zᵀ - K|| / ||K|| in Frobenius norm, mean ± standard deviation "
+    "over {seeds} seeds; their bandwidth is the median rule's. All data are generated, float32, and on the CPU."
+)
+
+
+def main() -> None:
+    args = _arguments()
+    sizes = QUICK if args.quick else Sizes()
+    ceilings = matmul_ceiling(size=sizes.ceiling)
+    print("ceilings: " + ", ".join(f"{name} {rate:.0f} GFLOP/s" for name, rate in ceilings.items()), flush=True)
+    rows: list[Row] = []
+    for row in measure(sizes):
+        if not rows or row.table != rows[-1].table:
+            print(f"\n{row.table}, against {row.peer}")
+        print(row, flush=True)
+        rows.append(row)
+    protocol = PROTOCOL.format(repeats=sizes.repeats, seeds=sizes.seeds)
+    report = Report(COMMAND, protocol, machine(), ceilings, rows)
+    report.write_json(args.output)
+    if not args.quick:
+        report.write_page(PAGE)
+
+
+def measure(sizes: Sizes) -> Iterator[Row]:
+    yield from gaussian.transform_rows(sizes)
+    yield from gaussian.memory_rows(sizes)
+    yield from gaussian.error_rows(sizes)
+    yield from wide.structured_rows(sizes)
+    yield from wide.sparse_rows(sizes)
+    yield from nystrom.fit_rows(sizes)
+    yield from nystrom.error_rows(sizes)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs; leaves the page alone")
+    parser.add_argument("--output", type=Path, default=Path("out/benchmarks/maps.json"), help="where the JSON goes")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""Times, peak memory and the machine they were measured on."""
+
+from __future__ import annotations
+
+import gc
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import sklearn
+import torch
+
+Run = Callable[[], object]
+
+PAUSE = 0.03  # threads of the one library still spin for a while when the other's turn comes
+STATUS = Path("/proc/self/status")
+
+
+class Spread(NamedTuple):
+    """The middle of some measurements, and the least and the largest of them."""
+
+    middle: float
+    low: float
+    high: float
+
+
+def spread(values: list[float]) -> Spread:
+    return Spread(statistics.median(values), min(values), max(values))
+
+
+def seconds(run: Run, repeats: int) -> Spread:
+    """Wall time of `run`, after one warm-up."""
+    return spread(interleaved({"run": run}, repeats)["run"])
+
+
+def interleaved(runs: Mapping[str, Run], repeats: int) -> dict[str, list[float]]:
+    """Seconds of each run in each of `repeats` rounds A, B, .., A, B, ..: drift of the machine hits all alike."""
+    for run in runs.values():
+        run()
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(repeats):
+        for name, run in runs.items():
+            time.sleep(PAUSE)
+            start = time.perf_counter()
+            run()
+            times[name].append(time.perf_counter() - start)
+    return times
+
+
+def ratio(
+    above: list[float], below: list[float], *, middle: Callable[[list[float]], float] = statistics.median
+) -> Spread:
+    """The ratio of the medians (or of another `middle`), with the least and the largest ratio within one round."""
+    rounds = [a / b for a, b in zip(above, below, strict=True)]
+    return Spread(middle(above) / middle(below), min(rounds), max(rounds))
+
+
+def peak_memory(prepare: Callable[..., Run], *args: Any) -> int:
+    """Bytes that a run adds to the resident set of a fresh process, at the worst moment.
+
+    `prepare(*args)`, a function of a module, builds inputs and fitted objects in the new process and returns the run.
+    The figure is the peak during the run less the resident set just before it: the inputs do not count.
+    """
+    with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(_peak_increment, prepare, args).result()
+
+
+def _peak_increment(prepare: Callable[..., Run], args: tuple[Any, ...]) -> int:
+    run = prepare(*args)
+    gc.collect()
+    with suppress(OSError):  # where the kernel allows it, forget the peak of the preparation
+        Path("/proc/self/clear_refs").write_text("5")
+    before = _peak_bytes()
+    run()
+    return _peak_bytes() - before
+
+
+def _peak_bytes() -> int:
+    # Not ru_maxrss where it can be helped: on Linux a new process inherits its parent's.
+    if STATUS.exists():
+        line = next(line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def matmul_ceiling(dtype: str = "float32", *, size: int = 4096, repeats: int = 5) -> dict[str, float]:
+    """GFLOP/s of a square matrix product, the best of `repeats`, by torch and by NumPy: no dense map can be faster."""
+    A = np.random.default_rng(0).standard_normal((size, size)).astype(dtype)
+    C = np.empty_like(A)
+    T, out = torch.from_numpy(A), torch.from_numpy(C)
+    runs: dict[str, Run] = {
+        "torch": lambda: torch.mm(T, T, out=out),
+        "numpy": lambda: np.matmul(A, A, out=C),
+    }
+    return {name: 2 * size**3 / min(times) / 1e9 for name, times in interleaved(runs, repeats).items()}
+
+
+def machine() -> dict[str, str | int]:
+    """What the figures depend on, by kind and not by name."""
+    return {
+        "cpu": _cpu_model(),
+        "cores": _cores(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "sklearn": sklearn.__version__,
+        "torch_threads": torch.get_num_threads(),
+        "commit": _commit(),
+    }
+
+
+def _cpu_model() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _commit() -> str:
+    """The commit of this checkout, with "-dirty" when files differ from it."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    try:
+        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return done.stdout.strip()

@@ -1,0 +1,132 @@
+"""Rows of figures, and the page that shows them."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Literal
+
+from benchmarks.measure import Spread, ratio
+
+Unit = Literal["seconds", "bytes", "error"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison with a peer: the same measurement of both, round by round.
+
+    The ratio is peer / ours for seconds (a speed-up, the target is a floor) and ours / peer for bytes and errors
+    (a share, the target is a ceiling). `flops` counts our matrix products, to be set against the machine's ceiling.
+    """
+
+    table: str
+    case: str
+    peer: str
+    unit: Unit
+    ours: list[float]
+    theirs: list[float]
+    note: str
+    target: float | None = None
+    flops: float | None = None
+
+    @property
+    def ratio(self) -> Spread:
+        if self.unit == "seconds":
+            return ratio(self.theirs, self.ours, middle=_middle(self.unit))
+        return ratio(self.ours, self.theirs, middle=_middle(self.unit))
+
+    @property
+    def met(self) -> bool | None:
+        if self.target is None:
+            return None
+        middle = self.ratio.middle
+        return middle >= self.target if self.unit == "seconds" else middle <= self.target
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "ratio": self.ratio._asdict(), "met": self.met}
+
+    def __str__(self) -> str:
+        case, ours, theirs, ratio, target, met = _cells(self)
+        return f"  {case:26} {ours:>20} {theirs:>20} {ratio:>24} {target:>8} {met}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """A whole run."""
+
+    command: str
+    protocol: str
+    machine: dict[str, str | int]
+    ceilings: dict[str, float]  # GFLOP/s
+    rows: list[Row]
+
+    def write_json(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        record = {**asdict(self), "rows": [row.as_dict() for row in self.rows]}
+        path.write_text(json.dumps(record, indent=1) + "\n")
+
+    def write_page(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(self._lines()) + "\n")
+
+    def _lines(self) -> Iterable[str]:
+        m = self.machine
+        yield "# Benchmarks"
+        yield f"\nWritten by `{self.command}`, commit {m['commit']}; do not edit. {self._score()}"
+        yield (
+            f"\n**Machine.** {m['cpu']}, {m['cores']} cores, {m['memory_gib']} GiB, {m['system']}; "
+            f"Python {m['python']}, torch {m['torch']} ({m['torch_threads']} threads), NumPy {m['numpy']}, "
+            f"scikit-learn {m['sklearn']}."
+        )
+        rates = ", ".join(f"{name} {rate:.0f} GFLOP/s" for name, rate in self.ceilings.items())
+        yield f"\n**Ceilings.** A large float32 matrix product in the same run: {rates}."
+        yield f"\n**Protocol.** {self.protocol}"
+        for table, rows in groupby(self.rows, key=lambda row: row.table):
+            yield from self._table(table, list(rows))
+
+    def _score(self) -> str:
+        judged = [row for row in self.rows if row.met is not None]
+        return f"{sum(bool(row.met) for row in judged)} of {len(judged)} targets are met."
+
+    def _table(self, table: str, rows: list[Row]) -> Iterable[str]:
+        yield f"\n## {table}\n"
+        yield f"| case | ours | {rows[0].peer} | ratio (range) | target | met | |"
+        yield "|---|---:|---:|---:|---:|---|---|"
+        for row in rows:
+            yield "| " + " | ".join([*_cells(row), row.note + self._share(row)]) + " |"
+
+    def _share(self, row: Row) -> str:
+        if row.flops is None:
+            return ""
+        rate = row.flops / _middle(row.unit)(row.ours) / 1e9
+        return f" {rate / self.ceilings['torch']:.0%} of torch's ceiling."
+
+
+def _cells(row: Row) -> list[str]:
+    relation = "≥" if row.unit == "seconds" else "≤"
+    target = "" if row.target is None else f"{relation} {row.target:g}"
+    met = {None: "", True: "yes", False: "no"}[row.met]
+    return [row.case, _value(row.unit, row.ours), _value(row.unit, row.theirs), _ratio(row), target, met]
+
+
+def _middle(unit: Unit) -> Callable[[list[float]], float]:
+    """Times have outliers, errors have few seeds."""
+    return statistics.mean if unit == "error" else statistics.median
+
+
+def _value(unit: Unit, values: list[float]) -> str:
+    middle = _middle(unit)(values)
+    if unit == "seconds":
+        return f"{middle:.3f} s"
+    if unit == "bytes":
+        return f"{middle / 2**20:.2f} MiB"
+    return f"{middle:.5f} ± {statistics.stdev(values):.5f}"
+
+
+def _ratio(row: Row) -> str:
+    middle, low, high = row.ratio
+    return f"{middle:.3g}" if low == high else f"{middle:.3g} ({low:.3g} to {high:.3g})"

@@ -1,0 +1,3 @@
+from bochner.cli import main
+
+main()

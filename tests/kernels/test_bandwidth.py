@@ -1,0 +1,127 @@
+"""Bandwidth rules, against all pairs of points."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from bochner.kernels import Cauchy, Gaussian, Laplacian, Matern, SparseGaussian, Stationary
+from tests.kernels.cases import METRIC, SCALE, points
+
+KERNELS = [Gaussian(), Matern(), Cauchy(), Laplacian()]
+STATISTICS = {"mean": np.mean, "median": lambda values: np.quantile(values, 0.5, method="lower")}
+
+every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+every_rule = pytest.mark.parametrize("rule", list(STATISTICS))
+
+
+def expected(kernel: Stationary, rule: str, X: np.ndarray) -> float:
+    left, right = np.triu_indices(len(X), 1)
+    differences = X[left] - X[right]
+    if isinstance(kernel, Laplacian):
+        return STATISTICS[rule](abs(differences).sum(axis=1))
+    typical = STATISTICS[rule]((differences**2).sum(axis=1))
+    return np.sqrt(typical if isinstance(kernel, Cauchy) else typical / 2)
+
+
+def fitted(kernel: Stationary, rule: str, X: Tensor, *, seed: int = 0) -> float:
+    return kernel.with_bandwidth(rule, X, generator=Generator().manual_seed(seed)).bandwidth
+
+
+@every_kernel
+@every_rule
+@pytest.mark.parametrize("count", [2, 3, 50, 300])
+def test_equals_the_statistic_over_all_pairs(kernel: Stationary, rule: str, count: int) -> None:
+    X = points(count)
+    assert fitted(kernel, rule, X) == pytest.approx(expected(kernel, rule, X.numpy()), rel=1e-12)
+
+
+@every_rule
+def test_looks_at_every_one_of_1000_points(rule: str) -> None:
+    X = points(1000)
+    assert fitted(Gaussian(), rule, X) == pytest.approx(expected(Gaussian(), rule, X.numpy()), rel=1e-12)
+
+
+@every_rule
+def test_a_sample_of_many_points_is_close_to_all(rule: str) -> None:
+    X = points(1500)
+    assert fitted(Gaussian(), rule, X) == pytest.approx(expected(Gaussian(), rule, X.numpy()), rel=0.02)
+
+
+@pytest.mark.parametrize("num_inputs", [2, 30, 400])
+def test_mean_rule_gives_the_root_of_the_inputs_on_standardised_data(num_inputs: int) -> None:
+    X = torch.tensor(np.random.default_rng(0).uniform(size=(900, num_inputs)))
+    X = (X - X.mean(dim=0)) / X.std(dim=0)
+    assert fitted(Gaussian(), "mean", X) == pytest.approx(num_inputs**0.5, rel=1e-10)
+
+
+@every_rule
+def test_sparse_gaussian_with_all_inputs_is_gaussian(rule: str) -> None:
+    X = points(100)
+    sparse = SparseGaussian(subset_size=X.shape[1])
+    assert fitted(sparse, rule, X) == pytest.approx(fitted(Gaussian(), rule, X), rel=1e-12)
+
+
+@pytest.mark.parametrize("subset_size", [1, 5, 20])
+def test_sparse_gaussian_sees_its_share_of_the_distance(subset_size: int) -> None:
+    X = torch.tensor(np.random.default_rng(0).standard_normal((500, 40)))
+    share = (subset_size / 40) ** 0.5
+    sparse = fitted(SparseGaussian(subset_size=subset_size), "mean", X)
+    assert sparse == pytest.approx(share * fitted(Gaussian(), "mean", X), rel=0.03)
+
+
+@every_kernel
+def test_median_ignores_duplicates_when_they_are_the_majority(kernel: Stationary) -> None:
+    # 4005 of 4950 pairs coincide; of the others most lie at distance 2 along one input
+    X = torch.zeros(100, 3)
+    X[90:, 0] = 2.0
+    X[99, 0] = 7.0
+    wanted = 2.0 if isinstance(kernel, Laplacian | Cauchy) else 2.0**0.5
+    assert fitted(kernel, "median", X) == pytest.approx(wanted, rel=1e-12)
+
+
+@every_kernel
+@every_rule
+def test_equal_points_are_an_error_that_says_so(kernel: Stationary, rule: str) -> None:
+    with pytest.raises(ValueError, match=f"bandwidth='{rule}' finds all points of X equal"):
+        fitted(kernel, rule, torch.full((10, 3), 0.1))
+
+
+@every_rule
+@pytest.mark.parametrize("count", [0, 1])
+def test_one_point_is_an_error_that_names_the_count(rule: str, count: int) -> None:
+    with pytest.raises(ValueError, match=f"bandwidth='{rule}'.*n_samples = {count}"):
+        fitted(Gaussian(), rule, torch.ones(count, 3))
+
+
+@every_rule
+def test_same_generator_same_bandwidth(rule: str) -> None:
+    for kernel, X in ((Gaussian(), points(3000)), (SparseGaussian(subset_size=2), points(50))):
+        assert fitted(kernel, rule, X) == fitted(kernel, rule, X)
+        assert fitted(kernel, rule, X) != fitted(kernel, rule, X, seed=1)
+
+
+@every_rule
+def test_without_a_generator_it_is_the_same_every_time(rule: str) -> None:
+    X = points(3000)
+    assert Gaussian().with_bandwidth(rule, X).bandwidth == Gaussian().with_bandwidth(rule, X).bandwidth
+
+
+@every_rule
+@pytest.mark.parametrize(
+    "change", [{"scale": 3.0}, {"scale": SCALE}, {"metric": METRIC}], ids=["number", "scale", "metric"]
+)
+def test_distances_are_those_that_the_kernel_sees(rule: str, change: dict) -> None:
+    X, kernel = points(60), Gaussian(**change)
+    chosen = kernel.with_bandwidth(rule, X)
+    assert chosen.bandwidth == pytest.approx(expected(kernel, rule, kernel.prepare(X).numpy()), rel=1e-12)
+    assert torch.equal(chosen.prepare(X), kernel.prepare(X))
+
+
+def test_keeps_the_other_arguments() -> None:
+    kernel = Matern(smoothness=2.5, scale=2.0).with_bandwidth("median", points(20))
+    assert (kernel.smoothness, kernel.scale) == (2.5, 2.0)
+
+
+def test_a_number_is_taken_as_it_is() -> None:
+    assert Gaussian().with_bandwidth(0.3, points(2)).bandwidth == 0.3
