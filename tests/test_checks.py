@@ -35,7 +35,7 @@ def test_floats_take_real_numbers(check: Callable, value: float) -> None:
 
 @pytest.mark.parametrize("check", [checks.positive_float, checks.nonnegative_float])
 @pytest.mark.parametrize(
-    "value", [-1, -5e-324, np.nan, np.inf, -np.inf, 10**400, True, "1", None, 1j, [1.0], torch.tensor(1.0)]
+    "value", [-1, -5e-324, np.nan, np.inf, -np.inf, 10**400, True, "1", None, 1j, [1.0], torch.tensor(1.0)], ids=type
 )
 def test_floats_refuse_the_rest(check: Callable, value: object) -> None:
     with pytest.raises(ValueError) as caught:

@@ -1,0 +1,1 @@
+"""What is fitted on features: linear heads, networks, selection, solvers."""

@@ -1,0 +1,1 @@
+"""How anything is fitted: sources of rows, the loop, its schedule, checkpoints and history."""
