@@ -54,8 +54,7 @@ def save(module: Storable, path: str | os.PathLike[str]) -> None:
     """Write `module` to `path`: whole or not at all, and on disk when this returns."""
     tensors: dict[str, Tensor] = {}
     tree = _pack(module, "", tensors)
-    header = {"bochner": json.dumps({"version": FORMAT_VERSION, "tree": tree})}
-    _write_atomically(Path(path), to_bytes(tensors, header))
+    write_tensors(path, tensors, {"version": FORMAT_VERSION, "tree": tree})
 
 
 def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") -> Any:
@@ -67,19 +66,43 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") ->
     ...     bochner.load(folder + "/kernel.safetensors")
     Laplacian(bandwidth=3.0)
     """
+    tensors, stored = read_tensors(path, device=device)
     try:
-        with safe_open(path, framework="pt", device=str(device)) as file:
-            header = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
-        raise ValueError(f"{path} is not a readable safetensors file: {error}") from error
-    try:
-        stored = json.loads(header["bochner"])
         if stored["version"] != FORMAT_VERSION:
             raise ValueError(f"version {stored['version']!r}, this bochner reads {FORMAT_VERSION}")
-        return _unpack(stored["tree"], tensors)
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        loaded = _unpack(stored["tree"], tensors)
+        if not isinstance(loaded, Storable):
+            raise TypeError(f"its tree is a {type(loaded).__name__}")
+        return loaded
+    except Exception as error:  # a hostile file can make a constructor fail in any way
         raise ValueError(f"{path} does not hold a bochner object: {error}") from error
+
+
+def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
+    """Tensors and a JSON header in one safetensors file, written whole or not at all."""
+    stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    owner = {tensor.untyped_storage().data_ptr(): name for name, tensor in stored.items()}
+    for name, tensor in stored.items():  # safetensors stores no two tensors in one memory
+        if owner[tensor.untyped_storage().data_ptr()] != name or tensor.untyped_storage().nbytes() != tensor.nbytes:
+            stored[name] = tensor.clone()
+    _write_atomically(Path(path), to_bytes(stored, {"bochner": json.dumps(dict(header))}))
+
+
+def read_tensors(
+    path: str | os.PathLike[str], *, device: str | torch.device = "cpu"
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What `write_tensors` wrote; anything else is a ValueError that names the path."""
+    try:
+        with safe_open(path, framework="pt", device=str(device)) as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            header = json.loads((file.metadata() or {})["bochner"])
+    except SafetensorError as error:
+        raise ValueError(f"{path} is not a readable safetensors file: {error}") from error
+    except (KeyError, ValueError, RecursionError) as error:
+        raise ValueError(f"{path} does not hold a bochner object: {error!r}") from error
+    if not isinstance(header, dict):
+        raise ValueError(f"{path} does not hold a bochner object: its header is not a mapping.")
+    return tensors, header
 
 
 def _pack(value: Any, key: str, tensors: dict[str, Tensor]) -> Any:
@@ -87,7 +110,7 @@ def _pack(value: Any, key: str, tensors: dict[str, Tensor]) -> Any:
         packed = {name: _pack(part, f"{key}.{name}".lstrip("."), tensors) for name, part in value.arguments().items()}
         return {"class": type(value).__name__, "arguments": packed}
     if isinstance(value, Tensor):
-        tensors[key] = value.detach().cpu().contiguous()
+        tensors[key] = value
         return {"tensor": key}
     if isinstance(value, list | tuple | nn.ModuleList | nn.ParameterList):
         return [_pack(part, f"{key}.{i}", tensors) for i, part in enumerate(value)]

@@ -91,7 +91,7 @@ def test_float32_frequencies_are_finite_at_the_ends_of_the_uniforms(
     assert case.kernel.frequencies(uniforms, NUM_INPUTS).isfinite().all()
 
 
-@pytest.mark.parametrize("kernel", [Gaussian, Laplacian, Cauchy, Matern])
+@pytest.mark.parametrize("kernel", [Gaussian, Cauchy, Matern])
 def test_no_float32_frequency_is_beyond_what_24_bits_can_draw(
     kernel: type[Spectral], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,7 +101,7 @@ def test_no_float32_frequency_is_beyond_what_24_bits_can_draw(
     assert W.abs().max() < 2**25 / 0.01  # a larger one would overflow in w . x
 
 
-@pytest.mark.parametrize("kernel", [Gaussian(), Laplacian(), Cauchy()], ids=repr)
+@pytest.mark.parametrize("kernel", [Gaussian(), Cauchy()], ids=repr)
 def test_float32_tails_are_symmetric(kernel: Spectral) -> None:
     u = torch.arange(1, 100)[:, None] * 2.0**-24
     torch.testing.assert_close(kernel.frequencies(1 - u, 1), -kernel.frequencies(u, 1), rtol=1e-5, atol=0)

@@ -14,7 +14,7 @@ sizes = st.integers(min_value=0, max_value=300)
 @given(num_rows=sizes, row_elements=sizes, tile_elements=sizes)
 def test_every_row_is_in_one_tile(num_rows: int, row_elements: int, tile_elements: int) -> None:
     tiles = list(row_tiles(num_rows, row_elements=row_elements, tile_elements=tile_elements))
-    assert [row for tile in tiles for row in range(num_rows)[tile]] == list(range(num_rows))
+    assert [row for tile in tiles for row in range(tile.start, tile.stop)] == list(range(num_rows))
 
 
 @steady

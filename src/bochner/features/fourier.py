@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from bochner import checks
 from bochner.features.map import FeatureMap
-from bochner.features.projections import Projection, draw_projection
+from bochner.features.projections import DenseProjection, Projection, draw_projection
 from bochner.features.projections.projection import frozen
 from bochner.kernels import Kernel, Spectral
 
@@ -78,6 +78,34 @@ class FourierMap(FeatureMap):
         return cls(kernel, drawn, phases * (2 * math.pi))  # type: ignore[arg-type]
 
     @property
+    def num_frequencies(self) -> int:
+        return self.projection.num_outputs
+
+    def take(self, frequencies: Tensor) -> FourierMap:
+        """The map of some frequencies only, given by index; the others are dropped and the amplitude adjusts.
+
+        Dense and sparse projections stay what they are; structured ones, whose frequencies only come in blocks, become
+        dense.
+        """
+        kept = self.projection.take(frequencies) or self._dense().take(frequencies)
+        return FourierMap(self.kernel, kept, None if self.phases is None else self.phases[frequencies])
+
+    def join(self, other: FourierMap) -> FourierMap:
+        """The map of both maps' frequencies, this one's first."""
+        if (self.phases is None) != (other.phases is None):
+            raise ValueError(f"maps must have the same form, got {self.form!r} and {other.form!r}.")
+        joined = self.projection.join(other.projection) or self._dense().join(other._dense())
+        assert joined is not None
+        if self.phases is None or other.phases is None:
+            return FourierMap(self.kernel, joined)
+        return FourierMap(self.kernel, joined, torch.cat([self.phases, other.phases]))
+
+    def frequencies(self) -> Tensor:
+        """W [d, P], acting on the inputs as they come: scale and metric included."""
+        W = self.projection.matrix()
+        return self.kernel.fold(W) if self.projection.prepared else W
+
+    @property
     def form(self) -> str:
         return "paired" if self.phases is None else "cosine"
 
@@ -104,6 +132,11 @@ class FourierMap(FeatureMap):
             torch.cos(angles, out=out[:, :half])
             torch.sin(angles, out=out[:, half:])
         out.mul_(self.amplitude)
+
+    def _dense(self) -> DenseProjection:
+        if isinstance(self.projection, DenseProjection):
+            return self.projection
+        return DenseProjection(self.frequencies())
 
     def _inputs(self, X: Tensor) -> Tensor:
         return self.kernel.prepare(X) if self.projection.prepared else X

@@ -32,6 +32,14 @@ class DenseProjection(Projection):
         else:
             torch.addmm(bias, X, self.frequencies, out=out)
 
+    def take(self, columns: Tensor) -> DenseProjection:
+        return DenseProjection(self.frequencies[:, columns])
+
+    def join(self, other: Projection) -> DenseProjection | None:
+        if not isinstance(other, DenseProjection):
+            return None
+        return DenseProjection(torch.cat([self.frequencies, other.frequencies], dim=1))
+
 
 def draw_iid(
     kernel: Spectral, num_inputs: int, count: int, *, generator: Generator, dtype: torch.dtype

@@ -31,6 +31,14 @@ class Projection(Storable):
         if bias is not None:
             out.add_(bias)
 
+    def take(self, columns: Tensor) -> Projection | None:
+        """Only some outputs, stored the same way; None where that is not possible."""
+        return None
+
+    def join(self, other: Projection) -> Projection | None:
+        """Both projections side by side, stored the same way; None where that is not possible."""
+        return None
+
     def matrix(self) -> Tensor:
         """W itself, [d, P]: for analysis and tests."""
         like = next(p for p in self.parameters() if p.is_floating_point())

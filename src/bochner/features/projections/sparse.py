@@ -36,6 +36,15 @@ class SparseProjection(Projection):
     def forward(self, X: Tensor) -> Tensor:
         return embedding_bag(self.places, X.T.contiguous(), mode="sum", per_sample_weights=self.values).T
 
+    def take(self, columns: Tensor) -> SparseProjection:
+        return SparseProjection(self.num_inputs, self.places[columns], self.values[columns])
+
+    def join(self, other: Projection) -> SparseProjection | None:
+        if not isinstance(other, SparseProjection):
+            return None
+        places, values = torch.cat([self.places, other.places]), torch.cat([self.values, other.values])
+        return SparseProjection(self.num_inputs, places, values)
+
 
 def draw_sparse(
     kernel: Spectral, num_inputs: int, count: int, *, generator: Generator, dtype: torch.dtype

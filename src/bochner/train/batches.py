@@ -1,0 +1,139 @@
+"""Minibatches of a source: shuffled for training, in order for evaluation."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from itertools import accumulate
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from bochner import checks
+from bochner.ops.blocks import Block, Source
+from bochner.train.sources.rows import num_rows, read_shard, recut, take
+from bochner.train.sources.seeds import nonnegative, seeded
+
+T = TypeVar("T")
+
+
+def batches(
+    source: Source,
+    *,
+    batch_size: int,
+    seed: int,
+    epoch: int,
+    start: int = 0,
+    buffer_shards: int = 8,
+    prefetch: bool = False,
+) -> Iterator[Block]:
+    """One epoch of shuffled batches, from batch `start` on: each row once, all batches full but the last.
+
+    The shards are permuted and taken `buffer_shards` at a time; the rows of such a group are permuted together. Both
+    permutations are functions of (seed, epoch) and the group alone, so that `start=k` gives the very batches k, k + 1,
+    ... of the whole epoch without reading the groups before them. A batch inside one group is a view of it.
+
+    Cost: each shard is read once. Memory: one group and one shard, two groups with `prefetch`, which reads the next
+    group in a thread while this one is used.
+
+    >>> from bochner.train.sources import ArraySource
+    >>> source = ArraySource(torch.arange(5.0)[:, None], torch.arange(5), shard_rows=2)
+    >>> whole = [batch.y.tolist() for batch in batches(source, batch_size=2, seed=0, epoch=0)]
+    >>> sorted(sum(whole, []))
+    [0, 1, 2, 3, 4]
+    >>> [batch.y.tolist() for batch in batches(source, batch_size=2, seed=0, epoch=0, start=1)] == whole[1:]
+    True
+    """
+    checks.positive_int("buffer_shards", buffer_shards)
+    nonnegative("epoch", epoch)
+    total = num_batches(source, batch_size)
+    if nonnegative("start", start) > total:
+        raise ValueError(f"start must be at most the number of batches, {total}, got {start}.")
+    order = torch.randperm(len(source.shard_sizes), generator=seeded(seed, "shards", epoch)).tolist()
+    groups = [order[i : i + buffer_shards] for i in range(0, len(order), buffer_shards)]
+    ends = list(accumulate(sum(source.shard_sizes[shard] for shard in group) for group in groups))
+    first_row = start * batch_size
+    first = bisect_right(ends, first_row)
+    reads = [
+        partial(_read_group, source, group, seeded(seed, "rows", epoch, number))
+        for number, group in enumerate(groups[first:], first)
+    ]
+    skipped = first_row - (ends[first - 1] if first else 0)
+    return recut(_without_first(skipped, _ahead(reads) if prefetch else (read() for read in reads)), batch_size)
+
+
+def in_order(source: Source, batch_rows: int) -> Iterator[Block]:
+    """All rows as they lie in the source, `batch_rows` at a time. Memory: one shard and one batch.
+
+    >>> from bochner.train.sources import ArraySource
+    >>> source = ArraySource(torch.zeros(5, 1), torch.arange(5), shard_rows=2)
+    >>> [batch.y.tolist() for batch in in_order(source, 3)]
+    [[0, 1, 2], [3, 4]]
+    """
+    checks.positive_int("batch_rows", batch_rows)
+    return recut((read_shard(source, shard) for shard, size in enumerate(source.shard_sizes) if size), batch_rows)
+
+
+def num_batches(source: Source, batch_size: int) -> int:
+    """Batches in an epoch: ceil(N / batch_size)."""
+    return -(-num_rows(source) // checks.positive_int("batch_size", batch_size))
+
+
+def _read_group(source: Source, shards: Sequence[int], generator: torch.Generator) -> Block:
+    """The rows of `shards` in random order. Each shard goes straight to its rows' places: the group exists once."""
+    sizes = [source.shard_sizes[shard] for shard in shards]
+    places = torch.randperm(sum(sizes), generator=generator).split(sizes)
+    group: Block | None = None
+    for shard, rows in zip(shards, places, strict=True):
+        block = read_shard(source, shard)
+        if group is None:
+            group = _empty_like(block, sum(sizes))
+        _put(group, rows, block, shard)
+    assert group is not None
+    return group
+
+
+def _empty_like(block: Block, size: int) -> Block:
+    X, y, weight = (None if part is None else part.new_empty(size, *part.shape[1:]) for part in block)
+    assert X is not None
+    assert y is not None
+    return Block(X, y, weight)
+
+
+def _put(group: Block, rows: Tensor, block: Block, shard: int) -> None:
+    for name, whole, part in zip(Block._fields, group, block, strict=True):
+        if (whole is None) != (part is None):
+            raise ValueError(f"shard {shard} must have {name} when the other shards have it.")
+        if whole is not None and part is not None:
+            if whole.dtype != part.dtype or whole.shape[1:] != part.shape[1:]:
+                raise ValueError(
+                    f"shard {shard} must have {name} of dtype {whole.dtype} and rows of shape {tuple(whole.shape[1:])} "
+                    f"as the other shards, got {part.dtype} and {tuple(part.shape[1:])}."
+                )
+            whole[rows.to(whole.device)] = part
+
+
+def _without_first(rows: int, blocks: Iterable[Block]) -> Iterator[Block]:
+    for block in blocks:
+        yield take(block, slice(rows, None)) if rows else block
+        rows = 0
+        del block
+
+
+def _ahead(calls: Iterable[Callable[[], T]]) -> Iterator[T]:
+    """The results of `calls` in order, the next one computed in a thread while this one is used.
+
+    An error in a call comes out where its result would have; closing the iterator waits for the call under way.
+    """
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="bochner-prefetch") as pool:
+        waiting: Future[T] | None = None
+        for call in calls:
+            following = pool.submit(call)
+            if waiting is not None:
+                yield waiting.result()
+            waiting = following
+        if waiting is not None:
+            yield waiting.result()

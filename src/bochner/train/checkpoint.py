@@ -1,0 +1,69 @@
+"""Checkpoints: everything a run needs to go on exactly where it was."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from bochner.storage import read_tensors, write_tensors
+
+FILE_NAME = "checkpoint.safetensors"
+
+
+def trainable(model: nn.Module) -> dict[str, Tensor]:
+    """The parameters that training changes; frozen ones are redrawn or stored with the model, not here."""
+    return {name: p for name, p in model.named_parameters() if p.requires_grad}
+
+
+def write_checkpoint(folder: Path, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+    """One file, replaced atomically: a kill or a full disk leaves the last good one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        write_tensors(folder / FILE_NAME, tensors, state)
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"could not write a checkpoint ({os.strerror(error.errno or 0)}); the last good one is kept. Free some "
+            "space and start the same command again to resume",
+            str(folder / FILE_NAME),
+        ) from error
+
+
+def read_checkpoint(folder: Path, fingerprint: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    """The last checkpoint, None if there is none, an error if it belongs to another configuration."""
+    path = folder / FILE_NAME
+    if not path.exists():
+        return None
+    tensors, state = read_tensors(path)
+    found = state.get("fingerprint")
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} is not a training checkpoint.")
+    differing = sorted(key for key in {*found, *fingerprint} if found.get(key) != fingerprint.get(key))
+    if differing:
+        changes = ", ".join(f"{key}: {found.get(key)!r} there, {fingerprint.get(key)!r} here" for key in differing)
+        raise ValueError(f"{path} belongs to another configuration ({changes}); use another folder or delete it.")
+    return tensors, state
+
+
+def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
+    return {
+        f"optimizer.{index}.{name}": torch.as_tensor(value)
+        for index, slots in optimizer.state_dict()["state"].items()
+        for name, value in slots.items()
+        if value is not None
+    }
+
+
+def restore_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        if key.startswith("optimizer."):
+            _, index, name = key.split(".", 2)
+            state.setdefault(int(index), {})[name] = tensor
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

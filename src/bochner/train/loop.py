@@ -1,0 +1,210 @@
+"""The training loop."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from tqdm import tqdm
+
+from bochner.learn.metrics import Metric
+from bochner.ops.blocks import Source
+from bochner.train.batches import batches
+from bochner.train.checkpoint import (
+    optimizer_tensors,
+    read_checkpoint,
+    restore_optimizer,
+    trainable,
+    write_checkpoint,
+)
+from bochner.train.rate import find_rate
+from bochner.train.recipe import Recipe
+from bochner.train.schedule import HalvingSchedule, Verdict
+from bochner.train.step import compute_precision, device_of, evaluate, make_optimizer, take_step
+
+Record = dict[str, Any]
+Writer = Callable[[Record], None]
+
+
+@dataclass
+class Run:
+    """One training run: the model, where it stands, and how it came there."""
+
+    model: nn.Module
+    source: Source
+    heldout: Source
+    recipe: Recipe
+    schedule: HalvingSchedule
+    optimizer: Optimizer
+    epoch: int = 0
+    batch: int = 0
+    history: list[Record] = field(default_factory=list)
+    start: dict[str, Tensor] = field(default_factory=dict)  # the state at the beginning of the epoch
+
+
+def train(
+    model: nn.Module,
+    source: Source,
+    heldout: Source,
+    recipe: Recipe,
+    *,
+    folder: Path | None = None,
+    checkpoint_seconds: float = 60.0,
+    progress: bool = True,
+    writers: Sequence[Writer] = (),
+) -> list[Record]:
+    """Train `model` in place and return one record an epoch.
+
+    With a `folder`, the run is checkpointed there at every epoch and every `checkpoint_seconds`, its history is kept in
+    history.jsonl, and the same call made again goes on where the last one stopped; on a CPU the result is
+    bit-equal to that of an undisturbed run.
+    """
+    with compute_precision(recipe.precision, device_of(model)):
+        run = _begin(model, source, heldout, recipe, folder)
+        while not run.schedule.finished and run.epoch < recipe.max_epochs:
+            _train_epoch(run, folder, checkpoint_seconds, progress)
+            _end_epoch(run)
+            for writer in writers:
+                writer(run.history[-1])
+            if folder is not None:
+                _checkpoint(run, folder)
+                _write_history(run, folder)
+    if not any(record["verdict"] != Verdict.REVERT.value for record in run.history):
+        raise FloatingPointError(
+            f"training never improved the heldout {recipe.metric}: the learning rate was cut "
+            f"{run.schedule.halvings} times, down to {run.schedule.rate:.3g}. Look for huge or constant inputs, or give "
+            "a smaller learning_rate."
+        )
+    return run.history
+
+
+def _begin(model: nn.Module, source: Source, heldout: Source, recipe: Recipe, folder: Path | None) -> Run:
+    _check_sources(source, heldout)
+    fingerprint = _fingerprint(model, source, recipe)
+    found = None if folder is None else read_checkpoint(folder, fingerprint)
+    if found is not None:
+        return _resume(model, source, heldout, recipe, *found)
+    metric = Metric.parse(recipe.metric).of(evaluate(model, heldout, loss=recipe.loss))
+    if isinstance(recipe.learning_rate, str):
+        rate = find_rate(model, source, heldout, recipe)
+    else:
+        rate = recipe.learning_rate
+    schedule = HalvingSchedule(rate, metric, recipe.improvement, recipe.max_halvings)
+    return Run(model, source, heldout, recipe, schedule, make_optimizer(model, recipe, rate))
+
+
+def _train_epoch(run: Run, folder: Path | None, checkpoint_seconds: float, progress: bool) -> None:
+    recipe = run.recipe
+    if run.batch == 0:
+        run.start = _state(run)
+    for group in run.optimizer.param_groups:
+        group["lr"] = run.schedule.rate
+    bar = tqdm(
+        total=sum(run.source.shard_sizes),
+        initial=run.batch * recipe.batch_size,
+        desc=f"epoch {run.epoch + 1}",
+        unit="row",
+        unit_scale=True,
+        disable=not progress,
+        leave=False,
+    )
+    bar.set_postfix({recipe.metric: f"{run.schedule.metric:.4f}", "rate": f"{run.schedule.rate:.3g}"})
+    last = time.monotonic()
+    with bar:
+        for block in batches(
+            run.source, batch_size=recipe.batch_size, seed=recipe.seed, epoch=run.epoch, start=run.batch
+        ):
+            take_step(run.model, run.optimizer, block, loss=recipe.loss)
+            run.batch += 1
+            bar.update(len(block.y))
+            if folder is not None and time.monotonic() - last >= checkpoint_seconds:
+                _checkpoint(run, folder)
+                last = time.monotonic()
+
+
+def _end_epoch(run: Run) -> None:
+    scores = evaluate(run.model, run.heldout, loss=run.recipe.loss)
+    metric = Metric.parse(run.recipe.metric).of(scores)
+    rate = run.schedule.rate
+    verdict = run.schedule.judge(metric)
+    if verdict is Verdict.REVERT:
+        _restore(run, run.start)
+    run.epoch, run.batch, run.start = run.epoch + 1, 0, {}
+    run.history.append(
+        {"epoch": run.epoch, "rate": rate, "verdict": verdict.value, run.recipe.metric: metric, **scores.summary()}
+    )
+
+
+def _state(run: Run) -> dict[str, Tensor]:
+    """A copy of all that a step changes."""
+    current = {f"model.{name}": p for name, p in trainable(run.model).items()} | optimizer_tensors(run.optimizer)
+    return {name: tensor.detach().clone() for name, tensor in current.items()}
+
+
+def _restore(run: Run, state: dict[str, Tensor]) -> None:
+    with torch.no_grad():
+        for name, parameter in trainable(run.model).items():
+            parameter.copy_(state[f"model.{name}"])
+    restore_optimizer(run.optimizer, {name: tensor.clone() for name, tensor in state.items()})
+
+
+def _checkpoint(run: Run, folder: Path) -> None:
+    tensors = {f"now.{name}": tensor for name, tensor in _state(run).items()}
+    tensors |= {f"start.{name}": tensor for name, tensor in run.start.items()}
+    state = {
+        "fingerprint": _fingerprint(run.model, run.source, run.recipe),
+        "epoch": run.epoch,
+        "batch": run.batch,
+        "schedule": asdict(run.schedule),
+        "history": run.history,
+    }
+    write_checkpoint(folder, tensors, state)
+
+
+def _resume(
+    model: nn.Module,
+    source: Source,
+    heldout: Source,
+    recipe: Recipe,
+    tensors: dict[str, Tensor],
+    state: dict[str, Any],
+) -> Run:
+    schedule = HalvingSchedule(**state["schedule"])
+    run = Run(model, source, heldout, recipe, schedule, make_optimizer(model, recipe, schedule.rate))
+    run.epoch, run.batch, run.history = state["epoch"], state["batch"], state["history"]
+    _restore(run, {name.removeprefix("now."): t for name, t in tensors.items() if name.startswith("now.")})
+    run.start = {name.removeprefix("start."): t for name, t in tensors.items() if name.startswith("start.")}
+    return run
+
+
+def _fingerprint(model: nn.Module, source: Source, recipe: Recipe) -> dict[str, Any]:
+    """What must be the same for a checkpoint to fit: shapes, frozen numbers, data size, recipe."""
+    frozen = [p for p in model.parameters() if not p.requires_grad]
+    return {
+        "model": repr(model),
+        "frozen": sum(float(p.double().sum()) for p in frozen),
+        "rows": sum(source.shard_sizes),
+        "num_inputs": source.num_inputs,
+        **asdict(recipe),
+    }
+
+
+def _write_history(run: Run, folder: Path) -> None:
+    lines = (json.dumps(record) + "\n" for record in run.history)
+    (folder / "history.jsonl").write_text("".join(lines))
+
+
+def _check_sources(source: Source, heldout: Source) -> None:
+    if sum(heldout.shard_sizes) == 0:
+        raise ValueError("heldout holds no rows; give it at least one.")
+    if heldout.num_inputs != source.num_inputs:
+        raise ValueError(
+            f"heldout must have {source.num_inputs} inputs like the training rows, got {heldout.num_inputs}."
+        )

@@ -1,0 +1,98 @@
+"""One array in the .npy format, read a few rows at a time."""
+
+from __future__ import annotations
+
+import math
+import os
+import struct
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+# What NumPy and zipfile raise on bytes that are not what they should be.
+DAMAGE = (
+    ValueError, EOFError, SyntaxError, RecursionError, TypeError, KeyError, NotImplementedError, RuntimeError,
+    struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+
+
+class StoredArray:
+    """The array in a .npy file, or under the name `member` in a .npz archive.
+
+    Rows are read by plain file reads, not by mapping: after `read` nothing but the rows is in memory. O(rows d) for a
+    .npy file; an archive's member is read from its beginning each time, so an archive should hold few shards.
+    Pickled objects are refused, and a file shorter than its header says is refused when it is opened.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(folder + "/X.npy", np.arange(6.0).reshape(3, 2))
+    ...     StoredArray(folder + "/X.npy").read(slice(1, 3)).tolist()
+    [[2.0, 3.0], [4.0, 5.0]]
+    """
+
+    def __init__(self, path: str | os.PathLike[str], member: str | None = None) -> None:
+        self.path, self.member = Path(path), member
+        self.name = str(path) if member is None else f"{path}[{member}]"
+        with self._open() as (file, size):
+            version = np.lib.format.read_magic(file)
+            if version not in HEADERS:
+                raise ValueError(f"version {version} of the .npy format is unknown here")
+            shape, fortran, dtype = HEADERS[version](file)
+            self._offset = file.tell()
+            if dtype.hasobject:
+                raise ValueError("it holds Python objects, which are never unpickled")
+            if any(length < 0 for length in shape):
+                raise ValueError(f"its shape is {shape}")
+            if (needed := self._offset + math.prod(shape) * dtype.itemsize) > size:
+                raise ValueError(f"it is truncated: {size} bytes, its header promises {needed}")
+        self.shape: tuple[int, ...] = shape
+        self.dtype: np.dtype[Any] = dtype
+        self._by_columns = fortran and len(shape) > 1
+
+    def read(self, rows: slice) -> np.ndarray[Any, Any]:
+        """Rows start <= i < stop as a new array."""
+        N, *row_shape = self.shape
+        n, width = rows.stop - rows.start, math.prod(row_shape)
+        with self._open() as (file, _):
+            if not self._by_columns:
+                return self._read(file, rows.start * width, n * width).reshape(n, *row_shape)
+            columns = [self._read(file, j * N + rows.start, n) for j in range(width)]
+            return np.stack(columns, axis=1).reshape((n, *row_shape), order="F")
+
+    def _read(self, file: IO[bytes], start: int, count: int) -> np.ndarray[Any, Any]:
+        numbers = np.empty(count, self.dtype)
+        missing = numbers.view(np.uint8).data
+        file.seek(self._offset + start * self.dtype.itemsize)
+        while missing:
+            if not (got := file.readinto(missing)):  # type: ignore[attr-defined]
+                raise ValueError("it ends early; was it changed while in use?")
+            missing = missing[got:]
+        return numbers
+
+    @contextmanager
+    def _open(self) -> Iterator[tuple[IO[bytes], int]]:
+        try:
+            if self.member is None:
+                with self.path.open("rb") as file:
+                    yield file, os.fstat(file.fileno()).st_size
+            else:
+                with zipfile.ZipFile(self.path) as archive, archive.open(self.member + ".npy") as file:
+                    yield file, archive.getinfo(self.member + ".npy").file_size
+        except DAMAGE as error:
+            raise ValueError(f"{self.name} cannot be read as a .npy array: {error}") from error
+
+
+def members(path: str | os.PathLike[str]) -> list[str]:
+    """The names of the arrays in a .npz archive."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+    except DAMAGE as error:
+        raise ValueError(f"{path} cannot be read as a .npz archive: {error}") from error
