@@ -35,7 +35,7 @@ def test_floats_take_real_numbers(check: Callable, value: float) -> None:
 
 @pytest.mark.parametrize("check", [checks.positive_float, checks.nonnegative_float])
 @pytest.mark.parametrize(
-    "value", [-1, -5e-324, np.nan, np.inf, -np.inf, True, "1", None, 1j, [1.0], torch.tensor(1.0)], ids=type
+    "value", [-1, -5e-324, np.nan, np.inf, -np.inf, 10**400, True, "1", None, 1j, [1.0], torch.tensor(1.0)], ids=type
 )
 def test_floats_refuse_the_rest(check: Callable, value: object) -> None:
     with pytest.raises(ValueError) as caught:
@@ -54,6 +54,12 @@ def test_one_of_names_the_choices() -> None:
     checks.one_of("form", "paired", ["paired", "cosine"])
     with pytest.raises(ValueError, match=r"form must be one of \['paired', 'cosine'\], got 'sine'"):
         checks.one_of("form", "sine", ["paired", "cosine"])
+
+
+@pytest.mark.parametrize("value", [True, torch.tensor([1, 2]), [1], None], ids=repr)
+def test_one_of_takes_nothing_that_only_looks_equal(value: object) -> None:
+    with pytest.raises(ValueError, match="order must be one of"):
+        checks.one_of("order", value, [0, 1, 2])
 
 
 def test_inputs_gives_back_what_it_took() -> None:

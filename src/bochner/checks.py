@@ -26,7 +26,7 @@ def nonnegative_float(name: str, value: object) -> float:
 
 def one_of(name: str, value: object, allowed: Iterable[object]) -> None:
     choices = list(allowed)
-    if value not in choices:
+    if isinstance(value, bool | Tensor) or value not in choices:  # True == 1, and a tensor has no one answer
         raise ValueError(f"{name} must be one of {choices}, got {value!r}.")
 
 
@@ -51,7 +51,14 @@ def finite(name: str, X: Tensor) -> Tensor:
 
 def _finite(name: str, value: object, *, low: float, strict: bool) -> float:
     bound = "positive" if strict else "non-negative"
-    ok = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    ok = isinstance(value, Real) and not isinstance(value, bool) and _fits(value)
     if not ok or (value <= low if strict else value < low):  # type: ignore[operator]
         raise ValueError(f"{name} must be a {bound} finite number, got {value!r}.")
     return float(value)  # type: ignore[arg-type]
+
+
+def _fits(value: Real) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond every float
+        return False

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -28,9 +28,10 @@ class Storable(nn.Module):
 
     registry: ClassVar[dict[str, type[Storable]]] = {}
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, *, abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        Storable.registry[cls.__name__] = cls
+        if not abstract:
+            Storable.registry[cls.__name__] = cls
 
     def arguments(self) -> dict[str, Any]:
         """The constructor call that makes this object."""
@@ -133,15 +134,15 @@ def _unpack(tree: Any, tensors: Mapping[str, Tensor]) -> Any:
 
 
 def _write_atomically(path: Path, content: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 

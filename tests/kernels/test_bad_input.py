@@ -29,8 +29,10 @@ steady = settings(deadline=None, derandomize=True)
 STATIONARY = [Gaussian, Laplacian, Cauchy, Matern, SparseGaussian]
 EVERY = [*STATIONARY, Polynomial, ArcCosine]
 
+HUGE = 10**400  # an integer beyond every float
+
 not_numbers = st.one_of(st.sampled_from([np.nan, np.inf, [1.0], 1j, {}]), st.text(max_size=5), st.booleans())
-not_positive = st.one_of(st.floats(max_value=0), st.integers(max_value=0), not_numbers)
+not_positive = st.one_of(st.floats(max_value=0), st.integers(max_value=0), st.just(HUGE), not_numbers)
 not_counts = st.one_of(st.integers(max_value=0), st.floats(), st.none(), not_numbers)
 
 
@@ -68,12 +70,12 @@ def test_subset_size_degree_and_depth_must_be_counts(value: object) -> None:
 
 
 @steady
-@given(value=st.one_of(st.floats(max_value=0, exclude_max=True), not_numbers))
+@given(value=st.one_of(st.floats(max_value=0, exclude_max=True), st.just(HUGE), not_numbers))
 def test_offset_must_not_be_negative(value: object) -> None:
     assert_refuses(lambda: Polynomial(offset=value), "offset", repr(value))
 
 
-@pytest.mark.parametrize("value", [-1, 3, 0.5, "1", None, np.nan, [1]])
+@pytest.mark.parametrize("value", [-1, 3, 0.5, "1", None, np.nan, [1], True, torch.tensor([1, 2])], ids=repr)
 def test_order_must_be_0_1_or_2(value: object) -> None:
     assert_refuses(lambda: ArcCosine(order=value), "order", repr(value), [0, 1, 2])
 
@@ -131,10 +133,11 @@ def test_scale_must_be_a_finite_float_vector(kernel: type[Kernel], scale: object
         (torch.ones(3), "(3,)"),
         (torch.ones(2, 3), "(2, 3)"),
         (torch.ones(1, 2, 2), "(1, 2, 2)"),
+        (torch.ones(0, 0), "(0, 0)"),
         (torch.eye(2, dtype=torch.int64), "torch.int64"),
         (torch.tensor([[1.0, np.nan], [np.nan, 1.0]]), "NaN"),
         (torch.tensor([[1.0, np.inf], [np.inf, 1.0]]), "infinity"),
-        (torch.tensor([[1.0, 0.5], [0.0, 1.0]]), "symmetric"),
+        (torch.tensor([[1.0, 0.5], [0.0, 1.0]]), "0.5"),
         (torch.tensor([[1.0, 2.0], [2.0, 1.0]]), "-1"),
         (-torch.eye(2), "-1"),
         (np.eye(2), "ndarray"),

@@ -11,15 +11,9 @@ from torch.autograd import gradcheck
 
 import bochner
 from bochner.kernels import ArcCosine, Gaussian
-from tests.kernels.cases import CASES, NUM_INPUTS, SCALE, Case, every_kernel, every_spectral_kernel, points
+from tests.kernels.cases import CASES, METRIC, NUM_INPUTS, SCALE, Case, every_kernel, every_spectral_kernel, points
 from tests.oracles.kernels import matrix
 from tests.oracles.memory import peak_elements
-
-# The arc cosine of 1 has no derivative, so these have none where points coincide.
-ROUGH = ("arc-cosine", "not-stationary")
-every_smooth_kernel = pytest.mark.parametrize(
-    "case", [case for case in CASES if not case.kink and not case.name.startswith(ROUGH)], ids=lambda case: case.name
-)
 
 X, Y = points(7, seed=0), points(4, seed=1)
 
@@ -95,6 +89,13 @@ def test_a_zero_vector_has_arc_cosine_zero(order: int, depth: int) -> None:
     torch.testing.assert_close(K[1:, 1:], ArcCosine(order=order, depth=depth)(X))
 
 
+@pytest.mark.parametrize("order", [0, 1])
+@pytest.mark.parametrize("length", [1e-12, 1e-6, 1e6, 1e12])
+def test_arc_cosine_of_short_and_long_vectors(order: int, length: float) -> None:
+    k, x = ArcCosine(order=order), X.float()
+    torch.testing.assert_close(k(length * x) / length ** (2 * order), k(x), rtol=1e-5, atol=1e-5)
+
+
 # -- in parts --------------------------------------------------------------------------------------------------------
 
 
@@ -119,7 +120,7 @@ def test_tiles_make_the_whole(case: Case, monkeypatch: pytest.MonkeyPatch) -> No
 def test_holds_no_more_temporaries_than_promised(case: Case) -> None:
     U = case.kernel.prepare(points(200))
     held = peak_elements(lambda: case.kernel._evaluate(U, U), dtype=U.dtype) / 200**2
-    assert held <= 1.55 * case.kernel._temporaries()
+    assert held <= case.kernel._temporaries() + 0.2  # vectors and masks
 
 
 @every_kernel
@@ -127,16 +128,18 @@ def test_memory_stays_within_a_tile(case: Case, monkeypatch: pytest.MonkeyPatch)
     x, y, tile = points(500, seed=0), points(40, seed=1), 4000
     monkeypatch.setattr("bochner.kernels.kernel.TILE_ELEMENTS", tile)
     held = peak_elements(lambda: case.kernel(x, y), dtype=x.dtype)
-    assert held <= len(x) * len(y) + x.numel() + 2 * tile
+    assert held <= len(x) * len(y) + x.numel() + 1.5 * tile
     held = peak_elements(lambda: case.kernel.matmul(x, y, y[:, :1]), dtype=x.dtype)
-    assert held <= 2 * len(x) + 4 * tile  # parts and result; two blocks of a tile, the temporaries of one
+    assert held <= 2 * len(x) + 3.5 * tile  # parts and result; two blocks of a tile, the temporaries of one
 
 
 @every_kernel
 @pytest.mark.parametrize(("n", "m"), [(0, 4), (3, 0), (0, 0)])
 def test_takes_no_points(case: Case, n: int, m: int) -> None:
-    assert case.kernel(X[:n], Y[:m]).shape == (n, m)
-    assert case.kernel(X[:n]).shape == (n, n)
+    x, y = X[:n].clone().requires_grad_(), Y[:m]
+    assert case.kernel(x, y).shape == (n, m)
+    assert case.kernel(x).shape == (n, n)
+    assert case.kernel.matmul(x, y, y).shape == (n, NUM_INPUTS)
 
 
 # -- gradients -------------------------------------------------------------------------------------------------------
@@ -147,12 +150,19 @@ def test_gradients_of_distinct_points(case: Case) -> None:
     assert gradcheck(case.kernel, (X[:3].clone().requires_grad_(), Y[:2].clone().requires_grad_()))
 
 
-@every_smooth_kernel
+@pytest.mark.parametrize("case", [case for case in CASES if not case.kink], ids=lambda case: case.name)
 def test_gradients_where_points_coincide(case: Case) -> None:
     assert gradcheck(case.kernel, (X[:3].clone().requires_grad_(), X[:2].clone().requires_grad_()))
 
 
-@every_smooth_kernel
+@pytest.mark.parametrize("order", [0, 1, 2])
+def test_gradients_are_finite_at_a_zero_vector(order: int) -> None:
+    x = torch.cat([torch.zeros(1, NUM_INPUTS, dtype=X.dtype), X]).requires_grad_()
+    (gradient,) = torch.autograd.grad(ArcCosine(order=order, depth=2)(x).sum(), x)
+    assert gradient.isfinite().all()
+
+
+@every_kernel
 def test_gradients_of_a_matrix_with_itself(case: Case) -> None:
     assert gradcheck(case.kernel, X[:3].clone().requires_grad_())
 
@@ -177,7 +187,8 @@ def test_moves_between_dtypes(case: Case) -> None:
     assert torch.equal(double(X, Y), case.kernel(X, Y))
 
 
-def test_a_change_of_dtype_survives_a_file(tmp_path: Path) -> None:
-    kernel = Gaussian(scale=SCALE.float()).to(torch.float64)
+@pytest.mark.parametrize("change", [{"scale": SCALE.float()}, {"metric": METRIC.float()}], ids=["scale", "metric"])
+def test_a_change_of_dtype_survives_a_file(change: dict[str, Tensor], tmp_path: Path) -> None:
+    kernel = Gaussian(**change).to(torch.float64)
     bochner.save(kernel, tmp_path / "kernel.safetensors")
     assert torch.equal(bochner.load(tmp_path / "kernel.safetensors")(X, Y), kernel(X, Y))

@@ -91,7 +91,7 @@ def test_float32_frequencies_are_finite_at_the_ends_of_the_uniforms(
     assert case.kernel.frequencies(uniforms, NUM_INPUTS).isfinite().all()
 
 
-@pytest.mark.parametrize("kernel", [Gaussian, Cauchy, Matern])
+@pytest.mark.parametrize("kernel", [Gaussian, Laplacian, Cauchy, Matern])
 def test_no_float32_frequency_is_beyond_what_24_bits_can_draw(
     kernel: type[Spectral], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,7 +101,7 @@ def test_no_float32_frequency_is_beyond_what_24_bits_can_draw(
     assert W.abs().max() < 2**25 / 0.01  # a larger one would overflow in w . x
 
 
-@pytest.mark.parametrize("kernel", [Gaussian(), Cauchy()], ids=repr)
+@pytest.mark.parametrize("kernel", [Gaussian(), Laplacian(), Cauchy()], ids=repr)
 def test_float32_tails_are_symmetric(kernel: Spectral) -> None:
     u = torch.arange(1, 100)[:, None] * 2.0**-24
     torch.testing.assert_close(kernel.frequencies(1 - u, 1), -kernel.frequencies(u, 1), rtol=1e-5, atol=0)
@@ -155,7 +155,7 @@ def test_products_over_the_inputs_are_not_isotropic(kernel: Spectral) -> None:
         (Matern(smoothness=1.5, bandwidth=2.5), stats.t(3)),
         (Matern(smoothness=2.5, bandwidth=2.5), stats.t(5)),
     ],
-    ids=repr,
+    ids=["gaussian", "laplacian", "cauchy", "matern12", "matern32", "matern52"],
 )
 def test_each_entry_has_the_stated_distribution(
     kernel: Spectral, distribution: stats.rv_continuous, uniforms: bool

@@ -34,7 +34,7 @@ def test_matrix_is_orthogonal_with_entries_of_one(size: int) -> None:
 
 @every_size
 @pytest.mark.parametrize(
-    ("dtype", "tolerance"), [(torch.float64, 1e-6), (torch.float32, 1e-5), (torch.bfloat16, 0.1)], ids=str
+    ("dtype", "tolerance"), [(torch.float64, 1e-13), (torch.float32, 1e-5), (torch.bfloat16, 0.1)], ids=str
 )
 def test_equals_the_dense_product(size: int, dtype: torch.dtype, tolerance: float) -> None:
     X = rows(3, size, dtype=dtype)
@@ -58,13 +58,13 @@ def test_transforms_the_last_of_any_dimensions(shape: tuple[int, ...], size: int
     X = rows(*shape, size)
     Y = hadamard_transform(X)
     assert Y.shape == X.shape
-    np.testing.assert_allclose(Y, dense(X), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(Y, dense(X), rtol=0, atol=1e-13)
     assert torch.equal(hadamard_transform(X.clone(), scratch=torch.empty_like(X)), Y)
 
 
 def test_takes_a_transposed_array() -> None:
     X = rows(128, 3).T
-    np.testing.assert_allclose(hadamard_transform(X), dense(X), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(hadamard_transform(X), dense(X), rtol=0, atol=1e-13)
 
 
 def test_leaves_its_input_alone_without_scratch() -> None:
@@ -77,13 +77,13 @@ def test_leaves_its_input_alone_without_scratch() -> None:
 @every_size
 def test_is_its_own_inverse(size: int) -> None:
     X = rows(3, size)
-    torch.testing.assert_close(hadamard_transform(hadamard_transform(X)), X, rtol=0, atol=1e-6)
+    torch.testing.assert_close(hadamard_transform(hadamard_transform(X)), X, rtol=0, atol=1e-13)
 
 
 @every_size
 def test_keeps_lengths(size: int) -> None:
     X = rows(3, size)
-    torch.testing.assert_close(hadamard_transform(X).norm(dim=1), X.norm(dim=1), rtol=1e-6, atol=0)
+    torch.testing.assert_close(hadamard_transform(X).norm(dim=1), X.norm(dim=1), rtol=1e-13, atol=0)
 
 
 @pytest.mark.parametrize("size", [1, 8, 128])

@@ -37,6 +37,8 @@ class FourierMap(FeatureMap):
 
     def __init__(self, kernel: Spectral, projection: Projection, phases: Tensor | None = None) -> None:
         super().__init__()
+        if not isinstance(kernel, Spectral) or not isinstance(projection, Projection):
+            raise TypeError(f"FourierMap needs a spectral kernel and a projection, got {kernel!r} and {projection!r}.")
         self.kernel = kernel
         self.projection = projection
         self.num_inputs = projection.num_inputs

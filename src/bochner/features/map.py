@@ -13,7 +13,7 @@ from bochner.ops import row_tiles
 from bochner.storage import Storable
 
 
-class FeatureMap(Storable):
+class FeatureMap(Storable, abstract=True):
     """z: R^d -> R^D with z(x) . z(y) ~ k(x, y), as a torch module.
 
     Calling a map on X [N, d] gives z(X) [N, D], differentiable in X and in any parameter that requires a gradient.

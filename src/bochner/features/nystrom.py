@@ -33,6 +33,8 @@ class NystromMap(FeatureMap):
 
     def __init__(self, kernel: Kernel, landmarks: Tensor, normalization: Tensor) -> None:
         super().__init__()
+        if not isinstance(kernel, Kernel):
+            raise TypeError(f"kernel must be a Kernel, got {kernel!r}.")
         if landmarks.ndim != 2 or normalization.ndim != 2 or len(landmarks) != len(normalization):
             raise ValueError(
                 f"landmarks must be [m, d] and normalization [m, D], "

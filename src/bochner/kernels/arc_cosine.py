@@ -45,10 +45,11 @@ class ArcCosine(Kernel):
         u, v = U.square().sum(dim=1, keepdim=True), V.square().sum(dim=1)
         K = U @ V.T
         for _ in range(self.depth):
-            product = u * v
+            # two roots: the product u v would leave the dtype's range long before the kernel does
+            lengths = _length(u) * _length(v)
             # a zero vector has no angle; its kernel value is 0 for n >= 1 whatever angle is taken
-            cosine = K / product.sqrt().clamp_min(torch.finfo(K.dtype).tiny)
-            K = product ** (self.order / 2) * _angular(self.order, cosine.clamp(-1, 1)) / math.pi
+            cosine = K / lengths.clamp_min(torch.finfo(K.dtype).tiny)
+            K = lengths**self.order * _angular(self.order, cosine.clamp(-1, 1)) / math.pi
             u, v = self._next_diagonal(u), self._next_diagonal(v)
         return K
 
@@ -59,18 +60,26 @@ class ArcCosine(Kernel):
         return values.to(X.dtype)
 
     def _temporaries(self) -> int:
-        return 8
+        return 13
 
     def _next_diagonal(self, values: Tensor) -> Tensor:
         return UNIT_DIAGONAL[self.order] * values**self.order
 
 
+def _length(squares: Tensor) -> Tensor:
+    """The root, with derivative 0 at 0."""
+    return torch.where(squares > 0, squares, 1).sqrt() * (squares > 0)
+
+
 def _angular(order: int, cosine: Tensor) -> Tensor:
-    theta = torch.arccos(cosine)
+    # arccos and sqrt have no derivative at |c| = 1, where J_1 and J_2 need none of theirs
+    inside = cosine.abs() < 1
+    safe = torch.where(inside, cosine, 0)
+    theta = torch.where(inside, torch.arccos(safe), torch.arccos(cosine.detach()))
     if order == 0:
         return math.pi - theta
     # sin(arccos c) as sqrt((1-c)(1+c)): no cancellation near c = 1
-    sine = ((1 - cosine) * (1 + cosine)).clamp_min(0).sqrt()
+    sine = torch.where(inside, ((1 - safe) * (1 + safe)).sqrt(), 0)
     if order == 1:
         return sine + (math.pi - theta) * cosine
     return 3 * sine * cosine + (math.pi - theta) * (1 + 2 * cosine.square())

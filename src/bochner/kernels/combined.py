@@ -13,7 +13,7 @@ from bochner.kernels.kernel import Kernel
 from bochner.kernels.stationary import Spectral
 
 
-class _Combined(Spectral):
+class _Combined(Spectral, abstract=True):
     """Kernels side by side; each keeps its own scale or metric, the combination has none."""
 
     kernels: nn.ModuleList

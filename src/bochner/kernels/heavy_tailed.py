@@ -23,8 +23,10 @@ class Laplacian(Stationary):
         return torch.cdist(U, V, p=1).mul(-1 / self.bandwidth).exp_()
 
     def frequencies(self, uniforms: Tensor, num_inputs: int) -> Tensor:
-        # tan(pi (u - 1/2)) = -1 / tan(pi u), which keeps its digits in the tail near u = 0
-        return (-1 / torch.tan(math.pi * uniforms)).T / self.bandwidth
+        # tan(pi (u - 1/2)) = -1 / tan(pi u) = 1 / tan(pi (1 - u)): the smaller of u and 1 - u keeps the tails' digits
+        lower = uniforms < 0.5
+        tails = torch.where(lower, -1, 1) / torch.tan(math.pi * torch.where(lower, uniforms, 1 - uniforms))
+        return tails.T / self.bandwidth
 
     def _rule_distances(self, points: Tensor, generator: Generator) -> Tensor:
         return torch.nn.functional.pdist(points, p=1)
@@ -48,6 +50,9 @@ class Cauchy(Stationary):
         for u, v in zip(U.T / self.bandwidth, V.T / self.bandwidth, strict=True):
             logs = logs + torch.log1p((u[:, None] - v).square())
         return torch.exp(-logs)
+
+    def _temporaries(self) -> int:
+        return 3
 
     def frequencies(self, uniforms: Tensor, num_inputs: int) -> Tensor:
         centred = uniforms - 0.5

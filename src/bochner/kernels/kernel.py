@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TILE_ELEMENTS = 2**22
 
 
-class Kernel(Storable):
+class Kernel(Storable, abstract=True):
     """A positive semi-definite k(x, y) on rows of float tensors, on any device.
 
     `scale` (a number, or one per input) and `metric` (a positive semi-definite [d, d] matrix M) change the inputs
@@ -42,8 +42,8 @@ class Kernel(Storable):
             self.register_buffer("scale", scale_vector(scale))
         else:
             self.scale = None if scale is None else checks.positive_float("scale", scale)
-        self.register_buffer("metric", metric)
         root = None if metric is None else metric_root(metric)
+        self.register_buffer("metric", metric)
         self.register_buffer("_root", root, persistent=False)
 
     @property
@@ -75,7 +75,7 @@ class Kernel(Storable):
         raise TypeError(f"{type(self).__name__} must define diagonal(X).")
 
     def _evaluate(self, U: Tensor, V: Tensor) -> Tensor:
-        """K on prepared inputs (scaled, at least float32), as [n, m]."""
+        """Values of k on prepared inputs (scaled, at least float32), as [n, m]."""
         raise TypeError(f"{type(self).__name__} must define _evaluate(U, V).")
 
     def _temporaries(self) -> int:
@@ -96,6 +96,8 @@ class Kernel(Storable):
     def matmul(self, X: Tensor, Y: Tensor, V: Tensor) -> Tensor:
         """k(X, Y) V for V [m, c], as [n, c], without ever holding k(X, Y)."""
         rows = max(1, TILE_ELEMENTS // max(1, len(Y)))
+        if len(X) <= rows:
+            return self(X, Y) @ V
         return torch.cat([block @ V for _, block in self.blocks(X, Y, rows=rows)])
 
     # -- inputs ------------------------------------------------------------------------------------------------
@@ -122,7 +124,7 @@ class Kernel(Storable):
 
     def _tiled(self, U: Tensor, V: Tensor) -> Tensor:
         tiles = list(row_tiles(len(U), row_elements=self._temporaries() * len(V), tile_elements=TILE_ELEMENTS))
-        if len(tiles) == 1:
+        if len(tiles) <= 1:
             return self._evaluate(U, V)
         if torch.is_grad_enabled() and (U.requires_grad or V.requires_grad):
             return torch.cat([self._evaluate(U[tile], V) for tile in tiles])

@@ -50,7 +50,7 @@ class Matern(Stationary):
         return (1 + t if self.smoothness == 1.5 else 1 + t + squares / 3) * decay
 
     def _temporaries(self) -> int:
-        return 5
+        return 6
 
     def num_uniforms(self, num_inputs: int) -> int:
         return num_inputs + self._freedom

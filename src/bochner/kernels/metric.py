@@ -18,21 +18,24 @@ def scale_vector(scale: Tensor) -> Tensor:
 
 
 def metric_root(metric: Tensor) -> Tensor:
-    """The symmetric root M^{1/2} of a positive semi-definite M [d, d], by its eigenvectors, in M's dtype.
+    """The symmetric root M^{1/2} of a positive semi-definite M [d, d], by its eigenvectors, in float64.
 
     >>> metric_root(torch.tensor([[4.0, 0.0], [0.0, 9.0]]))
     tensor([[2., 0.],
-            [0., 3.]])
+            [0., 3.]], dtype=torch.float64)
     """
-    if metric.ndim != 2 or metric.shape[0] != metric.shape[1] or not metric.is_floating_point():
+    if not isinstance(metric, Tensor):
+        raise TypeError(f"metric must be a torch.Tensor, got {type(metric).__name__}.")
+    if metric.numel() == 0 or metric.ndim != 2 or metric.shape[0] != metric.shape[1] or not metric.is_floating_point():
         raise ValueError(
             f"metric must be a square float matrix, got shape {tuple(metric.shape)} and dtype {metric.dtype}."
         )
     M = checks.finite("metric", metric).double()
     size = M.abs().max()
-    if (M - M.T).abs().max() > 1e-5 * size:
-        raise ValueError("metric must be symmetric; use (M + M.T) / 2.")
+    gap = (M - M.T).abs().max()
+    if gap > 1e-5 * size:
+        raise ValueError(f"metric must be symmetric, entries differ by {gap:.3g}; use (M + M.T) / 2.")
     values, vectors = torch.linalg.eigh((M + M.T) / 2)
     if values[0] < -1e-5 * size:
         raise ValueError(f"metric must be positive semi-definite, its least eigenvalue is {values[0]:.3g}.")
-    return ((vectors * values.clamp_min(0).sqrt()) @ vectors.T).to(metric.dtype)
+    return (vectors * values.clamp_min(0).sqrt()) @ vectors.T

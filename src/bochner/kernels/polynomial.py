@@ -13,6 +13,7 @@ class Polynomial(Kernel):
 
     Use `scale` to weigh the inner product: scale = s gives (s^2 x . y + offset)^degree. X [n, d], Y [m, d]: O(nmd).
 
+    >>> import torch
     >>> Polynomial(degree=2)(torch.ones(1, 3), torch.ones(1, 3))
     tensor([[16.]])
     """

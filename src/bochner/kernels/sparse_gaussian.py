@@ -79,7 +79,7 @@ class SparseGaussian(Stationary):
 
 
 def _distinct_places(uniforms: Tensor, num_inputs: int) -> Tensor:
-    """K distinct places below `num_inputs`, uniform over subsets, from uniforms [D, k] (Floyd's algorithm)."""
+    """Distinct places below `num_inputs`, uniform over subsets, k of them from uniforms [D, k] (Floyd's algorithm)."""
     count, k = uniforms.shape
     places = torch.empty(count, k, dtype=torch.long, device=uniforms.device)
     for column in range(k):

@@ -14,7 +14,7 @@ from bochner.kernels.kernel import Kernel
 RULE_POINTS = 1000
 
 
-class Spectral(Kernel):
+class Spectral(Kernel, abstract=True):
     """A kernel k(x, y) = amplitude * E cos(w . (x - y)) with frequencies w that can be drawn.
 
     Frequencies are columns: W [d, D], for inputs as `prepare` leaves them. `isotropic` says that their direction is
@@ -62,7 +62,7 @@ class Spectral(Kernel):
         return self.frequencies(uniforms, num_inputs)
 
 
-class Stationary(Spectral):
+class Stationary(Spectral, abstract=True):
     """A spectral kernel with one bandwidth."""
 
     bandwidth: float
@@ -117,7 +117,9 @@ class Stationary(Spectral):
 def open_uniforms(shape: tuple[int, int], *, generator: Generator, dtype: torch.dtype = torch.float32) -> Tensor:
     """Uniform numbers strictly between 0 and 1, so that inverse distribution functions stay finite."""
     U = torch.rand(shape, generator=generator, device=generator.device, dtype=dtype)
-    return U.clamp_(torch.finfo(dtype).tiny, 1 - torch.finfo(dtype).eps)
+    # half of rand's own step: a smaller end would turn 0 into an outlier that no sample of this size has
+    eps = torch.finfo(dtype).eps
+    return U.clamp_(eps / 4, 1 - eps / 2)
 
 
 def standard_normals(num_inputs: int, num_frequencies: int, *, generator: Generator, dtype: torch.dtype) -> Tensor:

@@ -69,4 +69,4 @@ def _axes(d: int) -> list[tuple[int, int]]:
 @lru_cache(maxsize=64)
 def _scaled_factor(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     with torch.inference_mode(False):  # a cached inference tensor could not enter a later backward pass
-        return (hadamard_matrix(size) / math.sqrt(size)).to(dtype=dtype, device=device)
+        return (hadamard_matrix(size, dtype=torch.float64) / math.sqrt(size)).to(dtype=dtype, device=device)

@@ -84,7 +84,7 @@ def test_weights(case: Case, tmp_path: Path) -> None:
 def test_what_is_not_finite_is_refused_by_row(case: Case, value: float, tmp_path: Path) -> None:
     data = rows()
     data.X[17, 1] = value
-    refusal = rf"must be finite, but row (17|8), column ('x1'|1) is {value}"  # rows are counted in their file
+    refusal = rf"must be finite, but row (17|8|1), column ('x1'|1) is {value}"  # counted in its file or block
     null = r"column 'x1' must not hold nulls, but row 17 does"  # which is what a NaN in a CSV file is
     with pytest.raises(ValueError, match=f"{refusal}|{null}"):
         whole(case.make(tmp_path, data, 5))

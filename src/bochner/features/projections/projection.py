@@ -10,7 +10,7 @@ from bochner.ops import row_tiles
 from bochner.storage import Storable
 
 
-class Projection(Storable):
+class Projection(Storable, abstract=True):
     """A linear map from d inputs to P outputs, W [d, P], however it is stored; P frequencies of a spectral kernel.
 
     `prepared` says that the inputs must have gone through `kernel.prepare`; otherwise W holds scale and metric itself.

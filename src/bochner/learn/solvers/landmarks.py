@@ -15,8 +15,10 @@ from bochner.learn.solvers.whitening import Whitening, solve_factored
 from bochner.ops.blocks import Source
 from bochner.storage import Storable
 
-# Numbers in one block of K_nm.
-TILE_ELEMENTS = 2**22
+# Numbers in one block of K_nm: what a kernel makes in one piece.
+TILE_ELEMENTS = 2**21
+# How much of the preconditioned residual may be rounding.
+ROUNDING = 1e-3
 # ridge = amplitude / (RIDGE_ROWS n): see fit_landmark_ridge.
 RIDGE_ROWS = 5
 
@@ -45,12 +47,14 @@ class LandmarkModel(Storable):
         self.register_buffer("bias", bias)
 
     def decision(self, X: Tensor) -> Tensor:
-        """f(X) [n, t] for X [n, d], without ever holding k(X, landmarks)."""
+        """f(X) [n, t] for X [n, d], without ever holding k(X, landmarks); in the landmarks' dtype, returned in X's."""
         checks.inputs("X", X, width=self.landmarks.shape[1])
-        rows = max(1, TILE_ELEMENTS // len(self.landmarks))
+        f = X.new_empty(len(X), len(self.bias))
         alpha = self.coefficients.T.contiguous()
-        blocks = self.kernel.blocks(X, self.landmarks, rows=rows)
-        return torch.cat([X.new_empty(0, len(self.bias)), *(scores(block, alpha) for _, block in blocks)]) + self.bias
+        rows = max(1, TILE_ELEMENTS // len(self.landmarks))
+        for tile, block in self.kernel.blocks(X.to(self.landmarks), self.landmarks, rows=rows):
+            f[tile] = (scores(block, alpha) + self.bias).to(f.dtype)
+        return f
 
     def forward(self, X: Tensor) -> Tensor:
         return self.decision(X)
@@ -69,12 +73,18 @@ class CrossKernel:
     """
 
     def __init__(
-        self, kernel: Kernel, landmarks: Tensor, source: Source, *, num_classes: int | None, memory_budget: int
+        self,
+        kernel: Kernel,
+        landmarks: Tensor,
+        source: Source,
+        summary: Summary,
+        *,
+        num_classes: int | None,
+        memory_budget: int,
     ) -> None:
         if memory_budget < 0:
             raise ValueError(f"memory_budget must be a number of bytes, at least 0, got {memory_budget!r}.")
-        checks.inputs("landmarks", landmarks, width=source.num_inputs)
-        self.summary: Summary = summarize(source, num_classes=num_classes)
+        self.summary = summary
         self._kernel, self.landmarks, self._source, self._num_classes = kernel, landmarks, source, num_classes
         self._kept: dict[int, list[tuple[Tile, Tensor]]] = {}
         self._bytes_left = memory_budget
@@ -135,8 +145,9 @@ def fit_landmark_ridge(
     iterations do not depend on n.
 
     kernel on landmarks [m, d]; y numbers [n] or [n, t], or class indices with `num_classes` (then one-hot, one against
-    the rest). K_nm is kept while it fits `memory_budget` bytes and made anew in every iteration otherwise. Blocks of
-    K_nm have the landmarks' dtype, sums and factorisations float64.
+    the rest). K_nm is kept while it fits `memory_budget` bytes and made anew in every iteration otherwise. Sums and
+    factorisations are in float64, blocks of K_nm in the landmarks' dtype, unless K_mm is so close to singular and the
+    ridge so small that float32 could not resolve the solution: then in float64, and so is the model.
     ridge None means k(x, x) / (5 n): least squares on labels with little noise wants less than 1 / n; choose it on
     heldout rows where it matters. tolerance is the fall of the preconditioned residual.
     O(m^3) once, O(n m (d + t)) an iteration (n m t where K_nm is kept); O(m^2) memory beside the budget.
@@ -150,11 +161,11 @@ def fit_landmark_ridge(
     """
     checks.positive_float("tolerance", tolerance)
     checks.positive_int("max_iterations", max_iterations)
-    K = CrossKernel(kernel, landmarks, source, num_classes=num_classes, memory_budget=memory_budget)
-    space = Whitening(kernel, landmarks)
-    ridge = default_ridge(ridge, space, K.summary)
+    K, space, ridge = prepare(
+        kernel, landmarks, source, ridge=ridge, num_classes=num_classes, memory_budget=memory_budget
+    )
     factor = space.factor_hessian(None, ridge)
-    bias = K.summary.mean.to(landmarks)
+    bias = K.summary.mean.to(K.landmarks)
 
     def apply(gamma: Tensor) -> Tensor:
         alpha = K.rows_of(space.coefficients(gamma))
@@ -168,10 +179,30 @@ def fit_landmark_ridge(
         max_iterations=max_iterations,
         report=report,
     )
-    return LandmarkModel(kernel, landmarks, space.coefficients(gamma).to(landmarks), bias)
+    return LandmarkModel(kernel, K.landmarks, space.coefficients(gamma).to(K.landmarks), bias)
 
 
-def default_ridge(ridge: float | None, space: Whitening, summary: Summary) -> float:
+def prepare(
+    kernel: Kernel,
+    landmarks: Tensor,
+    source: Source,
+    *,
+    ridge: float | None,
+    num_classes: int | None,
+    memory_budget: int,
+) -> tuple[CrossKernel, Whitening, float]:
+    """K_nm, the landmarks' space, and the ridge.
+
+    Rounding errors eps of K_nm reach the preconditioned residual as eps / sqrt(ridge lambda), lambda the smallest
+    eigenvalue of K_mm; where that is too much in the landmarks' dtype, K_nm is made in float64.
+    """
+    checks.inputs("landmarks", landmarks, width=source.num_inputs)
+    summary = summarize(source, num_classes=num_classes)
+    space = Whitening(kernel, landmarks)
     if ridge is None:
-        return space.amplitude / (RIDGE_ROWS * summary.num_rows)
-    return checks.positive_float("ridge", ridge)
+        ridge = space.amplitude / (RIDGE_ROWS * summary.num_rows)
+    checks.positive_float("ridge", ridge)
+    noise = torch.finfo(landmarks.dtype).eps / (ridge * space.smallest / space.amplitude**2) ** 0.5
+    points = landmarks.double() if noise > ROUNDING else landmarks
+    K = CrossKernel(kernel, points, source, summary, num_classes=num_classes, memory_budget=memory_budget)
+    return K, space, ridge

@@ -10,7 +10,7 @@ from torch import Tensor
 from bochner import checks
 from bochner.kernels import Kernel
 from bochner.learn.solvers.conjugate import Report, conjugate_gradients
-from bochner.learn.solvers.landmarks import CrossKernel, LandmarkModel, default_ridge, scores
+from bochner.learn.solvers.landmarks import CrossKernel, LandmarkModel, prepare, scores
 from bochner.learn.solvers.losses import Loss, choose_loss
 from bochner.learn.solvers.rows import Tile
 from bochner.learn.solvers.whitening import Whitening, solve_factored
@@ -70,12 +70,11 @@ def fit_landmark_logistic(
     checks.positive_float("tolerance", tolerance)
     checks.positive_int("max_steps", max_steps)
     checks.positive_int("max_iterations", max_iterations)
-    K = CrossKernel(kernel, landmarks, source, num_classes=num_classes, memory_budget=memory_budget)
-    newton = _Newton(
-        K, Whitening(kernel, landmarks), choose_loss("logistic" if num_classes == 2 else "softmax", num_classes)
+    K, space, ridge = prepare(
+        kernel, landmarks, source, ridge=ridge, num_classes=num_classes, memory_budget=memory_budget
     )
-    ridge = default_ridge(ridge, newton.space, K.summary)
-    point, current = newton.evaluate(newton.start()), max(ridge, newton.space.amplitude)
+    newton = _Newton(K, space, choose_loss("logistic" if num_classes == 2 else "softmax", num_classes))
+    point, current = newton.evaluate(newton.start()), max(ridge, space.amplitude)
     for step in range(1, max_steps + 1):
         direction = newton.direction(point, current, max_iterations)
         slope = float((direction * (point.gradient + current * point.gamma)).sum())
@@ -87,7 +86,7 @@ def fit_landmark_logistic(
         if moved is None and current == ridge:  # rounding is all that is left
             break
         point, current = moved or point, max(ridge, current * DECAY)
-    return LandmarkModel(kernel, landmarks, newton.space.coefficients(point.gamma).to(landmarks), newton.bias)
+    return LandmarkModel(kernel, K.landmarks, space.coefficients(point.gamma).to(K.landmarks), newton.bias)
 
 
 class _Newton:

@@ -18,15 +18,14 @@ class Whitening:
     """L [m, m], lower, with L L^T = K_mm + jitter I, in float64.
 
     f on landmarks has coefficients alpha and norm alpha^T K_mm alpha; gamma = L^T alpha has that norm as its own, which
-    makes the penalty a multiple of the identity. The jitter starts at the rounding of a kernel matrix in the landmarks'
-    dtype and grows tenfold until the factorisation goes through: duplicated landmarks do no harm. O(m^3 / 3).
+    makes the penalty a multiple of the identity. The jitter starts at the rounding of float64 and grows tenfold until the factorisation goes through: duplicated landmarks do no harm. O(m^3 / 3).
     """
 
     def __init__(self, kernel: Kernel, landmarks: Tensor) -> None:
         checks.finite("landmarks", checks.inputs("landmarks", landmarks))
         K = checks.finite("k(landmarks, landmarks)", kernel(landmarks.double()))
         self.amplitude = float(K.diagonal().mean())
-        jitter = self.amplitude * torch.finfo(landmarks.dtype).eps * len(K) ** 0.5
+        jitter = self.amplitude * torch.finfo(K.dtype).eps * len(K) ** 0.5
         for _ in range(JITTER_ATTEMPTS):
             K.diagonal().add_(jitter)
             self.root, failed = torch.linalg.cholesky_ex(K)
@@ -34,6 +33,11 @@ class Whitening:
                 return
             jitter *= 10
         raise ValueError(f"kernel must be positive semi-definite, but {kernel!r} is not on the landmarks.")
+
+    @property
+    def smallest(self) -> float:
+        """About the smallest eigenvalue of K_mm: the smallest pivot of its factorisation, never less than it."""
+        return float(self.root.diagonal().min()) ** 2
 
     def coefficients(self, gamma: Tensor) -> Tensor:
         """alpha = L^{-T} gamma."""

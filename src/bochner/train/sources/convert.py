@@ -73,7 +73,8 @@ def checked(block: Block, names: Names, *, first_row: int = 0, columns: Sequence
     ValueError: X.npy must be finite, but row 11, column 0 is nan.
     """
     for name, part in zip(names, block, strict=True):
-        if part is not None and part.is_floating_point():
+        # The sum is finite only if all terms are, and costs no second array; it may overflow, so it never refuses.
+        if part is not None and part.is_floating_point() and not torch.isfinite(part.sum()):
             _refuse(~torch.isfinite(part), part, f"{name} must be finite", first_row, columns)
     if block.weight is not None:
         _refuse(block.weight < 0, block.weight, f"{names.weight} must not be negative", first_row)

@@ -45,7 +45,8 @@ def concatenate(blocks: Sequence[Block]) -> Block:
 def recut(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
     """The same rows in the same order, `rows` at a time; only the last block may be shorter.
 
-    What lies inside one block is a view of it. Memory: one block and `rows` rows.
+    What lies inside one block is a view of it, but for the end of the block, which is a copy: whoever still holds the
+    last rows does not keep the whole block alive while the next one is read. Memory: one block and `rows` rows.
 
     >>> blocks = [Block(torch.zeros(n, 1), torch.zeros(n)) for n in (3, 4, 1)]
     >>> [len(block.X) for block in recut(blocks, 5)]
@@ -56,10 +57,12 @@ def recut(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
     for block in blocks:
         start, size = 0, len(block.X)
         while size - start >= missing:
-            yield concatenate([*carried, take(block, slice(start, start + missing))])
+            piece = take(block, slice(start, start + missing))
+            is_last = 0 < start and size - start - missing < rows
+            yield concatenate([*carried, piece]) if carried or not is_last else _each(torch.clone, piece)
             start, missing, carried = start + missing, rows, []
+            del piece
         if start < size:
-            # A copy, so that a few rows do not keep the whole block alive while the next one is read.
             carried.append(_each(torch.clone, take(block, slice(start, size))))
             missing -= size - start
         del block

@@ -1,0 +1,160 @@
+"""Files that are cut short, changed or of the wrong kind: a ValueError that names them, never other rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bochner.train.sources import ArrowSource, LibsvmSource, NpySource, NpzSource, ParquetSource, ShardedSource
+from tests.train.sources.cases import CASES, feather, libsvm, npy, npy_by_columns, npz, parquet, rows, save
+from tests.train.sources.test_conformance import assert_same, whole
+
+FORMATS = {
+    npy: ("all.X.npy", lambda path: NpySource(path, path.with_name("all.y.npy"), shard_rows=5)),
+    npy_by_columns: ("all.X.npy", lambda path: NpySource(path, path.with_name("all.y.npy"), shard_rows=5)),
+    npz: ("all.npz", lambda path: NpzSource(path, shard_rows=5)),
+    parquet: ("all.parquet", lambda path: ParquetSource(path, target="y", shard_rows=5)),
+    feather: ("all.feather", lambda path: ArrowSource(path, target="y", shard_rows=5)),
+    libsvm: ("all.libsvm", lambda path: LibsvmSource(path, shard_rows=5)),
+}
+formats = pytest.mark.parametrize("make", FORMATS, ids=lambda make: make.__name__)
+
+
+def written(make, folder: Path):
+    make(folder, rows(), 5)
+    name, reopen = FORMATS[make]
+    return folder / name, reopen
+
+
+@formats
+def test_truncated_at_every_offset(make, tmp_path: Path) -> None:
+    path, reopen = written(make, tmp_path)
+    content = path.read_bytes()
+    for length in range(0, len(content), max(1, len(content) // 200)):
+        if make is libsvm and content[:length].endswith(b"\n") and length > 30:
+            continue  # whole lines are a whole file: nothing can tell
+        path.write_bytes(content[:length])
+        with pytest.raises(ValueError) as caught:
+            whole(reopen(path))
+        assert path.name in str(caught.value)
+
+
+@formats
+def test_truncated_while_in_use(make, tmp_path: Path) -> None:
+    path, reopen = written(make, tmp_path)
+    source, content = reopen(path), path.read_bytes()
+    for length in range(0, len(content) - 40, max(1, len(content) // 40)):
+        path.write_bytes(content[:length])
+        if make is parquet and length > len(content) // 2:  # only the footer is gone, and that is known already
+            assert_same(whole(source), rows())
+            continue
+        with pytest.raises(ValueError) as caught:
+            whole(source)
+        assert path.name in str(caught.value)
+
+
+@formats
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@given(place=st.integers(0, 10**6), value=st.integers(0, 255))
+def test_a_changed_byte_is_no_other_error(make, place: int, value: int, tmp_path: Path) -> None:
+    """Most formats keep no checksum: rows may differ, but nothing except a ValueError with the name comes out."""
+    path, reopen = written(make, tmp_path)
+    content = bytearray(path.read_bytes())
+    content[place % len(content)] = value
+    path.write_bytes(content)
+    try:
+        got = whole(reopen(path))
+    except ValueError as error:
+        assert path.name in str(error)  # noqa: PT017
+    else:
+        assert len(got.X) <= len(rows().X) * 256
+
+
+@formats
+def test_an_empty_file_and_a_missing_one(make, tmp_path: Path) -> None:
+    path, reopen = written(make, tmp_path)
+    path.write_bytes(b"")
+    with pytest.raises(ValueError, match=path.name):
+        reopen(path)
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match=path.name):
+        reopen(path)
+
+
+def test_objects_are_never_unpickled(tmp_path: Path) -> None:
+    np.save(tmp_path / "X.npy", np.array([[{}]]), allow_pickle=True)
+    with pytest.raises(ValueError, match=r"X\.npy cannot be read as a \.npy array: it holds Python objects"):
+        NpySource(tmp_path / "X.npy")
+
+
+@pytest.mark.parametrize("values", [np.array([["a"]]), np.array([[1j]]), np.array([["2020-01-01"]], "datetime64[D]")])
+def test_numbers_only(values: np.ndarray, tmp_path: Path) -> None:
+    np.save(tmp_path / "X.npy", values)
+    with pytest.raises(ValueError, match=r"X\.npy must hold real numbers, got dtype"):
+        NpySource(tmp_path / "X.npy")
+
+
+def test_shapes_that_do_not_fit(tmp_path: Path) -> None:
+    for name, shape in {"X": (5, 2), "flat": (5,), "cube": (5, 2, 2), "short": (4,), "none": (5, 0)}.items():
+        np.save(tmp_path / f"{name}.npy", np.zeros(shape))
+    for name, shape in {"flat": r"\(5,\)", "cube": r"\(5, 2, 2\)", "none": r"\(5, 0\)"}.items():
+        with pytest.raises(ValueError, match=rf"{name}\.npy must have shape \[rows, inputs\], got {shape}"):
+            NpySource(tmp_path / f"{name}.npy")
+    with pytest.raises(ValueError, match=r"short\.npy must have as many rows as .*X\.npy, 5, got 4"):
+        NpySource(tmp_path / "X.npy", tmp_path / "short.npy")
+    with pytest.raises(ValueError, match=r"cube\.npy must have shape \[rows\] or \[rows, targets\]"):
+        NpySource(tmp_path / "X.npy", tmp_path / "cube.npy")
+    with pytest.raises(ValueError, match=r"X\.npy must have shape \[rows\], got"):
+        NpySource(tmp_path / "X.npy", weight_path=tmp_path / "X.npy")
+
+
+def test_unsigned_targets_that_may_not_fit(tmp_path: Path) -> None:
+    np.save(tmp_path / "X.npy", np.zeros((1, 1)))
+    np.save(tmp_path / "y.npy", np.array([2**63], "uint64"))
+    with pytest.raises(ValueError, match=r"y\.npy must fit into int64"):
+        NpySource(tmp_path / "X.npy", tmp_path / "y.npy")
+
+
+def test_parts_of_different_widths(tmp_path: Path) -> None:
+    save(tmp_path, "a", rows(d=3))
+    save(tmp_path, "b", rows(d=4))
+    with pytest.raises(ValueError, match=r"b\.X\.npy must have 3 inputs as .*a\.X\.npy has, got 4"):
+        ShardedSource(tmp_path)
+
+
+def test_parts_with_and_without(tmp_path: Path) -> None:
+    save(tmp_path, "a", rows())
+    save(tmp_path, "b", rows(weighted=True))
+    with pytest.raises(ValueError, match=r"a\.X\.npy has no weights, while .*b\.X\.npy has"):
+        ShardedSource(tmp_path)
+    (tmp_path / "b.weight.npy").unlink()
+    (tmp_path / "b.y.npy").unlink()
+    with pytest.raises(ValueError, match=r"b\.X\.npy has no targets, while .*a\.X\.npy has"):
+        ShardedSource(tmp_path)
+    (tmp_path / "b.X.npy").rename(tmp_path / "c.y.npy")
+    with pytest.raises(ValueError, match=r"c\.y\.npy has no c\.X\.npy beside it"):
+        ShardedSource(tmp_path)
+
+
+def test_parts_of_different_types_become_the_widest(tmp_path: Path) -> None:
+    save(tmp_path, "a", rows(5, dtype="float32"))
+    save(tmp_path, "b", rows(6, dtype="float64"))
+    got = whole(ShardedSource(tmp_path))
+    assert got.X.dtype == np.float64
+    np.testing.assert_array_equal(got.X[5:], rows(6, dtype="float64").X)
+
+
+def test_integer_inputs_are_float32(tmp_path: Path) -> None:
+    np.save(tmp_path / "X.npy", np.arange(6, dtype="uint8").reshape(3, 2))
+    assert_same(whole(NpySource(tmp_path / "X.npy")), rows(3)._replace(
+        X=np.arange(6, dtype="float32").reshape(3, 2), y=np.zeros((3, 0), "int64")))  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_shard_rows_is_a_positive_integer(case, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="shard_rows must be an integer of at least 1, got 0"):
+        case.make(tmp_path, rows(), 0)

@@ -1,0 +1,81 @@
+"""LIBSVM text: what is read, and which line is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_svmlight_file
+
+from bochner.train.sources import LibsvmSource
+from tests.train.sources.test_conformance import whole
+
+
+def source(folder: Path, text: str, **options) -> LibsvmSource:
+    (folder / "a.libsvm").write_text(text)
+    return LibsvmSource(folder / "a.libsvm", **options)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("one 1:2", "could not convert string to float: b'one'"),
+        ("1 2", "not 'label index:value"),
+        ("1 2:", "could not convert"),
+        ("1 a:2", "invalid literal"),
+        ("1 2:1 1:1", "sorted and unique"),
+        ("1 -1:1", "Invalid index -1"),
+        ("1 0:1", "the index 0, but indices count from 1"),
+        ("1 99999999999999:1", "too large"),
+        ("1,2 1:1", "b'1,2'"),
+    ],
+)
+def test_a_bad_line_is_named(line: str, reason: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"a\.libsvm, line 8: ") as caught:
+        source(tmp_path, "# first\n\n" + "1 1:1\n" * 5 + line + "\n1 1:1\n", shard_rows=3)
+    assert reason in str(caught.value)
+
+
+def test_a_last_line_without_end(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"a\.libsvm, line 2: the file ends inside this line"):
+        source(tmp_path, "1 1:1\n1 1:1 2:3")
+
+
+def test_query_ids_and_comments_are_ignored(tmp_path: Path) -> None:
+    got = whole(source(tmp_path, "1 qid:7 2:3 # 3:4\r\n0 1:1\r\n"))
+    assert (got.X.tolist(), got.y.tolist()) == ([[0, 3], [1, 0]], [1, 0])
+
+
+def test_labels_are_whole_numbers_only_if_all_are(tmp_path: Path) -> None:
+    text = "1 1:1\n" * 4 + "1.5 1:1\n"
+    assert whole(source(tmp_path, text, shard_rows=2)).y.dtype == np.float64
+    assert source(tmp_path, text, shard_rows=2).read(0).y.is_floating_point()
+
+
+def test_width(tmp_path: Path) -> None:
+    assert source(tmp_path, "1 3:1\n").num_inputs == 3
+    assert source(tmp_path, "1 3:1\n", num_inputs=5).read(0).X.shape == (1, 5)
+    with pytest.raises(ValueError, match=r"num_inputs must be at least the largest index in .*a\.libsvm, 3, got 2"):
+        source(tmp_path, "1 3:1\n", num_inputs=2)
+
+
+rows = st.lists(
+    st.tuples(
+        st.integers(-5, 5), st.dictionaries(st.integers(1, 9), st.floats(-(2.0**99), 2.0**99, width=32), max_size=5)
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+@given(rows=rows, shard_rows=st.integers(1, 40))
+def test_as_scikit_learn_reads_it(rows, shard_rows: int, tmp_path: Path) -> None:
+    text = "".join(f"{y} " + " ".join(f"{j}:{x!r}" for j, x in sorted(row.items())) + "\n" for y, row in rows)
+    got = whole(source(tmp_path, text, num_inputs=9, shard_rows=shard_rows))
+    X, y = load_svmlight_file(str(tmp_path / "a.libsvm"), n_features=9, zero_based=False, dtype=np.float32)
+    np.testing.assert_array_equal(got.X, X.toarray())
+    np.testing.assert_array_equal(got.y, y)

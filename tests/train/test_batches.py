@@ -1,0 +1,254 @@
+"""Shuffled batches: each row once, random enough, exactly resumable, in bounded memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bochner.ops.blocks import Block
+from bochner.train.batches import batches, in_order, num_batches
+from bochner.train.sources import ArraySource, split
+
+shapes = {
+    "n": st.integers(1, 80),
+    "shard_rows": st.integers(1, 30),
+    "batch_size": st.integers(1, 100),
+    "buffer_shards": st.integers(1, 6),
+}
+
+
+class Counted(ArraySource):
+    """Rows numbered in X, y and weight, and the shards that were read."""
+
+    def __init__(self, n: int, shard_rows: int) -> None:
+        super().__init__(np.arange(float(n))[:, None], np.arange(n), np.arange(n), shard_rows=shard_rows)
+        self.reads: list[int] = []
+
+    def read(self, shard: int) -> Block:
+        self.reads.append(shard)
+        return super().read(shard)
+
+
+def order(source, **options) -> list[int]:
+    options = {"batch_size": 4, "seed": 0, "epoch": 0} | options
+    return [row for batch in batches(source, **options) for row in batch.y.tolist()]
+
+
+@given(**shapes, seed=st.integers(0, 2**40), epoch=st.integers(0, 1000))
+def test_each_row_once_in_full_batches(n, shard_rows, batch_size, buffer_shards, seed, epoch) -> None:
+    source = Counted(n, shard_rows)
+    got = list(batches(source, batch_size=batch_size, seed=seed, epoch=epoch, buffer_shards=buffer_shards))
+    assert sorted(row for batch in got for row in batch.y.tolist()) == list(range(n))
+    assert all(len(batch.X) == batch_size for batch in got[:-1])
+    assert len(got) == num_batches(source, batch_size)
+    assert sorted(source.reads) == list(range(len(source.shard_sizes)))
+    for X, y, weight in got:
+        assert X[:, 0].tolist() == y.tolist() == weight.tolist()
+
+
+@settings(deadline=None)
+@given(**shapes, data=st.data(), prefetch=st.booleans())
+def test_resumed_anywhere(n, shard_rows, batch_size, buffer_shards, data, prefetch) -> None:
+    source = Counted(n, shard_rows)
+    options = {"batch_size": batch_size, "seed": 3, "epoch": 5, "buffer_shards": buffer_shards, "prefetch": prefetch}
+    whole = list(batches(source, **options))
+    start = data.draw(st.integers(0, len(whole)))
+    source.reads.clear()
+    resumed = list(batches(source, start=start, **options))
+    assert len(resumed) == len(whole) - start
+    for got, wanted in zip(resumed, whole[start:], strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(got, wanted, strict=True))
+    # no more groups are read than those that hold the rows from `start` on
+    rows_left = n - start * batch_size
+    assert len(source.reads) <= -(-max(rows_left, 0) // shard_rows) + 2 * buffer_shards
+
+
+def test_groups_before_the_start_are_not_read() -> None:
+    source = Counted(400, 10)  # 40 shards, 10 groups of 40 rows
+    list(batches(source, batch_size=16, seed=0, epoch=0, start=20, buffer_shards=4))  # row 320: group 8 begins
+    assert len(source.reads) == 8
+    source.reads.clear()
+    list(batches(source, batch_size=16, seed=0, epoch=0, start=19, buffer_shards=4))  # row 304: inside group 7
+    assert len(source.reads) == 12
+    source.reads.clear()
+    assert list(batches(source, batch_size=16, seed=0, epoch=0, start=25, buffer_shards=4)) == []
+    assert source.reads == []
+
+
+def test_epochs_and_seeds_differ() -> None:
+    source = Counted(60, 7)
+    orders = {tuple(order(source, seed=seed, epoch=epoch)) for seed in range(5) for epoch in range(5)}
+    assert len(orders) == 25
+
+
+def test_the_order_is_kept_for_good() -> None:
+    """A resumed run may use a later version: these numbers must not change."""
+    assert order(Counted(12, 3), seed=1, epoch=2, buffer_shards=2) == FIXED
+
+
+FIXED = [6, 7, 3, 5, 4, 8, 0, 11, 2, 1, 10, 9]
+
+
+def test_global_randomness_is_left_alone() -> None:
+    torch.manual_seed(0)
+    np.random.seed(0)
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()
+    list(batches(Counted(50, 7), batch_size=4, seed=0, epoch=0))
+    assert torch.equal(before[0], torch.get_rng_state())
+    assert np.array_equal(before[1], np.random.get_state()[1])
+
+
+def test_each_row_may_come_anywhere() -> None:
+    """Positions over epochs are uniform: mean (n - 1) / 2 within 4.5 standard errors, for each row and each decile."""
+    n, epochs = 40, 1500
+    source = ArraySource(np.zeros((n, 1)), np.arange(n), shard_rows=4)
+    position = np.empty((epochs, n))
+    for epoch in range(epochs):
+        position[epoch, order(source, epoch=epoch, buffer_shards=3)] = np.arange(n)
+    error = np.sqrt((n**2 - 1) / 12 / epochs)
+    assert np.abs(position.mean(0) - (n - 1) / 2).max() < 4.5 * error
+    for decile in range(10):
+        share = (position // (n / 10) == decile).mean(0)
+        assert np.abs(share - 0.1).max() < 4.5 * np.sqrt(0.09 / epochs)
+
+
+def test_neighbours_are_parted() -> None:
+    """Of rows next to each other in the source few are next to each other in a batch, as in a full shuffle."""
+    n, together = 2000, []
+    source = ArraySource(np.zeros((n, 1)), np.arange(n), shard_rows=50)
+    for epoch in range(20):
+        together.append((np.abs(np.diff(order(source, epoch=epoch, buffer_shards=8))) == 1).mean())
+    # Within a group of 8 shards the chance is about 2 / 400, in a full shuffle 2 / 2000.
+    assert np.mean(together) < 0.0075
+
+
+def test_empty_shards() -> None:
+    train, heldout = split(Counted(30, 1), 0.2, seed=0)
+    assert 0 in heldout.shard_sizes
+    for part in (train, heldout):
+        rows = order(part, buffer_shards=3)
+        assert len(rows) == len(set(rows)) == sum(part.shard_sizes)
+        assert len(list(in_order(part, 100))) == 1
+
+
+@given(n=st.integers(1, 60), shard_rows=st.integers(1, 20), batch_rows=st.integers(1, 70))
+def test_in_order(n: int, shard_rows: int, batch_rows: int) -> None:
+    got = list(in_order(Counted(n, shard_rows), batch_rows))
+    assert [row for batch in got for row in batch.y.tolist()] == list(range(n))
+    assert all(len(batch.X) == batch_rows for batch in got[:-1])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"batch_size": 0}, "batch_size must be an integer of at least 1, got 0"),
+        ({"buffer_shards": 0}, "buffer_shards must be an integer of at least 1, got 0"),
+        ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
+        ({"epoch": -1}, "epoch must be an integer of at least 0, got -1"),
+        ({"start": -1}, "start must be an integer of at least 0, got -1"),
+        ({"start": 4}, "start must be at most the number of batches, 3, got 4"),
+    ],
+)
+def test_arguments_are_checked_at_once(wrong: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        batches(Counted(10, 3), **{"batch_size": 4, "seed": 0, "epoch": 0} | wrong)
+
+
+class Broken(Counted):
+    def __init__(self, change) -> None:
+        super().__init__(40, 5)
+        self.change = change
+
+    def read(self, shard: int) -> Block:
+        block = super().read(shard)
+        return self.change(block) if shard == 3 else block
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda block: block._replace(X=block.X[:, :0]), r"shard 3 must have shape \(5, 1\) .* got \(5, 0\)"),
+        (lambda block: Block(*(part[:4] for part in block)), r"shard 3 must have shape \(5, 1\) .* got \(4, 1\)"),
+        (lambda block: block._replace(weight=None), "shard . must have weight when the other shards have it"),
+        (lambda block: block._replace(y=block.y.float()), "shard . must have y of dtype"),
+    ],
+)
+@pytest.mark.parametrize("prefetch", [False, True])
+def test_a_source_that_breaks_its_promise(change, message: str, prefetch: bool) -> None:
+    with pytest.raises(ValueError, match=message):
+        order(Broken(change), prefetch=prefetch)
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("bochner")]
+
+
+def test_prefetch_changes_nothing_and_leaves_no_thread() -> None:
+    source = Counted(100, 7)
+    assert order(source, buffer_shards=2, prefetch=True) == order(source, buffer_shards=2)
+    iterator = batches(source, batch_size=3, seed=0, epoch=0, buffer_shards=2, prefetch=True)
+    assert len(list(islice(iterator, 2))) == 2
+    assert len(threads()) == 1
+    iterator.close()
+    assert threads() == []
+
+
+def test_prefetch_reads_one_group_ahead_and_no_more() -> None:
+    source = Counted(100, 10)
+    iterator = batches(source, batch_size=10, seed=0, epoch=0, buffer_shards=2, prefetch=True)
+    next(iterator)
+    iterator.close()
+    assert len(source.reads) <= 4
+
+
+def test_an_error_while_prefetching_comes_out() -> None:
+    def fail(block: Block) -> Block:
+        raise OSError("disk on fire")
+
+    got = []
+    with pytest.raises(OSError, match="disk on fire"):
+        for batch in batches(Broken(fail), batch_size=5, seed=0, epoch=0, buffer_shards=1, prefetch=True):
+            got.append(batch)  # noqa: PERF402
+    assert threads() == []
+    shards = torch.cat([batch.y for batch in got]).div(5, rounding_mode="floor").unique() if got else []
+    assert 3 not in shards
+    assert len(got) == len(shards)  # all groups before the broken one came out
+
+
+MEMORY = """
+import pathlib, re, sys, numpy as np, torch
+torch.set_num_threads(1)
+from bochner.train.batches import batches, in_order
+from bochner.train.sources import NpySource, split
+N, d = 400_000, 256
+X = np.lib.format.open_memmap(sys.argv[1] + "/X.npy", "w+", "float32", (N, d))  # sparse: nothing is written
+del X
+np.save(sys.argv[1] + "/y.npy", np.zeros(N, "int8"))
+source = NpySource(sys.argv[1] + "/X.npy", sys.argv[1] + "/y.npy")
+torch.randperm(100); torch.isfinite(torch.zeros(10)).all()
+def peak():  # not ru_maxrss, which begins with the size of the process that started this one
+    return int(re.search(r"VmHWM:\\s+(\\d+) kB", pathlib.Path("/proc/self/status").read_text())[1]) * 1024
+before = peak()
+train, heldout = split(source, 0.1, seed=0)
+for part, stream in (
+    (train, batches(train, batch_size=256, seed=0, epoch=0)),
+    (train, batches(train, batch_size=256, seed=0, epoch=1, buffer_shards=3, prefetch=True)),
+    (heldout, in_order(heldout, 4096)),
+):
+    assert sum(len(batch.X) for batch in stream) == sum(part.shard_sizes)
+print(peak() - before)
+"""
+
+
+def test_memory_is_bounded_by_the_buffer(tmp_path) -> None:
+    """400 MB of rows; the buffer is 8 shards of 8 MB."""
+    result = subprocess.run([sys.executable, "-c", MEMORY, tmp_path], capture_output=True, text=True, check=True)
+    assert int(result.stdout) < 150 * 2**20
