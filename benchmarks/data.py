@@ -46,6 +46,7 @@ QUICK = Sizes(
     sparse_points=16,
     nystrom_inputs=8,
     landmarks=40,
+    seeds=2,
     repeats=2,
     ceiling=128,
 )

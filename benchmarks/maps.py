@@ -15,16 +15,18 @@ PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 COMMAND = "python -m benchmarks.maps"
 PROTOCOL = (
     "Ours and the peer take turns, A, B, A, B, after a warm-up, so that drift of the machine hits both; {repeats} "
-    "rounds. Times are medians; the ratio is that of the medians, with the range over single rounds. For times it is "
-    "peer / ours, for bytes and errors ours / peer. Memory is what a fresh process adds to its resident set during the "
-    "call, at the worst moment. Errors are ||Z Zᵀ - K|| / ||K|| in Frobenius norm, mean ± standard deviation "
-    "over {seeds} seeds; their bandwidth is the median rule's. All data are generated, float32, and on the CPU."
+    "rounds. Times are medians; the ratio is that of the medians, with the range over single rounds. It is peer / ours "
+    "for times (more is better), ours / peer for bytes and errors (less is better). Memory is what a fresh process "
+    "adds to its resident set during the call, at the worst moment. Errors are ||Z Zᵀ - K|| / ||K|| in Frobenius norm, "
+    "mean ± standard deviation over {seeds} seeds. Bandwidths follow the median rule and are the same for both. All "
+    "data are generated, float32, and on the CPU."
 )
 
 
 def main() -> None:
     args = _arguments()
     sizes = QUICK if args.quick else Sizes()
+    host = machine()  # first, as it looks at the load
     ceilings = matmul_ceiling(size=sizes.ceiling)
     print("ceilings: " + ", ".join(f"{name} {rate:.0f} GFLOP/s" for name, rate in ceilings.items()), flush=True)
     rows: list[Row] = []
@@ -34,7 +36,7 @@ def main() -> None:
         print(row, flush=True)
         rows.append(row)
     protocol = PROTOCOL.format(repeats=sizes.repeats, seeds=sizes.seeds)
-    report = Report(COMMAND, protocol, machine(), ceilings, rows)
+    report = Report(COMMAND, protocol, host, ceilings, rows)
     report.write_json(args.output)
     if not args.quick:
         report.write_page(PAGE)

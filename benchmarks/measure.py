@@ -107,13 +107,14 @@ def matmul_ceiling(dtype: str = "float32", *, size: int = 4096, repeats: int = 5
     return {name: 2 * size**3 / min(times) / 1e9 for name, times in interleaved(runs, repeats).items()}
 
 
-def machine() -> dict[str, str | int]:
-    """What the figures depend on, by kind and not by name."""
+def machine() -> dict[str, str | int | float]:
+    """What the figures depend on; `load` is the number of busy processes over the last minute, none of them ours."""
     return {
         "cpu": _cpu_model(),
         "cores": _cores(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         "system": platform.system(),
+        "load": round(os.getloadavg()[0], 1),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,

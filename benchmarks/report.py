@@ -60,7 +60,7 @@ class Report:
 
     command: str
     protocol: str
-    machine: dict[str, str | int]
+    machine: dict[str, str | int | float]
     ceilings: dict[str, float]  # GFLOP/s
     rows: list[Row]
 
@@ -78,9 +78,9 @@ class Report:
         yield "# Benchmarks"
         yield f"\nWritten by `{self.command}`, commit {m['commit']}; do not edit. {self._score()}"
         yield (
-            f"\n**Machine.** {m['cpu']}, {m['cores']} cores, {m['memory_gib']} GiB, {m['system']}; "
-            f"Python {m['python']}, torch {m['torch']} ({m['torch_threads']} threads), NumPy {m['numpy']}, "
-            f"scikit-learn {m['sklearn']}."
+            f"\n**Machine.** {m['cpu']}, {m['cores']} cores, {m['memory_gib']} GiB, {m['system']}, load {m['load']} "
+            f"before the run; Python {m['python']}, torch {m['torch']} ({m['torch_threads']} threads), "
+            f"NumPy {m['numpy']}, scikit-learn {m['sklearn']}."
         )
         rates = ", ".join(f"{name} {rate:.0f} GFLOP/s" for name, rate in self.ceilings.items())
         yield f"\n**Ceilings.** A large float32 matrix product in the same run: {rates}."

@@ -18,10 +18,10 @@ from bochner.ops import row_tiles
 DENSE = "iid"
 STRUCTURED = {
     "hadamard1": "One Hadamard transform of signed inputs.",
-    "hadamard2": "Two.",
-    "hadamard3": "Three.",
-    "fastfood": "Two, with a permutation between them.",
-    "circulant": "Three Fourier transforms.",
+    "hadamard2": "Two transforms, signs before each.",
+    "hadamard3": "Three transforms: the closest to a uniform rotation.",
+    "fastfood": "Two transforms with a permutation between them.",
+    "circulant": "Shifts of one Gaussian vector, by Fourier transforms.",
 }
 
 

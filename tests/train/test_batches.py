@@ -19,9 +19,9 @@ from bochner.train.sources import ArraySource, split
 
 shapes = {
     "n": st.integers(1, 80),
-    "shard_rows": st.integers(1, 30),
-    "batch_size": st.integers(1, 100),
-    "buffer_shards": st.integers(1, 6),
+    "shard_rows": st.integers(1, 12),
+    "batch_size": st.integers(1, 7) | st.integers(1, 100),
+    "buffer_shards": st.integers(1, 4),
 }
 
 
@@ -69,6 +69,13 @@ def test_resumed_anywhere(n, shard_rows, batch_size, buffer_shards, data, prefet
     # no more groups are read than those that hold the rows from `start` on
     rows_left = n - start * batch_size
     assert len(source.reads) <= -(-max(rows_left, 0) // shard_rows) + 2 * buffer_shards
+
+
+def test_resumed_at_every_batch() -> None:
+    source = Counted(100, 7)
+    whole = order(source, buffer_shards=2)
+    for start in range(26):
+        assert order(source, buffer_shards=2, start=start) == whole[4 * start :]
 
 
 def test_groups_before_the_start_are_not_read() -> None:
@@ -215,8 +222,7 @@ def test_an_error_while_prefetching_comes_out() -> None:
 
     got = []
     with pytest.raises(OSError, match="disk on fire"):
-        for batch in batches(Broken(fail), batch_size=5, seed=0, epoch=0, buffer_shards=1, prefetch=True):
-            got.append(batch)  # noqa: PERF402
+        got.extend(batches(Broken(fail), batch_size=5, seed=0, epoch=0, buffer_shards=1, prefetch=True))
     assert threads() == []
     shards = torch.cat([batch.y for batch in got]).div(5, rounding_mode="floor").unique() if got else []
     assert 3 not in shards

@@ -198,7 +198,7 @@ class ArcCosineFeatures(MapTransformer):
     ----------
     num_features : int, default=1024
         The width of every layer.
-    order : {0, 1, 2}, default=1
+    order : int, default=1
         0 is a step, 1 the ReLU, 2 its square.
     depth : int, default=1
         The number of layers.

@@ -13,7 +13,7 @@ def top_eigenpairs(K: Tensor, count: int, *, generator: Generator) -> tuple[Tens
     """The `count` largest eigenvalues [D], descending, and eigenvectors [m, D] of a positive semi-definite K [m, m].
 
     All of them are wanted: the exact decomposition, O(m^3). Few of them: a randomised one, O(m^2 D), which looks at the
-    range of (K K)^4 times a Gaussian matrix. Source: Halko, Martinsson & Tropp 2011; for Nystrom, Li et al. 2010.
+    range of K^5 times a Gaussian matrix. Source: Halko, Martinsson & Tropp 2011; for Nystrom, Li et al. 2010.
     """
     if count > len(K) // 3:
         values, vectors = torch.linalg.eigh(K)

@@ -20,9 +20,10 @@ class FourierMap(FeatureMap):
         cosine (phases [P] given): z_j(x) = sqrt(2 a / D) cos(w_j . x + b_j),            D = P;
         paired (phases None):      z(x)   = sqrt(2 a / D) [cos(w_j . x), sin(w_j . x)],  D = 2 P, cosines first.
 
-    Bochner's theorem makes both unbiased. The paired form has ||z(x)||^2 = a exactly, half the projections, and lower
-    variance for most pairs. P[|z(x) . z(y) - k(x, y)| >= eps] <= 2 exp(-D eps^2 / 8) when a = 1 and the frequencies
-    are independent. Cost: the projection's plus O(ND). Sources: Rahimi & Recht 2007; May 2018, Section 2.3.
+    Bochner's theorem makes both unbiased. The paired form has ||z(x)||^2 = a exactly, half the projections, and for
+    Gaussian, Laplacian and Matern kernels the lower variance. For independent frequencies and a = 1,
+    P[|z(x) . z(y) - k(x, y)| >= eps] <= 2 exp(-D eps^2 / 8), paired 2 exp(-D eps^2 / 4).
+    Cost: the projection's plus O(ND). Sources: Rahimi & Recht 2007; May 2018, Section 2.3.
 
     >>> from bochner.kernels import Gaussian
     >>> z = FourierMap.draw(

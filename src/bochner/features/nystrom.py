@@ -65,7 +65,8 @@ class NystromMap(FeatureMap):
         if num_landmarks < D:
             raise ValueError(f"num_features must be at most num_landmarks, {num_landmarks}, got {D}.")
         values, vectors = top_eigenpairs(kernel(chosen.double()), D, generator=generator)
-        floor = values.max() * num_landmarks * torch.finfo(X.dtype).eps
+        rounding = max(torch.finfo(X.dtype).eps, num_landmarks * torch.finfo(values.dtype).eps)
+        floor = values.max() * rounding
         roots = torch.where(values > floor, values, torch.inf).rsqrt()
         return cls(kernel, chosen, (vectors * roots).to(X.dtype).contiguous())
 
@@ -110,7 +111,7 @@ class EnsembleNystromMap(FeatureMap):
         """Split `num_landmarks` and `num_features` evenly over the experts and fit each.
 
         weighting "uniform" gives each expert 1 / experts; "fitted" solves non-negative least squares on the kernel
-        values of up to 500 further points.
+        values of up to 500 points of X.
         """
         checks.positive_int("num_experts", num_experts)
         checks.one_of("weighting", weighting, ["uniform", "fitted"])

@@ -22,6 +22,7 @@ class ArcCosine(Kernel):
 
     Depth L composes: k_{l+1}(x, y) = (1 / pi) (k_l(x, x) k_l(y, y))^{n/2} J_n(theta_l) with
     cos theta_l = k_l(x, y) / sqrt(k_l(x, x) k_l(y, y)). X [n, d], Y [m, d]: O(nm(d + L)).
+    A zero vector, which has no angle, stands at right angles to every other vector.
     Source: Cho & Saul 2009 (Alber et al. 2017 print the exponent of the composition as -1/2; +n/2 is right).
 
     >>> ArcCosine(order=1)(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])) * math.pi

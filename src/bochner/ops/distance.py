@@ -10,7 +10,7 @@ def squared_distances(X: Tensor, Y: Tensor) -> Tensor:
     """||x_i - y_j||^2 for X [n, d] and Y [m, d], as [n, m].
 
     ||x||^2 + ||y||^2 - 2 x.y loses digits when the points lie far from the origin, so both are first moved by the
-    mean of Y. Cost O(nmd), and [n, m] is the only large array.
+    mean of Y. Cost O(nmd), and two arrays [n, m].
     """
     center = Y.mean(dim=0)
     X, Y = X - center, Y - center

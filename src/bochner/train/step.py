@@ -61,11 +61,14 @@ def device_of(model: nn.Module) -> torch.device:
 
 @contextmanager
 def compute_precision(precision: str, device: torch.device) -> Iterator[None]:
-    """Products in TF32 or bfloat16 within this block only; parameters stay as they are."""
+    """Products in TF32 or bfloat16 within this block only; parameters stay as they are.
+
+    Autocast's own cache is off: it would keep the first bfloat16 copy of weights that every step changes.
+    """
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     try:
-        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16"):
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16", cache_enabled=False):
             yield
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before

@@ -24,7 +24,6 @@ from bochner.train.sources import (
     ParquetSource,
     ShardedSource,
     csv_blocks,
-    split,
     spool,
 )
 
@@ -179,7 +178,3 @@ CASES = [
     Case(spooled),
     Case(changed),
 ]
-
-
-def halves(folder: Path, data: Rows, shard_rows: int) -> tuple[Source, Source]:
-    return split(arrays(folder, data, shard_rows), 0.3, seed=1)

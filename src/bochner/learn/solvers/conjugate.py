@@ -32,14 +32,14 @@ def conjugate_gradients(
     tensor([[0.4000],
             [0.2000]])
     """
-    solution, residual = torch.zeros_like(rhs), rhs.clone()
+    solution, residual = torch.zeros_like(rhs), rhs
     image = direction = precondition(residual)
     start = energy = (residual * image).sum(dim=0)
     for iteration in range(1, max_iterations + 1):
         product = apply(direction)
         step = _ratio(energy, (direction * product).sum(dim=0))
-        solution += step * direction
-        residual -= step * product
+        solution = solution + step * direction
+        residual = residual - step * product  # not in place: `precondition` may return its argument
         image = precondition(residual)
         previous, energy = energy, (residual * image).sum(dim=0)
         direction = image + _ratio(energy, previous) * direction

@@ -10,6 +10,7 @@ from torch import Tensor
 from bochner import checks
 from bochner.kernels import Kernel
 from bochner.learn.solvers.conjugate import Report, conjugate_gradients
+from bochner.learn.solvers.losses import LOSSES, Loss
 from bochner.learn.solvers.rows import Summary, Tile, read_shard, split_tile, summarize
 from bochner.learn.solvers.whitening import Whitening, solve_factored
 from bochner.ops.blocks import Source
@@ -19,7 +20,7 @@ from bochner.storage import Storable
 TILE_ELEMENTS = 2**21
 # How much of the preconditioned residual may be rounding.
 ROUNDING = 1e-3
-# ridge = amplitude / (RIDGE_ROWS n): see fit_landmark_ridge.
+# ridge = k(x, x) / (RIDGE_ROWS n) by default: see fit_landmark_ridge.
 RIDGE_ROWS = 5
 
 
@@ -131,7 +132,7 @@ def fit_landmark_ridge(
     ridge: float | None = None,
     num_classes: int | None = None,
     tolerance: float = 1e-3,
-    max_iterations: int = 50,
+    max_iterations: int = 100,
     memory_budget: int = 2**30,
     report: Report | None = None,
 ) -> LandmarkModel:
@@ -162,7 +163,7 @@ def fit_landmark_ridge(
     checks.positive_float("tolerance", tolerance)
     checks.positive_int("max_iterations", max_iterations)
     K, space, ridge = prepare(
-        kernel, landmarks, source, ridge=ridge, num_classes=num_classes, memory_budget=memory_budget
+        kernel, landmarks, source, LOSSES["squares"], ridge=ridge, num_classes=num_classes, memory_budget=memory_budget
     )
     factor = space.factor_hessian(None, ridge)
     bias = K.summary.mean.to(K.landmarks)
@@ -186,6 +187,7 @@ def prepare(
     kernel: Kernel,
     landmarks: Tensor,
     source: Source,
+    loss: Loss,
     *,
     ridge: float | None,
     num_classes: int | None,
@@ -200,7 +202,8 @@ def prepare(
     summary = summarize(source, num_classes=num_classes)
     space = Whitening(kernel, landmarks)
     if ridge is None:
-        ridge = space.amplitude / (RIDGE_ROWS * summary.num_rows)
+        curvature = float(loss.curvature(loss.offset(summary.mean)[None]))
+        ridge = curvature * space.amplitude / (RIDGE_ROWS * summary.num_rows)
     checks.positive_float("ridge", ridge)
     noise = torch.finfo(landmarks.dtype).eps / (ridge * space.smallest / space.amplitude**2) ** 0.5
     points = landmarks.double() if noise > ROUNDING else landmarks

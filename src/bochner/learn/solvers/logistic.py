@@ -17,7 +17,9 @@ from bochner.learn.solvers.whitening import Whitening, solve_factored
 from bochner.ops.blocks import Source
 
 # The ridge falls by this factor a Newton step on its way down.
-DECAY = 0.1
+DECAY = 0.03
+# Conjugate gradients solve for a Newton step to this part.
+FORCING = 0.1
 # A step that does not lower the objective is halved at most so often.
 HALVINGS = 20
 
@@ -40,9 +42,9 @@ def fit_landmark_logistic(
     *,
     num_classes: int,
     ridge: float | None = None,
-    tolerance: float = 1e-4,
+    tolerance: float = 1e-3,
     max_steps: int = 30,
-    max_iterations: int = 50,
+    max_iterations: int = 100,
     memory_budget: int = 2**30,
     report: Report | None = None,
 ) -> LandmarkModel:
@@ -53,11 +55,12 @@ def fit_landmark_logistic(
     logistic loss and one output, the log-odds of class 1, for two classes; softmax loss and one output a class for
     more. Newton steps with the exact Hessian, the softmax's coupling of classes included, each solved by conjugate
     gradients to a tenth; the preconditioner is that of `fit_landmark_ridge` weighted by p (1 - p) at the landmarks,
-    averaged over classes. The ridge starts at k(x, x) and falls tenfold a step down to its value, which keeps every
+    averaged over classes. The ridge starts at k(x, x) and falls by 0.03 a step down to its value, which keeps every
     start inside the region where Newton's method converges quickly; a step that would raise the objective is halved.
 
     Stops when half the squared Newton decrement, the distance of the objective to its minimum in nats, is below
-    `tolerance`; `report` gets the step and that number. ridge None means k(x, x) / (5 n), as for least squares.
+    `tolerance`; `report` gets the step and that number. ridge None means q k(x, x) / (5 n), with q
+    the loss's curvature p (1 - p) at the class frequencies: as strong as the default for least squares.
     O(m^3) and at most `max_iterations` walks of O(n m (d + t)) a step; memory as `fit_landmark_ridge`.
     Source: Marteau-Ferey, Bach & Rudi 2019.
 
@@ -70,10 +73,11 @@ def fit_landmark_logistic(
     checks.positive_float("tolerance", tolerance)
     checks.positive_int("max_steps", max_steps)
     checks.positive_int("max_iterations", max_iterations)
+    loss = choose_loss("logistic" if num_classes == 2 else "softmax", num_classes)
     K, space, ridge = prepare(
-        kernel, landmarks, source, ridge=ridge, num_classes=num_classes, memory_budget=memory_budget
+        kernel, landmarks, source, loss, ridge=ridge, num_classes=num_classes, memory_budget=memory_budget
     )
-    newton = _Newton(K, space, choose_loss("logistic" if num_classes == 2 else "softmax", num_classes))
+    newton = _Newton(K, space, loss)
     point, current = newton.evaluate(newton.start()), max(ridge, space.amplitude)
     for step in range(1, max_steps + 1):
         direction = newton.direction(point, current, max_iterations)
@@ -128,13 +132,13 @@ class _Newton:
                 f, directions = scores(block, both).split(t, dim=1)
                 return self.loss.curve(f + self.bias, directions)
 
-            return (self.space.pull(self.K.adjoint(curve)) + ridge * gamma).view(-1, 1)
+            return (self.space.pull(self.K.adjoint(curve)) + ridge * gamma).reshape(-1, 1)
 
         solution = conjugate_gradients(
             apply,
             (point.gradient + ridge * point.gamma).reshape(-1, 1),
-            lambda residual: solve_factored(factor, residual.view(m, t)).view(-1, 1),
-            tolerance=0.1,
+            lambda residual: solve_factored(factor, residual.view(m, t)).reshape(-1, 1),
+            tolerance=FORCING,
             max_iterations=max_iterations,
         )
         return solution.view(m, t)

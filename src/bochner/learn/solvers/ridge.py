@@ -43,7 +43,7 @@ def fit_ridge(feature_map: FeatureMap, source: Source, *, ridge: float, num_clas
 
     y holds numbers [n] or [n, t], or class indices with `num_classes` (then one-hot, and f estimates p(class | x)).
     Products are made in the features' dtype over 2,048 rows, about a common shift, and summed in float64: relative
-    errors of the moments about 1e-7 for float32 features whatever N, at half the time of float64 products.
+    errors of the moments about 2e-7 for float32 features whatever N, in half the time of float64 products.
     O(N D (D + t)) + O(D^3 / 3) time; O(D^2 + 2048 D) memory, whatever N.
 
     >>> from torch import Generator; from bochner.features import FourierMap; from bochner.kernels import Gaussian
@@ -121,6 +121,9 @@ def _accumulate(feature_map: FeatureMap, source: Source, *, num_classes: int | N
     if gram is None or cross is None or total is None or shift is None:
         raise ValueError("source must hold rows, got none.")
     checks.finite("features", total)
-    total, gram, cross = total / summary.total_weight, gram / summary.total_weight, cross / summary.total_weight
-    gram = gram.tril_() + gram.tril(-1).T - torch.outer(total, total)
+    for moment in (total, gram, cross):
+        moment /= summary.total_weight
+    gram.addr_(total, total, alpha=-1)
+    for part in row_tiles(len(gram), row_elements=1, tile_elements=GRAM_COLUMNS):
+        gram[: part.start, part] = gram[part, : part.start].T
     return Moments(shift.double() + total, summary.mean.to(total), gram, cross, shift.dtype)

@@ -18,7 +18,8 @@ class Whitening:
     """L [m, m], lower, with L L^T = K_mm + jitter I, in float64.
 
     f on landmarks has coefficients alpha and norm alpha^T K_mm alpha; gamma = L^T alpha has that norm as its own, which
-    makes the penalty a multiple of the identity. The jitter starts at the rounding of float64 and grows tenfold until the factorisation goes through: duplicated landmarks do no harm. O(m^3 / 3).
+    makes the penalty a multiple of the identity. The jitter starts at the rounding of float64 and grows tenfold until
+    the factorisation goes through: duplicated landmarks do no harm. O(m^3 / 3).
     """
 
     def __init__(self, kernel: Kernel, landmarks: Tensor) -> None:

@@ -58,7 +58,7 @@ def recut(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
         start, size = 0, len(block.X)
         while size - start >= missing:
             piece = take(block, slice(start, start + missing))
-            is_last = 0 < start and size - start - missing < rows
+            is_last = start > 0 and size - start - missing < rows
             yield concatenate([*carried, piece]) if carried or not is_last else _each(torch.clone, piece)
             start, missing, carried = start + missing, rows, []
             del piece

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import lzma
 import math
 import os
 import struct
@@ -19,7 +21,7 @@ HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.re
 # What NumPy and zipfile raise on bytes that are not what they should be.
 DAMAGE = (
     ValueError, EOFError, SyntaxError, RecursionError, TypeError, KeyError, NotImplementedError, RuntimeError,
-    struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
+    struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
 )  # fmt: skip
 
 
@@ -78,21 +80,28 @@ class StoredArray:
 
     @contextmanager
     def _open(self) -> Iterator[tuple[IO[bytes], int]]:
-        try:
+        with _naming(f"{self.name} cannot be read as a .npy array"):
             if self.member is None:
                 with self.path.open("rb") as file:
                     yield file, os.fstat(file.fileno()).st_size
             else:
                 with zipfile.ZipFile(self.path) as archive, archive.open(self.member + ".npy") as file:
                     yield file, archive.getinfo(self.member + ".npy").file_size
-        except DAMAGE as error:
-            raise ValueError(f"{self.name} cannot be read as a .npy array: {error}") from error
 
 
 def members(path: str | os.PathLike[str]) -> list[str]:
     """The names of the arrays in a .npz archive."""
+    with _naming(f"{path} cannot be read as a .npz archive"), zipfile.ZipFile(path) as archive:
+        return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+
+
+@contextmanager
+def _naming(failure: str) -> Iterator[None]:
     try:
-        with zipfile.ZipFile(path) as archive:
-            return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+        yield
     except DAMAGE as error:
-        raise ValueError(f"{path} cannot be read as a .npz archive: {error}") from error
+        raise ValueError(f"{failure}: {error}") from error
+    except OSError as error:
+        if error.errno not in (None, errno.EINVAL):  # those two come from damaged archives, the others from the disk
+            raise
+        raise ValueError(f"{failure}: {error}") from error

@@ -33,7 +33,7 @@ def reading(path: Path) -> Iterator[None]:
         raise FileNotFoundError(f"{path} does not exist.")
     try:
         yield
-    except (pyarrow().ArrowException, OSError) as error:
+    except (pyarrow().ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
 
 
@@ -165,5 +165,6 @@ def open_tables(
     tables = []
     for each in paths:
         with reading(each):
-            tables.append(open_table(each))
+            tables.append(table := open_table(each))
+            _ = table.schema.names  # decoded only now
     return tables

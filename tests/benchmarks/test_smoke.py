@@ -1,0 +1,61 @@
+"""The benchmark runs, measures every figure, and in its quick form leaves the page alone."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "benchmarks.md"
+
+LANDMARKS = ["uniform", "kmeans", "leverage", "pivoted-cholesky"]
+STRUCTURED = ["hadamard1", "hadamard2", "hadamard3", "fastfood", "circulant"]
+CASES = {
+    ("Gaussian map", "seconds"): ["default", "form='cosine'", "projection='hadamard3'"],
+    ("Gaussian map", "bytes"): ["transform", "stream"],
+    ("Gaussian map", "error"): ["iid", "orthogonal", "sobol", *STRUCTURED],
+    ("Structured projections", "seconds"): [f"{name}: {part}" for part in ["projection", "map"] for name in STRUCTURED],
+    ("Structured projections", "bytes"): [f"{name}: parameters" for name in STRUCTURED],
+    ("Sparse Gaussian", "seconds"): ["map, paired", "map, cosine", "projection"],
+    ("Sparse Gaussian", "bytes"): ["parameters"],
+    ("Nystrom", "seconds"): LANDMARKS,
+    ("Nystrom", "error"): LANDMARKS,
+}
+
+
+def page() -> bytes | None:
+    return PAGE.read_bytes() if PAGE.exists() else None
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    output = tmp_path_factory.mktemp("benchmarks") / "maps.json"
+    before = page()
+    command = [sys.executable, "-m", "benchmarks.maps", "--quick", "--output", str(output)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
+    assert page() == before, "the quick run must not write docs/benchmarks.md"
+    return json.loads(output.read_text())
+
+
+def test_every_figure_is_there(record: dict[str, Any]) -> None:
+    for (table, unit), cases in CASES.items():
+        rows = [row["case"] for row in record["rows"] if row["table"].startswith(table) and row["unit"] == unit]
+        tables = 2 if table == "Structured projections" else 1  # two numbers of inputs
+        assert sorted(rows) == sorted(cases * tables)
+
+
+def test_figures_are_finite_and_positive(record: dict[str, Any]) -> None:
+    for row in record["rows"]:
+        figures = [*row["ours"], *row["theirs"], *row["ratio"].values()]
+        assert all(math.isfinite(figure) and figure > 0 for figure in figures), row
+    assert all(rate > 0 for rate in record["ceilings"].values())
+
+
+def test_machine_is_described(record: dict[str, Any]) -> None:
+    assert all(record["machine"][key] for key in ["cpu", "cores", "memory_gib", "python", "torch", "numpy", "sklearn"])

@@ -1,0 +1,84 @@
+"""What a source may bring: every solver says what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from bochner.kernels import Gaussian
+from bochner.learn.solvers import Rows, fit_landmark_logistic, fit_landmark_ridge, fit_ridge, fit_saga
+from tests.learn.solvers.problems import classes, fourier_map, generator, points
+
+Fit = Callable[..., object]
+SOLVERS: dict[str, Fit] = {
+    "ridge": lambda source, num_classes: fit_ridge(fourier_map(), source, ridge=1e-3, num_classes=num_classes),
+    "saga": lambda source, num_classes: fit_saga(
+        fourier_map(), source, loss="softmax", ridge=1e-3, num_classes=num_classes, generator=generator()
+    ),
+    "landmark ridge": lambda source, num_classes: fit_landmark_ridge(
+        Gaussian(), points(5), source, num_classes=num_classes
+    ),
+    "landmark logistic": lambda source, num_classes: fit_landmark_logistic(
+        Gaussian(), points(5), source, num_classes=num_classes
+    ),
+}
+every_solver = pytest.mark.parametrize("fit", SOLVERS.values(), ids=SOLVERS.keys())
+
+
+@every_solver
+def test_one_class_only(fit: Fit) -> None:
+    with pytest.raises(ValueError, match="y must hold at least two classes, got only class 2"):
+        fit(Rows(points(9), torch.full((9,), 2)), 3)
+
+
+@every_solver
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_inputs_that_are_not_finite(fit: Fit, value: float) -> None:
+    X = points()
+    y = classes(X, 3)
+    X[7, 1] = value
+    with pytest.raises(ValueError, match="X must be finite"):
+        fit(Rows(X, y, shard_rows=5), 3)
+
+
+@every_solver
+def test_labels_outside(fit: Fit) -> None:
+    X = points()
+    with pytest.raises(ValueError, match=r"y must lie in 0\.\.2 for num_classes=3, got 3"):
+        fit(Rows(X, classes(X, 4)), 3)
+    with pytest.raises(TypeError, match=r"y must be \[rows\] of class indices"):
+        fit(Rows(X, X[:, 0]), 3)
+    with pytest.raises(ValueError, match="num_classes must be at least 2, got 1"):
+        fit(Rows(X, classes(X, 4)), 1)
+
+
+@every_solver
+def test_bad_weights(fit: Fit) -> None:
+    X = points(6)
+    y, w = classes(X, 3), torch.ones(6)
+    with pytest.raises(ValueError, match="weight must be non-negative, got -1"):
+        fit(Rows(X, y, -w), 3)
+    with pytest.raises(ValueError, match="weight must be finite"):
+        fit(Rows(X, y, w * float("nan")), 3)
+    with pytest.raises(ValueError, match="source must hold rows of positive weight, got 6 rows of weight 0"):
+        fit(Rows(X, y, 0 * w), 3)
+    with pytest.raises(ValueError, match="source must hold rows of positive weight, got 0 rows"):
+        fit(Rows(X[:0], y[:0]), 3)
+
+
+@pytest.mark.parametrize("name", ["ridge", "landmark ridge"])
+def test_bad_numbers(name: str) -> None:
+    X = points()
+    with pytest.raises(TypeError, match=r"y must hold floats, got dtype torch.int64; use y.float"):
+        SOLVERS[name](Rows(X, classes(X, 3)), None)
+    with pytest.raises(ValueError, match="y must be finite"):
+        SOLVERS[name](Rows(X, X[:, 0] * float("nan")), None)
+    with pytest.raises(ValueError, match=r"y must have shape \[rows\] or \[rows, outputs\]"):
+        SOLVERS[name](Rows(X, X[:, :, None]), None)
+
+
+def test_rows_of_different_lengths() -> None:
+    with pytest.raises(ValueError, match="y must have one entry per row of X, 5, got 4"):
+        Rows(torch.zeros(5, 2), torch.zeros(4))

@@ -1,0 +1,169 @@
+"""Least squares on landmarks against the dense solution."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+import bochner
+from bochner.kernels import Gaussian, Laplacian
+from bochner.learn.solvers import LandmarkModel, Rows, fit_landmark_ridge
+from bochner.learn.solvers.conjugate import conjugate_gradients
+from bochner.learn.solvers.whitening import Whitening
+from tests.learn.solvers.problems import classes, dense_landmark_ridge, numbers, points, weights
+from tests.oracles.memory import PeakMemory
+
+EXACT = {"tolerance": 1e-12, "max_iterations": 200}
+
+
+@pytest.mark.parametrize(
+    "kernel", [Gaussian(bandwidth=1.0), Gaussian(bandwidth=5.0), Laplacian(bandwidth=2.0)], ids=str
+)
+@pytest.mark.parametrize("ridge", [1e-1, 1e-4, 1e-8])
+def test_equals_the_dense_solution(kernel, ridge: float) -> None:
+    X = points()
+    Y = numbers(X)
+    model = fit_landmark_ridge(kernel, X[:30], Rows(X, Y, shard_rows=50), ridge=ridge, **EXACT)
+    right = dense_landmark_ridge(kernel, X[:30], X, Y, torch.ones(len(X)), ridge)
+    torch.testing.assert_close(model.decision(X), right, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("bandwidth", [0.5, 2.0, 10.0])
+@pytest.mark.parametrize("ridge", [1e-2, 1e-5, 1e-9])
+def test_float32_resolves_small_ridges_too(bandwidth: float, ridge: float) -> None:
+    X, kernel = points(400, dtype=torch.float32), Gaussian(bandwidth=bandwidth)
+    model = fit_landmark_ridge(kernel, X[:50], Rows(X, numbers(X)), ridge=ridge, tolerance=1e-5, max_iterations=500)
+    right = dense_landmark_ridge(kernel, X[:50], X, numbers(X).double(), torch.ones(len(X)), ridge)
+    assert model.decision(X).dtype == torch.float32
+    assert float((model.decision(X) - right).square().mean().sqrt()) < 2e-3
+
+
+def test_weights_as_dense_and_as_repeated_rows() -> None:
+    X, kernel, w = points(), Gaussian(), weights(120)
+    Y = numbers(X)
+    model = fit_landmark_ridge(kernel, X[:30], Rows(X, Y, w, shard_rows=50), ridge=1e-4, **EXACT)
+    right = dense_landmark_ridge(kernel, X[:30], X, Y, w, 1e-4)
+    torch.testing.assert_close(model.decision(X), right, rtol=0, atol=1e-7)
+    repeated = Rows(X.repeat_interleave(w, dim=0), Y.repeat_interleave(w, dim=0))
+    again = fit_landmark_ridge(kernel, X[:30], repeated, ridge=1e-4, **EXACT)
+    torch.testing.assert_close(model.decision(X), again.decision(X), rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_duplicated_landmarks_change_nothing(dtype: torch.dtype) -> None:
+    X, kernel = points(dtype=dtype), Gaussian()
+    source = Rows(X, numbers(X))
+    once = fit_landmark_ridge(kernel, X[:30], source, ridge=1e-4, tolerance=1e-6)
+    twice = fit_landmark_ridge(kernel, torch.cat([X[:30], X[:30]]), source, ridge=1e-4, tolerance=1e-6)
+    torch.testing.assert_close(once.decision(X), twice.decision(X), rtol=0, atol=1e-4)
+
+
+def test_landmarks_that_are_nearly_one_point() -> None:
+    X = points(600)
+    model = fit_landmark_ridge(Gaussian(bandwidth=1e6), X, Rows(X, numbers(X)), ridge=1e-3)
+    torch.testing.assert_close(model.decision(X), numbers(X).mean(dim=0).expand(600, 2), rtol=0, atol=1e-2)
+
+
+def test_the_jitter_grows_only_as_far_as_rounding() -> None:
+    def below(gap: float):
+        return lambda X: torch.ones(len(X), len(X)).double() - gap * torch.eye(len(X))
+
+    root = Whitening(below(1e-12), points(20)).root
+    torch.testing.assert_close(root @ root.T, torch.ones(20, 20).double(), rtol=0, atol=1e-10)
+    with pytest.raises(ValueError, match="kernel must be positive semi-definite"):
+        Whitening(below(1e-3), points(20))
+
+
+def test_classes_are_one_hot() -> None:
+    X, kernel = points(), Gaussian()
+    y = classes(X, 3)
+    model = fit_landmark_ridge(kernel, X[:30], Rows(X, y), ridge=1e-3, num_classes=3, **EXACT)
+    right = dense_landmark_ridge(kernel, X[:30], X, torch.nn.functional.one_hot(y, 3), torch.ones(len(X)), 1e-3)
+    torch.testing.assert_close(model.decision(X), right, rtol=0, atol=1e-7)
+
+
+def test_the_budget_bounds_memory_and_leaves_the_result() -> None:
+    X = points(6000, dtype=torch.float32)
+    source = Rows(X, X[:, 0].sin(), shard_rows=500)
+    block, whole = 500 * 100 * 4, 6000 * 100 * 4
+    peaks: list[int] = []
+
+    def fit(budget: int) -> Tensor:
+        with PeakMemory() as memory:
+            model = fit_landmark_ridge(Gaussian(), X[:100], source, ridge=1e-2, memory_budget=budget)
+        peaks.append(memory.peak)
+        return model.coefficients
+
+    none, half, full = fit(0), fit(whole // 2), fit(whole)
+    assert torch.equal(none, full)
+    assert torch.equal(none, half)
+    assert peaks[0] < 5 * block
+    assert peaks[1] < whole // 2 + 5 * block
+    assert peaks[2] >= whole
+
+
+def test_the_preconditioner_in_pieces(monkeypatch) -> None:
+    X = points()
+    space, curvature = Whitening(Gaussian(), X), torch.rand(len(X)).double()
+    right = space.root.T @ (curvature[:, None] * space.root) / len(X) + 1e-3 * torch.eye(len(X))
+    monkeypatch.setattr("bochner.learn.solvers.whitening.PRODUCT_COLUMNS", 17)
+    factor = space.factor_hessian(curvature, 1e-3)
+    torch.testing.assert_close(factor @ factor.T, right)
+
+
+def test_the_amplitude_scales_the_default_ridge() -> None:
+    X = points()
+    source = Rows(X, numbers(X))
+    one = fit_landmark_ridge(Gaussian(), X[:30], source, **EXACT)
+    hundred = fit_landmark_ridge(100 * Gaussian(), X[:30], source, **EXACT)
+    torch.testing.assert_close(one.decision(X), hundred.decision(X), rtol=0, atol=1e-6)
+
+
+def test_the_preconditioner_pays(monkeypatch) -> None:
+    X = points(1500, 2)
+
+    def iterations() -> int:
+        steps: list[int] = []
+        source, kernel = Rows(X, numbers(X)), Gaussian(bandwidth=2.0)
+        arguments = {"ridge": 1e-5, "tolerance": 1e-6, "max_iterations": 500}
+        fit_landmark_ridge(kernel, X[:400], source, report=lambda step, _: steps.append(step), **arguments)
+        assert steps == list(range(1, len(steps) + 1))
+        return len(steps)
+
+    with_it = iterations()
+    monkeypatch.setattr(Whitening, "factor_hessian", lambda space, *_: torch.eye(len(space.root)).to(space.root))
+    assert iterations() > 3 * with_it
+
+
+def test_saved_and_loaded(tmp_path) -> None:
+    X = points()
+    model = fit_landmark_ridge(Gaussian(), X[:30], Rows(X, numbers(X)))
+    bochner.save(model, tmp_path / "model.safetensors")
+    loaded = bochner.load(tmp_path / "model.safetensors")
+    assert torch.equal(loaded.decision(X), model.decision(X))
+
+
+def test_conjugate_gradients_leave_a_zero_column_alone() -> None:
+    H = torch.diag(torch.tensor([1.0, 10.0]))
+    rhs = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
+    found = conjugate_gradients(lambda V: H @ V, rhs, lambda R: R, tolerance=1e-6, max_iterations=20)
+    torch.testing.assert_close(found, torch.tensor([[1.0, 0.0], [0.1, 0.0]]))
+
+
+def test_bad_arguments() -> None:
+    X = points()
+    source = Rows(X, numbers(X))
+    for ridge in (0.0, -1.0, float("nan"), "1"):
+        with pytest.raises(ValueError, match="ridge must be a positive finite number, got"):
+            fit_landmark_ridge(Gaussian(), X[:5], source, ridge=ridge)
+    with pytest.raises(ValueError, match="landmarks must have 3 columns, got 2"):
+        fit_landmark_ridge(Gaussian(), X[:5, :2], source)
+    with pytest.raises(ValueError, match="landmarks must be finite"):
+        fit_landmark_ridge(Gaussian(), X[:5] * float("nan"), source)
+    with pytest.raises(ValueError, match="memory_budget must be a number of bytes, at least 0, got -1"):
+        fit_landmark_ridge(Gaussian(), X[:5], source, memory_budget=-1)
+    with pytest.raises(ValueError, match="max_iterations must be an integer of at least 1, got 0"):
+        fit_landmark_ridge(Gaussian(), X[:5], source, max_iterations=0)
+    with pytest.raises(ValueError, match=r"coefficients must have shape \(5, 2\), one row per landmark, got \(4, 2\)"):
+        LandmarkModel(Gaussian(), X[:5], torch.zeros(4, 2), torch.zeros(2))

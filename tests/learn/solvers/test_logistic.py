@@ -1,0 +1,119 @@
+"""Kernel logistic regression on landmarks against L-BFGS on the same objective."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from bochner.kernels import Gaussian
+from bochner.learn.solvers import Rows, fit_landmark_logistic
+from bochner.learn.solvers.landmarks import prepare
+from bochner.learn.solvers.logistic import _Newton
+from bochner.learn.solvers.losses import LOSSES
+from tests.learn.solvers.problems import classes, dense_logistic, points, weights
+
+KERNEL = Gaussian(bandwidth=1.5)
+
+
+def offset(y: Tensor, num_classes: int) -> Tensor:
+    share = torch.bincount(y, minlength=num_classes).double() / len(y)
+    return torch.logit(share[1:]) if num_classes == 2 else share.log()
+
+
+def nystrom(landmarks: Tensor, X: Tensor) -> Tensor:
+    """Features whose weights' norm is the norm in the kernel's space."""
+    root = torch.linalg.cholesky(KERNEL(landmarks) + 1e-14 * torch.eye(len(landmarks)))
+    return torch.linalg.solve_triangular(root, KERNEL(landmarks, X), upper=False).T
+
+
+@pytest.mark.parametrize("num_classes", [2, 4])
+@pytest.mark.parametrize("ridge", [1.0, 1e-2, 1e-5])
+def test_equals_the_dense_solution(num_classes: int, ridge: float) -> None:
+    X = points()
+    y = classes(X, num_classes)
+    source = Rows(X, y, shard_rows=50)
+    model = fit_landmark_logistic(KERNEL, X[:25], source, num_classes=num_classes, ridge=ridge, tolerance=1e-13)
+    right = dense_logistic(nystrom(X[:25], X), y, num_classes, offset(y, num_classes), ridge)
+    torch.testing.assert_close(model.decision(X), right, rtol=0, atol=1e-3 if ridge < 1e-4 else 1e-5)
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_exact_when_every_row_is_a_landmark(num_classes: int) -> None:
+    X = points(60)
+    y = classes(X, num_classes)
+    model = fit_landmark_logistic(KERNEL, X, Rows(X, y), num_classes=num_classes, ridge=1e-3, tolerance=1e-12)
+    values, vectors = torch.linalg.eigh(KERNEL(X))
+    right = dense_logistic(vectors * values.clamp_min(0).sqrt(), y, num_classes, offset(y, num_classes), 1e-3)
+    torch.testing.assert_close(model.decision(X), right, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_weights_as_repeated_rows(num_classes: int) -> None:
+    X, w = points(), weights(120)
+    y = classes(X, num_classes)
+    arguments = {"num_classes": num_classes, "ridge": 1e-3, "tolerance": 1e-12}
+    model = fit_landmark_logistic(KERNEL, X[:25], Rows(X, y, w), **arguments)
+    repeated = Rows(X.repeat_interleave(w, dim=0), y.repeat_interleave(w))
+    again = fit_landmark_logistic(KERNEL, X[:25], repeated, **arguments)
+    torch.testing.assert_close(model.decision(X), again.decision(X), rtol=0, atol=1e-6)
+
+
+def test_separable_classes_and_a_tiny_ridge() -> None:
+    X = points(200, dtype=torch.float32)
+    y = (X[:, 0] > 0).long()
+    history: list[float] = []
+    model = fit_landmark_logistic(
+        KERNEL, X[:50], Rows(X, y), num_classes=2, ridge=1e-9, report=lambda _, left: history.append(left)
+    )
+    assert history[-1] <= 1e-3
+    assert torch.equal(model.decision(X)[:, 0] > 0, y == 1)
+
+
+def test_a_step_too_long_is_halved() -> None:
+    X = points()
+    loss = LOSSES["logistic"]
+    source = Rows(X, classes(X, 2))
+    K, space, ridge = prepare(KERNEL, X[:25], source, loss, ridge=1e-2, num_classes=2, memory_budget=0)
+    newton = _Newton(K, space, loss)
+    point = newton.evaluate(newton.start())
+    moved = newton.descend(point, 1000 * newton.direction(point, ridge, 10), ridge)
+    assert moved is not None
+    assert moved.objective(ridge) < point.objective(ridge)
+
+
+def test_a_class_never_seen_stays_rare() -> None:
+    X = points()
+    y = classes(X, 3)
+    model = fit_landmark_logistic(KERNEL, X[:25], Rows(X, y), num_classes=4, ridge=1e-3)
+    p = model.decision(X).softmax(dim=1)
+    assert torch.isfinite(p).all()
+    assert float(p[:, 3].max()) < 0.1
+
+
+def test_the_budget_leaves_the_result() -> None:
+    X = points()
+    source = Rows(X, classes(X, 3), shard_rows=50)
+    kept, made = (
+        fit_landmark_logistic(KERNEL, X[:25], source, num_classes=3, memory_budget=budget) for budget in (2**20, 0)
+    )
+    assert torch.equal(kept.coefficients, made.coefficients)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_derivatives_of_the_losses(name: str) -> None:
+    loss = LOSSES[name]
+    encoded = torch.nn.functional.one_hot(torch.tensor([0, 1, 1, 0]), 2 if name == "logistic" else 3).double()
+    targets = loss.targets(encoded)
+    scores = torch.randn(targets.shape, dtype=torch.float64, requires_grad=True)
+    directions = torch.randn(targets.shape, dtype=torch.float64)
+    residual = loss.residual(scores, targets)
+    (slope,) = torch.autograd.grad(loss.value(scores, targets).sum(), scores)
+    torch.testing.assert_close(residual, slope)
+    (curved,) = torch.autograd.grad((residual * directions).sum(), scores)
+    torch.testing.assert_close(loss.curve(scores, directions), curved)
+    eye = torch.eye(targets.shape[1], dtype=torch.float64)
+    diagonal = torch.stack([loss.curve(scores, unit.expand_as(scores))[:, j] for j, unit in enumerate(eye)], dim=1)
+    torch.testing.assert_close(loss.curvature(scores), diagonal.mean(dim=1))
+    norms = [torch.autograd.functional.hessian(lambda f: loss.value(f[None], targets[:1])[0], row) for row in scores]
+    assert max(float(torch.linalg.matrix_norm(H, ord=2)) for H in norms) <= loss.smoothness + 1e-12

@@ -1,0 +1,176 @@
+"""Random feature selection: counts, statistics, and that it selects."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Generator
+
+from bochner.features import FourierMap
+from bochner.kernels import Gaussian, Laplacian, SparseGaussian
+from bochner.learn.heads import BottleneckHead, LinearHead
+from bochner.learn.model import FeatureModel
+from bochner.train.loop import train
+from bochner.train.recipe import Recipe
+from bochner.train.selection import chance_survival, frequency_norms, input_weights, select_features
+from bochner.train.sources import ArraySource
+
+NUM_INPUTS, USEFUL = 20, 3
+
+
+def generator(seed: int = 0) -> Generator:
+    return Generator().manual_seed(seed)
+
+
+def data(count: int = 3000) -> tuple[ArraySource, ArraySource]:
+    """Only the first three of twenty inputs matter."""
+    X = torch.randn(count, NUM_INPUTS, generator=generator())
+    y = (X[:, 0] * X[:, 1] + torch.sin(2 * X[:, 2]) > 0).long()
+    return ArraySource(X[500:], y[500:]), ArraySource(X[:500], y[:500])
+
+
+def draw_for(kernel, *, projection: str = "iid", form: str = "cosine"):
+    def draw(num_features: int, generator: Generator) -> FourierMap:
+        return FourierMap.draw(
+            kernel,
+            num_inputs=NUM_INPUTS,
+            num_features=num_features,
+            projection=projection,
+            form=form,
+            generator=generator,
+        )
+
+    return draw
+
+
+def linear(num_features: int, generator: Generator) -> LinearHead:
+    return LinearHead.zeros(num_features=num_features, num_outputs=2)
+
+
+def bottleneck(num_features: int, generator: Generator) -> BottleneckHead:
+    return BottleneckHead.glorot(num_features=num_features, num_outputs=2, rank=2, generator=generator)
+
+
+RECIPE = Recipe(learning_rate=16.0, batch_size=64)
+SPARSE = SparseGaussian(subset_size=2, bandwidth=1.0)
+
+
+@pytest.mark.parametrize("head", [linear, bottleneck])
+@pytest.mark.parametrize(
+    ("kernel", "projection", "form"),
+    [
+        (SPARSE, "sparse", "cosine"),
+        (SPARSE, "sparse", "paired"),
+        (Laplacian(bandwidth=10.0), "iid", "cosine"),
+        (Gaussian(bandwidth=4.0), "orthogonal", "paired"),
+        (Gaussian(bandwidth=4.0, scale=torch.linspace(0.5, 1.5, NUM_INPUTS)), "hadamard3", "cosine"),
+    ],
+)
+def test_counts_and_kinds(kernel, projection: str, form: str, head) -> None:
+    source, _ = data(1000)
+    T, D = 5, 40
+    chosen = select_features(
+        draw_for(kernel, projection=projection, form=form),
+        head,
+        source,
+        RECIPE,
+        num_features=D,
+        rounds=T,
+        rows_per_round=200,
+        generator=generator(),
+        progress=False,
+    )
+    P = D if form == "cosine" else D // 2
+    assert chosen.feature_map.num_features == D
+    assert chosen.feature_map.form == form
+    assert [len(births) for births in chosen.kept] == [P * t // T for t in range(1, T)]
+    assert sum(chosen.drawn) == P * (T + 1) // 2  # D (T + 1) / 2 features in all
+    assert len(chosen.births) == P
+    assert (chosen.births == T).sum() == P - P * (T - 1) // T  # what the last round only draws
+    survival = chosen.survival()
+    assert len(survival) == T - 1
+    assert survival[-1] == 1
+    assert ((survival > 0) & (survival <= 1)).all()
+
+
+def test_chance_survival_is_the_formula() -> None:
+    T = 6
+    expected = [math.factorial(T) / (math.factorial(t) * T ** (T - t)) for t in range(1, T)]
+    torch.testing.assert_close(chance_survival(T), torch.tensor(expected, dtype=torch.float64))
+
+
+def test_selection_finds_the_useful_inputs_and_lowers_the_loss() -> None:
+    source, heldout = data()
+    draw = draw_for(SPARSE, projection="sparse")
+    losses = {"random": [], "selected": []}
+    for seed in range(2):
+        chosen = select_features(
+            draw,
+            linear,
+            source,
+            RECIPE,
+            num_features=160,
+            rounds=10,
+            rows_per_round=2500,
+            generator=generator(seed),
+            progress=False,
+        )
+        assert (chosen.survival() > chance_survival(10) - 1e-12).all()
+        kept = chosen.feature_map.take((chosen.births < 10).nonzero().squeeze(1))
+        weights = input_weights(kept)
+        assert weights[:USEFUL].mean() > 1.4 * weights[USEFUL:].mean()
+        for name, z in (("random", draw(160, generator(seed))), ("selected", chosen.feature_map)):
+            m = FeatureModel(z, linear(160, generator()))
+            losses[name].append(train(m, source, heldout, Recipe(batch_size=64, max_epochs=8), progress=False)[-1]["ce"])
+    assert sum(losses["selected"]) < 0.9 * sum(losses["random"])
+
+
+def test_norms_of_pairs_join_sine_and_cosine() -> None:
+    z = draw_for(Gaussian(), form="paired")(6, generator())
+    head = LinearHead(torch.arange(12.0).reshape(6, 2), torch.zeros(2))
+    W = head.weights.detach()
+    expected = torch.stack([(W[j].square().sum() + W[j + 3].square().sum()).sqrt() for j in range(3)])
+    torch.testing.assert_close(frequency_norms(FeatureModel(z, head)), expected)
+
+
+def test_input_weights_with_and_without_the_largest() -> None:
+    z = draw_for(Laplacian())(200, generator())
+    W = z.projection.frequencies.abs()
+    torch.testing.assert_close(input_weights(z), W.sum(dim=1) / W.sum(dim=1).mean())
+    dropped = W.sum(dim=1) - W.max(dim=1).values
+    torch.testing.assert_close(input_weights(z, drop_largest=True), dropped / dropped.mean())
+
+
+@pytest.mark.parametrize("form", ["paired", "cosine"])
+@pytest.mark.parametrize(
+    ("kernel", "projection"),
+    [
+        (Gaussian(bandwidth=4.0, scale=torch.linspace(0.5, 1.5, NUM_INPUTS)), "hadamard3"),
+        (Gaussian(bandwidth=4.0), "fastfood"),
+        (Gaussian(bandwidth=4.0), "circulant"),
+        (SPARSE, "sparse"),
+        (Gaussian(bandwidth=4.0, metric=torch.eye(NUM_INPUTS) + 0.1), "iid"),
+    ],
+)
+def test_take_and_join_keep_each_frequency(kernel, projection: str, form: str) -> None:
+    draw = draw_for(kernel, projection=projection, form=form)
+    z = draw(24, generator())
+    order = torch.randperm(z.num_frequencies, generator=generator(1))
+    half = z.num_frequencies // 2
+    again = z.take(order[:half]).join(z.take(order[half:]))
+    X = torch.randn(5, NUM_INPUTS, generator=generator(2))
+    columns = order if form == "cosine" else torch.cat([order, order + z.num_frequencies])
+    torch.testing.assert_close(again(X), z(X)[:, columns], rtol=1e-4, atol=1e-5)
+
+
+def test_bad_arguments() -> None:
+    source, _ = data(1000)
+    arguments = {"num_features": 8, "generator": generator(), "progress": False}
+    with pytest.raises(ValueError, match="rounds must be an integer of at least 1, got 0"):
+        select_features(draw_for(SPARSE), linear, source, RECIPE, rounds=0, **arguments)
+    with pytest.raises(ValueError, match=r"learning_rate must be a number for selection"):
+        select_features(draw_for(SPARSE), linear, source, Recipe(), **arguments)
+    with pytest.raises(ValueError, match="maps must have the same form, got 'paired' and 'cosine'"):
+        draw_for(SPARSE, form="paired")(8, generator()).join(draw_for(SPARSE)(8, generator()))
