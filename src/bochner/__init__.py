@@ -1,6 +1,6 @@
 """Kernel methods at scale: kernels, feature maps, and learners on them."""
 
-from bochner import features, kernels
+from bochner import features, kernels, learn
 from bochner.estimators import (
     ArcCosineFeatures,
     FourierFeatures,
@@ -18,6 +18,7 @@ __all__ = [
     "TensorSketchFeatures",
     "features",
     "kernels",
+    "learn",
     "load",
     "save",
 ]

@@ -30,8 +30,12 @@ class Storable(nn.Module):
 
     def __init_subclass__(cls, *, abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if not abstract:
-            Storable.registry[cls.__name__] = cls
+        if abstract:
+            return
+        known = Storable.registry.get(cls.__name__)
+        if known is not None and known.__module__ != cls.__module__:  # a file names classes by their bare name
+            raise TypeError(f"{cls.__name__} is taken by {known.__module__}: choose another name.")
+        Storable.registry[cls.__name__] = cls
 
     def arguments(self) -> dict[str, Any]:
         """The constructor call that makes this object."""

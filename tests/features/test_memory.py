@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-PREAMBLE = """
+PREAMBLE = r"""
 import re, torch
 from pathlib import Path
 from torch import Generator

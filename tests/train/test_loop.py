@@ -16,12 +16,12 @@ import pytest
 import torch
 
 from bochner import storage
-from bochner.ops.blocks import Block
-from bochner.train.batches import batches
+from bochner.data.batches import batches
+from bochner.data.blocks import Block
+from bochner.data.sources import ArraySource
 from bochner.train.loop import train
 from bochner.train.rate import find_rate
 from bochner.train.recipe import OPTIMIZERS, Recipe
-from bochner.train.sources import ArraySource
 from bochner.train.step import evaluate
 from tests.train.runs import model, rings, sources, weights
 
@@ -124,7 +124,11 @@ def test_rate_search_leaves_the_model_alone_and_finds_a_useful_rate() -> None:
         trial = model()
         try:
             history = train(
-                trial, train_source, heldout, Recipe(batch_size=32, learning_rate=candidate, max_epochs=1), progress=False
+                trial,
+                train_source,
+                heldout,
+                Recipe(batch_size=32, learning_rate=candidate, max_epochs=1),
+                progress=False,
             )
             losses[candidate] = history[-1]["ce"]
         except FloatingPointError:
@@ -142,7 +146,7 @@ def test_same_seed_same_model_other_seed_another() -> None:
     assert not torch.equal(trained(0), trained(1))
 
 
-class Stop(Exception):
+class StoppedError(Exception):
     pass
 
 
@@ -154,7 +158,7 @@ class StoppingSource(ArraySource):
     def read(self, shard: int) -> Block:
         self.reads_left -= 1
         if self.reads_left < 0:
-            raise Stop
+            raise StoppedError
         return super().read(shard)
 
 
@@ -171,7 +175,7 @@ def test_stopped_anywhere_it_resumes_bit_equal(optimizer: str, reads: int, tmp_p
 
     stopping = StoppingSource(X[100:], y[100:], shard_rows=64)
     stopping.reads_left = reads
-    with pytest.raises(Stop):
+    with pytest.raises(StoppedError):
         train(model(), stopping, heldout, recipe, folder=tmp_path, checkpoint_seconds=0.0, progress=False)
     resumed = model()
     history = train(
@@ -195,9 +199,9 @@ def test_a_checkpoint_of_another_configuration_is_refused(tmp_path: Path) -> Non
     other = Recipe(learning_rate=8.0, batch_size=32, max_epochs=6)
     with pytest.raises(ValueError, match=r"another configuration \(learning_rate: 16.0 there, 8.0 here\)"):
         train(model(), *sources(), other, folder=tmp_path, progress=False)
-    with pytest.raises(ValueError, match="another configuration .*model"):
+    with pytest.raises(ValueError, match=r"another configuration .*model"):
         train(model(num_features=32), *sources(), SHORT, folder=tmp_path, progress=False)
-    with pytest.raises(ValueError, match="another configuration .*rows"):
+    with pytest.raises(ValueError, match=r"another configuration .*rows"):
         train(model(), *sources(400), SHORT, folder=tmp_path, progress=False)
 
 
@@ -251,9 +255,9 @@ def test_killed_again_and_again_it_ends_bit_equal(tmp_path: Path) -> None:
     for _ in range(3):
         child = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], env=environment)
         deadline = time.monotonic() + 60
-        before = os.stat(tmp_path / "checkpoint.safetensors").st_mtime_ns if any(tmp_path.iterdir()) else 0
+        file = tmp_path / "checkpoint.safetensors"
+        before = file.stat().st_mtime_ns if file.exists() else 0
         while time.monotonic() < deadline and child.poll() is None:
-            file = tmp_path / "checkpoint.safetensors"
             if file.exists() and file.stat().st_mtime_ns != before:
                 break
             time.sleep(0.01)
@@ -277,7 +281,9 @@ def test_precision_is_put_back() -> None:
     before = torch.backends.cuda.matmul.allow_tf32
     for precision in ("tf32", "bf16"):
         m = model()
-        history = train(m, *sources(), Recipe(learning_rate=16.0, batch_size=32, max_epochs=2, precision=precision), progress=False)
+        history = train(
+            m, *sources(), Recipe(learning_rate=16.0, batch_size=32, max_epochs=2, precision=precision), progress=False
+        )
         assert m.head.weights.dtype == torch.float32
         assert history[-1]["ce"] < 1.0
     assert torch.backends.cuda.matmul.allow_tf32 == before

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Generator
 
+from bochner.data.sources import ArraySource
 from bochner.features import FourierMap
 from bochner.kernels import Gaussian, Laplacian, SparseGaussian
 from bochner.learn.heads import BottleneckHead, LinearHead
@@ -15,7 +16,6 @@ from bochner.learn.model import FeatureModel
 from bochner.train.loop import train
 from bochner.train.recipe import Recipe
 from bochner.train.selection import chance_survival, frequency_norms, input_weights, select_features
-from bochner.train.sources import ArraySource
 
 NUM_INPUTS, USEFUL = 20, 3
 
@@ -123,7 +123,9 @@ def test_selection_finds_the_useful_inputs_and_lowers_the_loss() -> None:
         assert weights[:USEFUL].mean() > 1.4 * weights[USEFUL:].mean()
         for name, z in (("random", draw(160, generator(seed))), ("selected", chosen.feature_map)):
             m = FeatureModel(z, linear(160, generator()))
-            losses[name].append(train(m, source, heldout, Recipe(batch_size=64, max_epochs=8), progress=False)[-1]["ce"])
+            losses[name].append(
+                train(m, source, heldout, Recipe(batch_size=64, max_epochs=8), progress=False)[-1]["ce"]
+            )
     assert sum(losses["selected"]) < 0.9 * sum(losses["random"])
 
 

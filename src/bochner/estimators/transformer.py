@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from torch import Generator, Tensor
 
+from bochner import checks
 from bochner.estimators.arrays import as_tensor, checked_inputs, make_generator, resolve_device
 from bochner.features import FeatureMap
 from bochner.ops import row_tiles
@@ -52,7 +53,7 @@ class MapTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def stream(self, X: Any, *, rows: int = 4096) -> Iterator[Any]:
         """z(X) in blocks of `rows`: the whole of it never exists. Each block is an array (or a tensor) of its own."""
-        for tile in row_tiles(len(X), row_elements=1, tile_elements=rows):
+        for tile in row_tiles(len(X), row_elements=1, tile_elements=checks.positive_int("rows", rows)):
             yield self.transform(X.iloc[tile] if hasattr(X, "iloc") else X[tile])
 
     @property

@@ -11,7 +11,16 @@ from torch.nn import functional as F
 
 from bochner import checks
 
-DEFAULTS = {"ce": None, "ent": None, "err": None, "perplexity": None, "erll": 1.0, "capped": 0.1, "topk": 0.9, "mse": None}
+DEFAULTS = {
+    "ce": None,
+    "ent": None,
+    "err": None,
+    "perplexity": None,
+    "erll": 1.0,
+    "capped": 0.1,
+    "topk": 0.9,
+    "mse": None,
+}
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from tqdm import tqdm
 
+from bochner.data.batches import batches
+from bochner.data.blocks import Source
 from bochner.learn.metrics import Metric
-from bochner.ops.blocks import Source
-from bochner.train.batches import batches
 from bochner.train.checkpoint import (
     optimizer_tensors,
     read_checkpoint,
@@ -74,13 +74,14 @@ def train(
             for writer in writers:
                 writer(run.history[-1])
             if folder is not None:
-                _checkpoint(run, folder)
+                folder.mkdir(parents=True, exist_ok=True)
                 _write_history(run, folder)
+                _checkpoint(run, folder)
     if not any(record["verdict"] != Verdict.REVERT.value for record in run.history):
         raise FloatingPointError(
             f"training never improved the heldout {recipe.metric}: the learning rate was cut "
-            f"{run.schedule.halvings} times, down to {run.schedule.rate:.3g}. Look for huge or constant inputs, or give "
-            "a smaller learning_rate."
+            f"{run.schedule.halvings} times, down to {run.schedule.rate:.3g}. Look for huge or constant inputs, or "
+            "give a smaller learning_rate."
         )
     return run.history
 
@@ -92,10 +93,8 @@ def _begin(model: nn.Module, source: Source, heldout: Source, recipe: Recipe, fo
     if found is not None:
         return _resume(model, source, heldout, recipe, *found)
     metric = Metric.parse(recipe.metric).of(evaluate(model, heldout, loss=recipe.loss))
-    if isinstance(recipe.learning_rate, str):
-        rate = find_rate(model, source, heldout, recipe)
-    else:
-        rate = recipe.learning_rate
+    given = recipe.learning_rate
+    rate = find_rate(model, source, heldout, recipe) if isinstance(given, str) else given
     schedule = HalvingSchedule(rate, metric, recipe.improvement, recipe.max_halvings)
     return Run(model, source, heldout, recipe, schedule, make_optimizer(model, recipe, rate))
 

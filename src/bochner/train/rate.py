@@ -8,9 +8,9 @@ import math
 import torch
 from torch import nn
 
+from bochner.data.batches import batches
+from bochner.data.blocks import Source
 from bochner.learn.metrics import Metric
-from bochner.ops.blocks import Source
-from bochner.train.batches import batches
 from bochner.train.checkpoint import trainable
 from bochner.train.recipe import Recipe
 from bochner.train.step import evaluate, make_optimizer, take_step

@@ -19,8 +19,8 @@ class Verdict(Enum):
 class HalvingSchedule:
     """The papers' rule, on a heldout metric m that should fall:
 
-    an epoch that improves m by less than `improvement` (1 %, relative) halves the rate; one that makes m worse, or not a
-    number, also takes the model back to where the epoch began; after `max_halvings` (10) training ends.
+    an epoch that improves m by less than `improvement` (1 %, relative) halves the rate; one that makes m worse, or not
+    a number, also takes the model back to where the epoch began; after `max_halvings` (10) training ends.
     Source: May 2018, Section 4.3.
     """
 

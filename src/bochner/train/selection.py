@@ -11,11 +11,11 @@ from torch import Generator, Tensor
 from tqdm import tqdm
 
 from bochner import checks
+from bochner.data.batches import batches
+from bochner.data.blocks import Source
 from bochner.features import FourierMap
 from bochner.learn.heads import Head
 from bochner.learn.model import FeatureModel
-from bochner.ops.blocks import Source
-from bochner.train.batches import batches
 from bochner.train.recipe import Recipe
 from bochner.train.step import compute_precision, device_of, make_optimizer, take_step
 

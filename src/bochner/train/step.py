@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
+from bochner.data.batches import in_order
+from bochner.data.blocks import Block, Source
 from bochner.learn.losses import LOSSES
 from bochner.learn.metrics import Scores
-from bochner.ops.blocks import Block, Source
-from bochner.train.batches import in_order
 from bochner.train.checkpoint import trainable
 from bochner.train.recipe import Recipe
 
@@ -50,7 +50,7 @@ def take_step(model: nn.Module, optimizer: Optimizer, block: Block, *, loss: str
     weight = None if block.weight is None else block.weight.to(device)
     optimizer.zero_grad(set_to_none=True)
     value = LOSSES[loss](model(block.X.to(device)), block.y.to(device), weight)
-    value.backward()  # type: ignore[no-untyped-call]
+    value.backward()
     optimizer.step()
     return value.detach()
 

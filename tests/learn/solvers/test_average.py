@@ -11,8 +11,9 @@ from torch import Generator, Tensor, nn
 import bochner
 from bochner.features import FeatureMap, FourierMap
 from bochner.kernels import Gaussian
-from bochner.learn.solvers import LandmarkModel, Rows, average_logits, draw_blocks, fit_ridge
+from bochner.learn.solvers import LandmarkModel, average_logits, draw_blocks, fit_ridge
 from tests.learn.solvers.problems import generator, points
+from tests.learn.solvers.rows import Rows
 
 
 class Head(nn.Module):

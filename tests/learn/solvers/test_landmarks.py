@@ -8,10 +8,11 @@ from torch import Tensor
 
 import bochner
 from bochner.kernels import Gaussian, Laplacian
-from bochner.learn.solvers import LandmarkModel, Rows, fit_landmark_ridge
+from bochner.learn.solvers import LandmarkModel, fit_landmark_ridge
 from bochner.learn.solvers.conjugate import conjugate_gradients
 from bochner.learn.solvers.whitening import Whitening
 from tests.learn.solvers.problems import classes, dense_landmark_ridge, numbers, points, weights
+from tests.learn.solvers.rows import Rows
 from tests.oracles.memory import PeakMemory
 
 EXACT = {"tolerance": 1e-12, "max_iterations": 200}

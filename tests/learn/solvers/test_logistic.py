@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 
 from bochner.kernels import Gaussian
-from bochner.learn.solvers import Rows, fit_landmark_logistic
+from bochner.learn.solvers import fit_landmark_logistic
 from bochner.learn.solvers.landmarks import prepare
 from bochner.learn.solvers.logistic import _Newton
 from bochner.learn.solvers.losses import LOSSES
 from tests.learn.solvers.problems import classes, dense_logistic, points, weights
+from tests.learn.solvers.rows import Rows
 
 KERNEL = Gaussian(bandwidth=1.5)
 

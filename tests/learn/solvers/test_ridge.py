@@ -7,10 +7,11 @@ import torch
 from sklearn.linear_model import Ridge
 from torch import Tensor
 
-from bochner.learn.solvers import LinearFit, Rows, fit_ridge, fit_ridge_path
+from bochner.data.blocks import Source
+from bochner.learn.solvers import LinearFit, fit_ridge, fit_ridge_path
 from bochner.learn.solvers import ridge as ridge_module
-from bochner.ops.blocks import Source
 from tests.learn.solvers.problems import classes, fourier_map, numbers, points, weights
+from tests.learn.solvers.rows import Rows
 from tests.oracles.memory import PeakMemory
 
 

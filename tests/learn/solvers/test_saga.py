@@ -7,8 +7,9 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
-from bochner.learn.solvers import LinearFit, Rows, fit_ridge, fit_saga
+from bochner.learn.solvers import LinearFit, fit_ridge, fit_saga
 from tests.learn.solvers.problems import classes, dense_logistic, fourier_map, generator, numbers, points, weights
+from tests.learn.solvers.rows import Rows
 from tests.oracles.memory import PeakMemory
 
 EXACT = {"tolerance": 1e-7, "max_epochs": 3000, "batch_size": 8}

@@ -45,8 +45,8 @@ def leverage_sample(kernel: Kernel, X: Tensor, num_landmarks: int, *, generator:
 def _leverage_scores(kernel: Kernel, X: Tensor, sample: Tensor, weights: Tensor, oversampling: float) -> Tensor:
     """Scores [n] of X from a weighted sample [s, d]: (k(x, x) - k_x S (S^T K S + lambda I)^-1 S^T k_x) / lambda.
 
-    lambda is the sum of the eigenvalues of the weighted sample past the first q = s / (4 log m), divided by q: the ridge
-    that makes about q dimensions count.
+    lambda is the sum of the eigenvalues of the weighted sample past the first q = s / (4 log m), divided by q: the
+    ridge that makes about q dimensions count.
     """
     K = weights[:, None] * kernel(sample.double()) * weights
     values = torch.linalg.eigvalsh(K).flip(0).clamp_min(0)

@@ -25,7 +25,8 @@ class HadamardProjection(Projection):
 
     diagonals [chain, blocks, p] holds the D's (random signs), radii [P] the S: the length of each frequency.
     Inputs are padded with zeros to p. Signs only imitate a rotation, so the map is biased: a chain of one badly where
-    points differ in few inputs, a chain of three hardly from d = 16 on. O(NP log d) time, O(P) memory. Source: Yu et al. 2016; Alber et al. 2017.
+    points differ in few inputs, a chain of three hardly from d = 16 on.
+    O(NP log d) time, O(P) memory. Source: Yu et al. 2016; Alber et al. 2017.
     """
 
     def __init__(self, num_inputs: int, diagonals: Tensor, radii: Tensor) -> None:
@@ -39,26 +40,25 @@ class HadamardProjection(Projection):
         self.num_inputs, self.num_outputs = num_inputs, len(radii)
 
     def forward(self, X: Tensor) -> Tensor:
-        return self._chain(X, self.diagonals, None)[:, : self.num_outputs] * self.radii
+        return self._chain(X, None)[:, : self.num_outputs] * self.radii
 
     def write(self, X: Tensor, out: Tensor, *, bias: Tensor | None = None) -> None:
         scratch = X.new_empty(len(X), *self.diagonals.shape[1:])
-        rows = self._chain(X, self.diagonals, scratch)[:, : self.num_outputs]
+        rows = self._chain(X, scratch)[:, : self.num_outputs]
         if bias is None:
             torch.mul(rows, self.radii, out=out)
         else:
             torch.addcmul(bias, rows, self.radii, out=out)
 
-    def _chain(self, X: Tensor, diagonals: Tensor, scratch: Tensor | None) -> Tensor:
-        Y = pad_inputs(X, diagonals.shape[2])[:, None, :] * diagonals[0]
+    def _chain(self, X: Tensor, scratch: Tensor | None) -> Tensor:
+        Y = pad_inputs(X, self.diagonals.shape[2])[:, None, :] * self.diagonals[0]
         Z = hadamard_transform(Y, scratch=scratch)
-        for diagonal in diagonals[1:]:
+        for diagonal in self.diagonals[1:]:
             if scratch is None:
                 Z = hadamard_transform(Z * diagonal)
             else:
                 other = scratch if Z.data_ptr() == Y.data_ptr() else Y
                 Z = hadamard_transform(Z.mul_(diagonal), scratch=other)
-        # rows of an orthonormal matrix have length 1 on p inputs; nothing else is rescaled
         return Z.reshape(len(X), -1)
 
 

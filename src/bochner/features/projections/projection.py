@@ -19,7 +19,7 @@ class Projection(Storable, abstract=True):
     num_inputs: int
     num_outputs: int
     prepared = True
-    tile_elements = 2**19  # fits a core's cache
+    tile_elements = 2**20  # outputs a tile, a few MiB: they stay in cache from one pass to the next
 
     def forward(self, X: Tensor) -> Tensor:
         """X W, as [N, P]; differentiable."""

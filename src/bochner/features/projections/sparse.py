@@ -9,6 +9,10 @@ from torch.nn.functional import embedding_bag
 from bochner.features.projections.projection import Projection, frozen
 from bochner.kernels import SparseGaussian, Spectral
 from bochner.kernels.stationary import open_uniforms
+from bochner.ops import row_tiles
+
+# Outputs made at once: their sums are transposed, P first to N first, while they are still in cache.
+CHUNK = 4096
 
 
 class SparseProjection(Projection):
@@ -17,7 +21,7 @@ class SparseProjection(Projection):
     An output is a weighted sum of k rows of X^T, which is what an embedding bag computes.
     """
 
-    tile_elements = 2**22
+    tile_elements = 2**21
 
     def __init__(self, num_inputs: int, places: Tensor, values: Tensor) -> None:
         super().__init__()
@@ -35,6 +39,14 @@ class SparseProjection(Projection):
 
     def forward(self, X: Tensor) -> Tensor:
         return embedding_bag(self.places, X.T.contiguous(), mode="sum", per_sample_weights=self.values).T
+
+    def write(self, X: Tensor, out: Tensor, *, bias: Tensor | None = None) -> None:
+        columns_of_X = X.T.contiguous()
+        for tile in row_tiles(self.num_outputs, row_elements=1, tile_elements=CHUNK):
+            sums = embedding_bag(
+                self.places[tile], columns_of_X, mode="sum", per_sample_weights=self.values[tile]
+            ).T.contiguous()
+            out[:, tile] = sums if bias is None else sums.add_(bias[tile])
 
     def take(self, columns: Tensor) -> SparseProjection:
         return SparseProjection(self.num_inputs, self.places[columns], self.values[columns])

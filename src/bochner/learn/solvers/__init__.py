@@ -13,14 +13,12 @@ from bochner.learn.solvers.average import LogitAverage, average_logits, draw_blo
 from bochner.learn.solvers.landmarks import LandmarkModel, fit_landmark_ridge
 from bochner.learn.solvers.logistic import fit_landmark_logistic
 from bochner.learn.solvers.ridge import LinearFit, fit_ridge, fit_ridge_path
-from bochner.learn.solvers.rows import Rows
 from bochner.learn.solvers.saga import fit_saga
 
 __all__ = [
     "LandmarkModel",
     "LinearFit",
     "LogitAverage",
-    "Rows",
     "average_logits",
     "draw_blocks",
     "fit_landmark_logistic",

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from bochner import checks
+from bochner.data.blocks import Source
 from bochner.kernels import Kernel
 from bochner.learn.solvers.conjugate import Report, conjugate_gradients
 from bochner.learn.solvers.losses import LOSSES, Loss
 from bochner.learn.solvers.rows import Summary, Tile, read_shard, split_tile, summarize
 from bochner.learn.solvers.whitening import Whitening, solve_factored
-from bochner.ops.blocks import Source
 from bochner.storage import Storable
 
 # Numbers in one block of K_nm: what a kernel makes in one piece.
@@ -154,9 +154,9 @@ def fit_landmark_ridge(
     O(m^3) once, O(n m (d + t)) an iteration (n m t where K_nm is kept); O(m^2) memory beside the budget.
     Source: Rudi, Carratino & Rosasco 2017 (Falkon).
 
-    >>> from bochner.kernels import Gaussian; from bochner.learn.solvers import Rows
+    >>> from bochner.kernels import Gaussian; from bochner.data.sources import ArraySource
     >>> X = torch.linspace(-2, 2, 200)[:, None]
-    >>> model = fit_landmark_ridge(Gaussian(), X[::10], Rows(X, X[:, 0].sin()), ridge=1e-7)
+    >>> model = fit_landmark_ridge(Gaussian(), X[::10], ArraySource(X, X[:, 0].sin()), ridge=1e-7)
     >>> bool((model.decision(X) - X.sin()).abs().max() < 1e-2)
     True
     """

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from bochner import checks
+from bochner.data.blocks import Source
 from bochner.kernels import Kernel
 from bochner.learn.solvers.conjugate import Report, conjugate_gradients
 from bochner.learn.solvers.landmarks import CrossKernel, LandmarkModel, prepare, scores
 from bochner.learn.solvers.losses import Loss, choose_loss
 from bochner.learn.solvers.rows import Tile
 from bochner.learn.solvers.whitening import Whitening, solve_factored
-from bochner.ops.blocks import Source
 
 # The ridge falls by this factor a Newton step on its way down.
 DECAY = 0.03
@@ -64,9 +64,10 @@ def fit_landmark_logistic(
     O(m^3) and at most `max_iterations` walks of O(n m (d + t)) a step; memory as `fit_landmark_ridge`.
     Source: Marteau-Ferey, Bach & Rudi 2019.
 
-    >>> from bochner.kernels import Gaussian; from bochner.learn.solvers import Rows
+    >>> from bochner.kernels import Gaussian; from bochner.data.sources import ArraySource
     >>> X = torch.linspace(-2, 2, 200)[:, None]
-    >>> model = fit_landmark_logistic(Gaussian(), X[::10], Rows(X, (X[:, 0] > 1).long()), num_classes=2, ridge=1e-4)
+    >>> source = ArraySource(X, (X[:, 0] > 1).long())
+    >>> model = fit_landmark_logistic(Gaussian(), X[::10], source, num_classes=2, ridge=1e-4)
     >>> bool(((model.decision(X) > 0) == (X > 1)).float().mean() > 0.98)
     True
     """

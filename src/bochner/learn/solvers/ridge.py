@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from bochner import checks
+from bochner.data.blocks import Source
 from bochner.features import FeatureMap
 from bochner.learn.solvers.rows import read_tiles, summarize
 from bochner.ops import row_tiles
-from bochner.ops.blocks import Source
 
 # Rows whose products are summed in the features' dtype before they are added in float64.
 TILE_ROWS = 2048
@@ -47,10 +47,10 @@ def fit_ridge(feature_map: FeatureMap, source: Source, *, ridge: float, num_clas
     O(N D (D + t)) + O(D^3 / 3) time; O(D^2 + 2048 D) memory, whatever N.
 
     >>> from torch import Generator; from bochner.features import FourierMap; from bochner.kernels import Gaussian
-    >>> from bochner.learn.solvers import Rows
+    >>> from bochner.data.sources import ArraySource
     >>> z = FourierMap.draw(Gaussian(), num_inputs=1, num_features=64, generator=Generator().manual_seed(0))
     >>> X = torch.linspace(-2, 2, 200)[:, None]
-    >>> weights, bias = fit_ridge(z, Rows(X, X[:, 0].sin()), ridge=1e-5)
+    >>> weights, bias = fit_ridge(z, ArraySource(X, X[:, 0].sin()), ridge=1e-5)
     >>> bool((z(X) @ weights + bias - X.sin()).abs().max() < 1e-2)
     True
     """
@@ -74,10 +74,10 @@ def fit_ridge_path(
     O(N D (D + t)) + O(10 D^3) time once, then O(D^2 t) a ridge; a ridge of 0 gives the solution of least norm.
 
     >>> from torch import Generator; from bochner.features import FourierMap; from bochner.kernels import Gaussian
-    >>> from bochner.learn.solvers import Rows
+    >>> from bochner.data.sources import ArraySource
     >>> z = FourierMap.draw(Gaussian(), num_inputs=1, num_features=8, generator=Generator().manual_seed(0))
     >>> X = torch.linspace(-2, 2, 200)[:, None]
-    >>> small, large = fit_ridge_path(z, Rows(X, X[:, 0]), ridges=[1e-3, 10.0])
+    >>> small, large = fit_ridge_path(z, ArraySource(X, X[:, 0]), ridges=[1e-3, 10.0])
     >>> bool(small.weights.norm() > large.weights.norm())
     True
     """

@@ -2,44 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from bochner import checks
+from bochner.data.blocks import Source
 from bochner.ops import row_tiles
-from bochner.ops.blocks import Block, Source
-
-
-class Rows:
-    """Tensors in memory as a source: X [n, d], y [n] or [n, t], weight [n] or None.
-
-    >>> rows = Rows(torch.zeros(5, 2), torch.zeros(5), shard_rows=3)
-    >>> list(rows.shard_sizes), rows.read(1).X.shape
-    ([3, 2], torch.Size([2, 2]))
-    """
-
-    def __init__(self, X: Tensor, y: Tensor, weight: Tensor | None = None, *, shard_rows: int = 8192) -> None:
-        checks.positive_int("shard_rows", shard_rows)
-        for name, values in (("y", y), ("weight", weight)):
-            if values is not None and len(values) != len(X):
-                raise ValueError(f"{name} must have one entry per row of X, {len(X)}, got {len(values)}.")
-        self.X, self.y, self.weight = X, y, weight
-        self._shards = list(row_tiles(len(X), row_elements=1, tile_elements=shard_rows))
-
-    @property
-    def num_inputs(self) -> int:
-        return self.X.shape[1]
-
-    @property
-    def shard_sizes(self) -> Sequence[int]:
-        return [shard.stop - shard.start for shard in self._shards]
-
-    def read(self, shard: int) -> Block:
-        rows = self._shards[shard]
-        return Block(self.X[rows], self.y[rows], None if self.weight is None else self.weight[rows])
 
 
 class Tile(NamedTuple):

@@ -8,12 +8,12 @@ import torch
 from torch import Generator, Tensor
 
 from bochner import checks
+from bochner.data.blocks import Source
 from bochner.features import FeatureMap
 from bochner.learn.solvers.conjugate import Report
 from bochner.learn.solvers.losses import Loss, choose_loss
 from bochner.learn.solvers.ridge import LinearFit
 from bochner.learn.solvers.rows import Summary, Tile, read_shard, split_tile, summarize
-from bochner.ops.blocks import Source
 
 # Rows of a shard that its spread is measured on.
 SPREAD_ROWS = 512
@@ -50,12 +50,12 @@ def fit_saga(
     Source: Defazio, Bach & Lacoste-Julien 2014; the step for batches, Gower, Richtarik & Bach 2018.
 
     >>> from bochner.features import FourierMap; from bochner.kernels import Gaussian
-    >>> from bochner.learn.solvers import Rows
+    >>> from bochner.data.sources import ArraySource
     >>> z = FourierMap.draw(Gaussian(), num_inputs=1, num_features=16, generator=Generator().manual_seed(0))
     >>> X = torch.linspace(-2, 2, 200)[:, None]
     >>> y = (X[:, 0] > 1).long()
     >>> fit = fit_saga(
-    ...     z, Rows(X, y), loss="softmax", num_classes=2, ridge=1e-3, generator=Generator().manual_seed(0)
+    ...     z, ArraySource(X, y), loss="softmax", num_classes=2, ridge=1e-3, generator=Generator().manual_seed(0)
     ... )
     >>> bool(((z(X) @ fit.weights + fit.bias).argmax(dim=1) == y).float().mean() > 0.95)
     True

@@ -13,9 +13,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bochner.ops.blocks import Block
-from bochner.train.batches import batches, in_order, num_batches
-from bochner.train.sources import ArraySource, split
+from bochner.data.batches import batches, in_order, num_batches
+from bochner.data.blocks import Block
+from bochner.data.sources import ArraySource, split
 
 shapes = {
     "n": st.integers(1, 80),
@@ -232,8 +232,8 @@ def test_an_error_while_prefetching_comes_out() -> None:
 MEMORY = """
 import pathlib, re, sys, numpy as np, torch
 torch.set_num_threads(1)
-from bochner.train.batches import batches, in_order
-from bochner.train.sources import NpySource, split
+from bochner.data.batches import batches, in_order
+from bochner.data.sources import NpySource, split
 N, d = 400_000, 256
 X = np.lib.format.open_memmap(sys.argv[1] + "/X.npy", "w+", "float32", (N, d))  # sparse: nothing is written
 del X

@@ -14,10 +14,10 @@ from typing import Any, Self
 import numpy as np
 
 from bochner import checks
-from bochner.ops.blocks import Block
-from bochner.train.sources.arrays import ArraySource
-from bochner.train.sources.npy import FilePath, ShardedSource
-from bochner.train.sources.rows import recut
+from bochner.data.blocks import Block
+from bochner.data.sources.arrays import ArraySource
+from bochner.data.sources.npy import FilePath, ShardedSource
+from bochner.data.sources.rows import recut
 
 
 def spool(

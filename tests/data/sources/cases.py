@@ -13,8 +13,8 @@ import pyarrow.feather
 import pyarrow.parquet
 import torch
 
-from bochner.ops.blocks import Block, Source
-from bochner.train.sources import (
+from bochner.data.blocks import Block, Source
+from bochner.data.sources import (
     ArraySource,
     ArrowSource,
     LibsvmSource,

@@ -8,14 +8,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from bochner.ops.blocks import Block, Source
-from bochner.train.sources.rows import read_shard
+from bochner.data.blocks import Block, Source
+from bochner.data.sources.rows import read_shard
 
 
 class MappedSource:
     """`source` with `transform` applied to every block on its way out; it keeps the rows and the number of inputs.
 
-    >>> from bochner.train.sources import ArraySource, statistics
+    >>> from bochner.data.sources import ArraySource, statistics
     >>> source = ArraySource(torch.tensor([[1.0], [3.0]]), torch.tensor([7, 4]))
     >>> found = statistics(source)
     >>> MappedSource(MappedSource(source, Standardize(found.mean, found.std)), EncodeLabels(found.classes)).read(0)

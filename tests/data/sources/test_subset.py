@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bochner.train.sources import ArraySource, split
-from tests.train.sources.test_conformance import whole
+from bochner.data.sources import ArraySource, split
+from tests.data.sources.test_conformance import whole
 
 
 def numbered(n: int, shard_rows: int) -> ArraySource:

@@ -11,11 +11,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bochner.ops.blocks import Block
-from bochner.train.batches import in_order
-from bochner.train.sources import ArraySource, ShardedSource, spool
-from tests.train.sources.cases import rows
-from tests.train.sources.test_conformance import assert_same, whole
+from bochner.data.batches import in_order
+from bochner.data.blocks import Block
+from bochner.data.sources import ArraySource, ShardedSource, spool
+from tests.data.sources.cases import rows
+from tests.data.sources.test_conformance import assert_same, whole
 
 
 def blocks(sizes: list[int]):

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bochner.train.sources import open_source
-from tests.train.sources import cases
-from tests.train.sources.cases import rows
-from tests.train.sources.test_conformance import assert_same, whole
+from bochner.data.sources import open_source
+from tests.data.sources import cases
+from tests.data.sources.cases import rows
+from tests.data.sources.test_conformance import assert_same, whole
 
 
 @pytest.mark.parametrize(

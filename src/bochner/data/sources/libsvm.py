@@ -13,8 +13,8 @@ import torch
 from sklearn.datasets import load_svmlight_file
 
 from bochner import checks
-from bochner.ops.blocks import Block
-from bochner.train.sources.convert import Names, checked
+from bochner.data.blocks import Block
+from bochner.data.sources.convert import Names, checked
 
 
 class LibsvmSource:

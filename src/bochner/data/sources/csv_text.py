@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bochner.ops.blocks import Block
-from bochner.train.sources.tables import assign_roles, pyarrow, reading
+from bochner.data.blocks import Block
+from bochner.data.sources.tables import assign_roles, pyarrow, reading
 
 
 def csv_blocks(

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bochner.train.sources import ArraySource, EncodeLabels, MappedSource, Standardize, split, statistics
-from tests.train.sources.cases import rows
-from tests.train.sources.test_conformance import whole
+from bochner.data.sources import ArraySource, EncodeLabels, MappedSource, Standardize, split, statistics
+from tests.data.sources.cases import rows
+from tests.data.sources.test_conformance import whole
 
 
 @given(n=st.integers(1, 50), shard_rows=st.integers(1, 60))

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from bochner.train.sources.convert import Array, DType
-from bochner.train.sources.parts import Part, PartsSource
+from bochner.data.sources.convert import Array, DType
+from bochner.data.sources.parts import Part, PartsSource
 
 
 class ArraySource(PartsSource):

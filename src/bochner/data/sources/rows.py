@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from bochner.ops.blocks import Block, Source
+from bochner.data.blocks import Block, Source
 
 
 def read_shard(source: Source, shard: int) -> Block:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from bochner.ops.blocks import Source
-from bochner.train.sources.rows import read_shard
+from bochner.data.blocks import Source
+from bochner.data.sources.rows import read_shard
 
 
 class Statistics(NamedTuple):
@@ -28,7 +28,7 @@ def statistics(source: Source) -> Statistics:
     however far the mean lies from zero.
     O(N d) time, O(shard d) memory. Source: Chan, Golub and LeVeque, 1983.
 
-    >>> from bochner.train.sources import ArraySource
+    >>> from bochner.data.sources import ArraySource
     >>> statistics(ArraySource(torch.tensor([[1.0], [3.0]]), torch.tensor([7, 4])))
     Statistics(num_rows=2, mean=tensor([2.], dtype=torch.float64), std=tensor([1.], dtype=torch.float64),
         classes=tensor([4, 7]))

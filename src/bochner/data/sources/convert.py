@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bochner.ops.blocks import Block
+from bochner.data.blocks import Block
 
 Array = np.ndarray[Any, Any] | Tensor
 DType = np.dtype[Any] | torch.dtype

@@ -9,9 +9,9 @@ from numbers import Real
 import torch
 from torch import Tensor
 
-from bochner.ops.blocks import Block, Source
-from bochner.train.sources.rows import num_rows, read_shard, take
-from bochner.train.sources.seeds import seeded
+from bochner.data.blocks import Block, Source
+from bochner.data.sources.rows import num_rows, read_shard, take
+from bochner.data.sources.seeds import seeded
 
 
 def split(source: Source, heldout_fraction: float, seed: int) -> tuple[SubsetSource, SubsetSource]:
@@ -21,7 +21,7 @@ def split(source: Source, heldout_fraction: float, seed: int) -> tuple[SubsetSou
     a shard every choice of rows is equally likely. Both parts keep the shards, and reading one of theirs reads the
     whole shard below it: `spool` a small heldout part that is to be read often. No memory beyond one shard.
 
-    >>> from bochner.train.sources import ArraySource
+    >>> from bochner.data.sources import ArraySource
     >>> train, heldout = split(ArraySource(torch.arange(10.0)[:, None], shard_rows=5), 0.2, seed=0)
     >>> train.shard_sizes, heldout.shard_sizes
     ([4, 4], [1, 1])

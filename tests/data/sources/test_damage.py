@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bochner.train.sources import ArrowSource, LibsvmSource, NpySource, NpzSource, ParquetSource, ShardedSource
-from tests.train.sources.cases import CASES, feather, libsvm, npy, npy_by_columns, npz, parquet, rows, save
-from tests.train.sources.test_conformance import assert_same, whole
+from bochner.data.sources import ArrowSource, LibsvmSource, NpySource, NpzSource, ParquetSource, ShardedSource
+from tests.data.sources.cases import CASES, feather, libsvm, npy, npy_by_columns, npz, parquet, rows, save
+from tests.data.sources.test_conformance import assert_same, whole
 
 FORMATS = {
     npy: ("all.X.npy", lambda path: NpySource(path, path.with_name("all.y.npy"), shard_rows=5)),

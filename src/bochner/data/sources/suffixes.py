@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from bochner.ops.blocks import Source
-from bochner.train.sources.arrow import ArrowSource
-from bochner.train.sources.csv_text import csv_blocks
-from bochner.train.sources.libsvm import LibsvmSource
-from bochner.train.sources.npy import FilePath, NpySource, NpzSource, ShardedSource
-from bochner.train.sources.parquet import ParquetSource
-from bochner.train.sources.spooled import spool
-from bochner.train.sources.stored import members
+from bochner.data.blocks import Source
+from bochner.data.sources.arrow import ArrowSource
+from bochner.data.sources.csv_text import csv_blocks
+from bochner.data.sources.libsvm import LibsvmSource
+from bochner.data.sources.npy import FilePath, NpySource, NpzSource, ShardedSource
+from bochner.data.sources.parquet import ParquetSource
+from bochner.data.sources.spooled import spool
+from bochner.data.sources.stored import members
 
 TABLES = {".parquet": ParquetSource, ".arrow": ArrowSource, ".feather": ArrowSource}
 LIBSVM = (".libsvm", ".svm", ".svmlight", ".txt")

@@ -9,9 +9,8 @@ import numpy as np
 import torch
 
 from bochner import checks
-from bochner.ops import row_tiles
-from bochner.ops.blocks import Block
-from bochner.train.sources.convert import (
+from bochner.data.blocks import Block
+from bochner.data.sources.convert import (
     Array,
     DType,
     Names,
@@ -22,6 +21,7 @@ from bochner.train.sources.convert import (
     target_type,
     to_tensor,
 )
+from bochner.ops import row_tiles
 
 
 class RowArray(Protocol):

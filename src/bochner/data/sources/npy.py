@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from bochner.train.sources.parts import Part, PartsSource
-from bochner.train.sources.stored import StoredArray, members
+from bochner.data.sources.parts import Part, PartsSource
+from bochner.data.sources.stored import StoredArray, members
 
 FilePath = str | os.PathLike[str]
 

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from bochner import checks
+from bochner.data.blocks import Block
+from bochner.data.sources.convert import Names, checked, input_type, no_targets, number_type, target_type, to_tensor
 from bochner.ops import row_tiles
-from bochner.ops.blocks import Block
-from bochner.train.sources.convert import Names, checked, input_type, no_targets, number_type, target_type, to_tensor
 
 
 def pyarrow(module: str = "") -> Any:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from bochner.train.sources.rows import concatenate
-from tests.train.sources.cases import CASES, Case, Rows, rows
+from bochner.data.sources.rows import concatenate
+from tests.data.sources.cases import CASES, Case, Rows, rows
 
 cases = pytest.mark.parametrize("case", CASES, ids=str)
 

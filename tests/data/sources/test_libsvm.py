@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
-from bochner.train.sources import LibsvmSource
-from tests.train.sources.test_conformance import whole
+from bochner.data.sources import LibsvmSource
+from tests.data.sources.test_conformance import whole
 
 
 def source(folder: Path, text: str, **options) -> LibsvmSource:

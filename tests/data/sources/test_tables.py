@@ -11,8 +11,8 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
-from bochner.train.sources import ArrowSource, ParquetSource, csv_blocks
-from tests.train.sources.test_conformance import whole
+from bochner.data.sources import ArrowSource, ParquetSource, csv_blocks
+from tests.data.sources.test_conformance import whole
 
 
 def write_parquet(folder: Path, **columns) -> Path:

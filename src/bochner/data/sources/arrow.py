@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bochner.train.sources.tables import TableSource, open_tables, pyarrow
+from bochner.data.sources.tables import TableSource, open_tables, pyarrow
 
 
 class ArrowSource(TableSource):
