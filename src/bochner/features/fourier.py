@@ -12,6 +12,7 @@ from bochner.features.map import FeatureMap
 from bochner.features.projections import DenseProjection, Projection, draw_projection
 from bochner.features.projections.projection import frozen
 from bochner.kernels import Kernel, Spectral
+from bochner.ops import write_waves
 
 
 class FourierMap(FeatureMap):
@@ -126,15 +127,12 @@ class FourierMap(FeatureMap):
 
     def _write_tile(self, X: Tensor, out: Tensor) -> None:
         X = self._inputs(X)
+        angles = out[:, : self.projection.num_outputs]
+        self.projection.write(X, angles)
         if self.phases is not None:
-            self.projection.write(X, out, bias=self.phases)
-            out.cos_()
+            write_waves(angles.add_(self.phases), self.amplitude)
         else:
-            angles, sines = out.split(self.projection.num_outputs, dim=1)
-            self.projection.write(X, angles)
-            torch.sin(angles, out=sines)
-            angles.cos_()
-        out.mul_(self.amplitude)
+            write_waves(angles, self.amplitude, sines=out[:, self.projection.num_outputs :])
 
     def _dense(self) -> DenseProjection:
         if isinstance(self.projection, DenseProjection):

@@ -26,11 +26,8 @@ class DenseProjection(Projection):
     def forward(self, X: Tensor) -> Tensor:
         return X @ self.frequencies
 
-    def write(self, X: Tensor, out: Tensor, *, bias: Tensor | None = None) -> None:
-        if bias is None:
-            torch.mm(X, self.frequencies, out=out)
-        else:
-            torch.addmm(bias, X, self.frequencies, out=out)
+    def write(self, X: Tensor, out: Tensor) -> None:
+        torch.mm(X, self.frequencies, out=out)
 
     def take(self, columns: Tensor) -> DenseProjection:
         return DenseProjection(self.frequencies[:, columns])

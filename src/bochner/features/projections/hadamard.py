@@ -42,13 +42,10 @@ class HadamardProjection(Projection):
     def forward(self, X: Tensor) -> Tensor:
         return self._chain(X, None)[:, : self.num_outputs] * self.radii
 
-    def write(self, X: Tensor, out: Tensor, *, bias: Tensor | None = None) -> None:
+    def write(self, X: Tensor, out: Tensor) -> None:
         scratch = X.new_empty(len(X), *self.diagonals.shape[1:])
         rows = self._chain(X, scratch)[:, : self.num_outputs]
-        if bias is None:
-            torch.mul(rows, self.radii, out=out)
-        else:
-            torch.addcmul(bias, rows, self.radii, out=out)
+        torch.mul(rows, self.radii, out=out)
 
     def _chain(self, X: Tensor, scratch: Tensor | None) -> Tensor:
         Y = pad_inputs(X, self.diagonals.shape[2])[:, None, :] * self.diagonals[0]

@@ -25,11 +25,9 @@ class Projection(Storable, abstract=True):
         """X W, as [N, P]; differentiable."""
         raise TypeError(f"{type(self).__name__} must define forward(X).")
 
-    def write(self, X: Tensor, out: Tensor, *, bias: Tensor | None = None) -> None:
-        """X W + bias into `out` [N, P], for one tile and without gradients."""
+    def write(self, X: Tensor, out: Tensor) -> None:
+        """X W into `out` [N, P], for one tile and without gradients."""
         out.copy_(self(X))
-        if bias is not None:
-            out.add_(bias)
 
     def take(self, columns: Tensor) -> Projection | None:
         """Only some outputs, stored the same way; None where that is not possible."""

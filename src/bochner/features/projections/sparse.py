@@ -40,13 +40,11 @@ class SparseProjection(Projection):
     def forward(self, X: Tensor) -> Tensor:
         return embedding_bag(self.places, X.T.contiguous(), mode="sum", per_sample_weights=self.values).T
 
-    def write(self, X: Tensor, out: Tensor, *, bias: Tensor | None = None) -> None:
+    def write(self, X: Tensor, out: Tensor) -> None:
         columns_of_X = X.T.contiguous()
         for tile in row_tiles(self.num_outputs, row_elements=1, tile_elements=CHUNK):
-            sums = embedding_bag(
-                self.places[tile], columns_of_X, mode="sum", per_sample_weights=self.values[tile]
-            ).T.contiguous()
-            out[:, tile] = sums if bias is None else sums.add_(bias[tile])
+            sums = embedding_bag(self.places[tile], columns_of_X, mode="sum", per_sample_weights=self.values[tile])
+            out[:, tile] = sums.T.contiguous()
 
     def take(self, columns: Tensor) -> SparseProjection:
         return SparseProjection(self.num_inputs, self.places[columns], self.values[columns])
