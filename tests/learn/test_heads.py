@@ -14,7 +14,7 @@ def generator(seed: int = 0) -> Generator:
 
 
 def random_head(D: int = 12, C: int = 5) -> LinearHead:
-    return LinearHead(torch.randn(D, C, generator=generator()), torch.randn(C, generator=generator(1)))
+    return LinearHead(torch.randn(C, D, generator=generator()), torch.randn(C, generator=generator(1)))
 
 
 def test_a_linear_head_starts_at_zero_and_is_affine() -> None:
@@ -22,7 +22,8 @@ def test_a_linear_head_starts_at_zero_and_is_affine() -> None:
     assert not head(torch.ones(2, 4)).any()
     head = random_head()
     Z = torch.randn(7, 12, generator=generator(2))
-    torch.testing.assert_close(head(Z), Z @ head.weights + head.bias)
+    torch.testing.assert_close(head(Z), Z @ head.weights.T + head.bias)
+    torch.testing.assert_close(head.row_norms(), head.weights.detach().T.norm(dim=1))
     assert all(p.requires_grad for p in head.parameters())
 
 
@@ -47,7 +48,7 @@ def test_svd_bottleneck_is_the_best_of_its_rank(rank: int) -> None:
     small = svd_bottleneck(head, rank=rank)
     product = (small.first @ small.second).detach()
     values = torch.linalg.svdvals(head.weights.detach())
-    error = torch.linalg.matrix_norm(head.weights.detach() - product)
+    error = torch.linalg.matrix_norm(head.weights.detach().T - product)
     torch.testing.assert_close(error, values[rank:].square().sum().sqrt(), rtol=1e-4, atol=1e-5)
     assert torch.linalg.matrix_rank(product) == rank
     assert torch.equal(small.bias, head.bias)
@@ -58,7 +59,7 @@ def test_bad_ranks_and_shapes() -> None:
         BottleneckHead.glorot(num_features=10, num_outputs=3, rank=4, generator=generator())
     with pytest.raises(ValueError, match="rank must be at most 5, the rank of the weights, got 6"):
         svd_bottleneck(random_head(), rank=6)
-    with pytest.raises(ValueError, match=r"weights must be \[D, C\] and bias \[C\]"):
-        LinearHead(torch.ones(3, 2), torch.ones(3))
+    with pytest.raises(ValueError, match=r"weights must be \[C, D\] and bias \[C\]"):
+        LinearHead(torch.ones(3, 2), torch.ones(2))
     with pytest.raises(ValueError, match="num_outputs must be an integer of at least 1, got 0"):
         LinearHead.zeros(num_features=3, num_outputs=0)

@@ -84,7 +84,7 @@ def test_a_step_is_the_formula_of_the_papers() -> None:
         P[np.arange(len(P)), block.y.numpy()] -= 1
         W, b = W - 2.0 * Z.T @ P / len(P), b - 2.0 * P.mean(axis=0)
     train(m, train_source, heldout, recipe, progress=False)
-    np.testing.assert_allclose(m.head.weights.detach().numpy(), W, atol=1e-5)
+    np.testing.assert_allclose(m.head.weights.detach().numpy(), W.T, atol=1e-5)
     np.testing.assert_allclose(m.head.bias.detach().numpy(), b, atol=1e-5)
 
 

@@ -131,8 +131,8 @@ def test_selection_finds_the_useful_inputs_and_lowers_the_loss() -> None:
 
 def test_norms_of_pairs_join_sine_and_cosine() -> None:
     z = draw_for(Gaussian(), form="paired")(6, generator())
-    head = LinearHead(torch.arange(12.0).reshape(6, 2), torch.zeros(2))
-    W = head.weights.detach()
+    head = LinearHead(torch.arange(12.0).reshape(2, 6), torch.zeros(2))
+    W = head.weights.detach().T
     expected = torch.stack([(W[j].square().sum() + W[j + 3].square().sum()).sqrt() for j in range(3)])
     torch.testing.assert_close(frequency_norms(FeatureModel(z, head)), expected)
 
