@@ -27,7 +27,7 @@ def generator(seed: int = 0) -> Generator:
 def data(count: int = 3000) -> tuple[ArraySource, ArraySource]:
     """Only the first three of twenty inputs matter."""
     X = torch.randn(count, NUM_INPUTS, generator=generator())
-    y = (X[:, 0] * X[:, 1] + torch.sin(2 * X[:, 2]) > 0).long()
+    y = (torch.sin(2 * X[:, :USEFUL]).sum(dim=1) > 0).long()
     return ArraySource(X[500:], y[500:]), ArraySource(X[:500], y[:500])
 
 
@@ -92,7 +92,7 @@ def test_counts_and_kinds(kernel, projection: str, form: str, head) -> None:
     survival = chosen.survival()
     assert len(survival) == T - 1
     assert survival[-1] == 1
-    assert ((survival > 0) & (survival <= 1)).all()
+    assert ((survival >= 0) & (survival <= 1)).all()
 
 
 def test_chance_survival_is_the_formula() -> None:
@@ -117,10 +117,11 @@ def test_selection_finds_the_useful_inputs_and_lowers_the_loss() -> None:
             generator=generator(seed),
             progress=False,
         )
-        assert (chosen.survival() > chance_survival(10) - 1e-12).all()
+        early = slice(0, 4)  # later rounds have little time left to lose a feature, by choice or by chance
+        assert (chosen.survival()[early] > 3 * chance_survival(10)[early]).all()
         kept = chosen.feature_map.take((chosen.births < 10).nonzero().squeeze(1))
         weights = input_weights(kept)
-        assert weights[:USEFUL].mean() > 1.4 * weights[USEFUL:].mean()
+        assert weights[:USEFUL].min() > 2 * weights[USEFUL:].mean()
         for name, z in (("random", draw(160, generator(seed))), ("selected", chosen.feature_map)):
             m = FeatureModel(z, linear(160, generator()))
             losses[name].append(
