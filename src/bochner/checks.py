@@ -16,6 +16,12 @@ def positive_int(name: str, value: object) -> int:
     return int(value)
 
 
+def nonnegative_int(name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 0:
+        raise ValueError(f"{name} must be an integer of at least 0, got {value!r}.")
+    return int(value)
+
+
 def positive_float(name: str, value: object) -> float:
     return _finite(name, value, low=0.0, strict=True)
 

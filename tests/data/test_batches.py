@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from itertools import islice
 
@@ -227,34 +225,3 @@ def test_an_error_while_prefetching_comes_out() -> None:
     shards = torch.cat([batch.y for batch in got]).div(5, rounding_mode="floor").unique() if got else []
     assert 3 not in shards
     assert len(got) == len(shards)  # all groups before the broken one came out
-
-
-MEMORY = """
-import pathlib, re, sys, numpy as np, torch
-torch.set_num_threads(1)
-from bochner.data.batches import batches, in_order
-from bochner.data.sources import NpySource, split
-N, d = 400_000, 256
-X = np.lib.format.open_memmap(sys.argv[1] + "/X.npy", "w+", "float32", (N, d))  # sparse: nothing is written
-del X
-np.save(sys.argv[1] + "/y.npy", np.zeros(N, "int8"))
-source = NpySource(sys.argv[1] + "/X.npy", sys.argv[1] + "/y.npy")
-torch.randperm(100); torch.isfinite(torch.zeros(10)).all()
-def peak():  # not ru_maxrss, which begins with the size of the process that started this one
-    return int(re.search(r"VmHWM:\\s+(\\d+) kB", pathlib.Path("/proc/self/status").read_text())[1]) * 1024
-before = peak()
-train, heldout = split(source, 0.1, seed=0)
-for part, stream in (
-    (train, batches(train, batch_size=256, seed=0, epoch=0)),
-    (train, batches(train, batch_size=256, seed=0, epoch=1, buffer_shards=3, prefetch=True)),
-    (heldout, in_order(heldout, 4096)),
-):
-    assert sum(len(batch.X) for batch in stream) == sum(part.shard_sizes)
-print(peak() - before)
-"""
-
-
-def test_memory_is_bounded_by_the_buffer(tmp_path) -> None:
-    """400 MB of rows; the buffer is 8 shards of 8 MB."""
-    result = subprocess.run([sys.executable, "-c", MEMORY, tmp_path], capture_output=True, text=True, check=True)
-    assert int(result.stdout) < 150 * 2**20

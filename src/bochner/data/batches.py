@@ -15,7 +15,7 @@ from torch import Tensor
 from bochner import checks
 from bochner.data.blocks import Block, Source
 from bochner.data.sources.rows import num_rows, read_shard, recut, take
-from bochner.data.sources.seeds import nonnegative, seeded
+from bochner.data.sources.seeds import seeded
 
 T = TypeVar("T")
 
@@ -48,9 +48,9 @@ def batches(
     True
     """
     checks.positive_int("buffer_shards", buffer_shards)
-    nonnegative("epoch", epoch)
+    checks.nonnegative_int("epoch", epoch)
     total = num_batches(source, batch_size)
-    if nonnegative("start", start) > total:
+    if checks.nonnegative_int("start", start) > total:
         raise ValueError(f"start must be at most the number of batches, {total}, got {start}.")
     order = torch.randperm(len(source.shard_sizes), generator=seeded(seed, "shards", epoch)).tolist()
     groups = [order[i : i + buffer_shards] for i in range(0, len(order), buffer_shards)]

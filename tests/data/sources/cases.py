@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -12,18 +13,20 @@ import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet
 import torch
+from scipy.sparse import coo_array, csr_matrix
 
 from bochner.data.blocks import Block, Source
 from bochner.data.sources import (
     ArraySource,
     ArrowSource,
+    CsvBlocks,
     LibsvmSource,
     MappedSource,
     NpySource,
     NpzSource,
     ParquetSource,
     ShardedSource,
-    csv_blocks,
+    SparseSource,
     spool,
 )
 
@@ -40,6 +43,12 @@ def rows(n: int = 23, d: int = 3, *, dtype: str = "float32", target: str = "int6
     X[0, -1] = 1.5  # the last input of a LIBSVM file is only seen where it is not zero
     y = random.integers(-2, 4, n) if target == "int64" else random.standard_normal(n)
     return Rows(X, y.astype(target), random.random(n).astype(dtype) if weighted else None)
+
+
+def labelled(n: int = 23, **options) -> Rows:
+    """Rows whose targets are text, of different lengths."""
+    data = rows(n, **options)
+    return data._replace(y=np.array(["née", "<=50K", "b, c", "a", "10", "z"])[data.y])
 
 
 def table(data: Rows) -> pa.Table:
@@ -67,7 +76,16 @@ def arrays(folder: Path, data: Rows, shard_rows: int) -> Source:
 
 
 def tensors(folder: Path, data: Rows, shard_rows: int) -> Source:
-    return ArraySource(*(None if part is None else torch.tensor(part) for part in data), shard_rows=shard_rows)
+    parts = (part if part is None or part.dtype.kind == "U" else torch.tensor(part) for part in data)
+    return ArraySource(*parts, shard_rows=shard_rows)
+
+
+def sparse(folder: Path, data: Rows, shard_rows: int) -> Source:
+    return SparseSource(csr_matrix(data.X), data.y, data.weight, shard_rows=shard_rows)
+
+
+def sparse_by_coordinates(folder: Path, data: Rows, shard_rows: int) -> Source:
+    return SparseSource(coo_array(data.X), data.y, data.weight, shard_rows=shard_rows)
 
 
 def mapped_arrays(folder: Path, data: Rows, shard_rows: int) -> Source:
@@ -136,11 +154,28 @@ def libsvm(folder: Path, data: Rows, shard_rows: int) -> Source:
 
 def csv(folder: Path, data: Rows, shard_rows: int) -> Source:
     pa.csv.write_csv(table(data), folder / "all.csv")
-    return spool(csv_blocks(folder / "all.csv", **names(data)), shard_rows=shard_rows)
+    return spool(CsvBlocks(folder / "all.csv", **names(data)), shard_rows=shard_rows)
+
+
+def libsvm_gz(folder: Path, data: Rows, shard_rows: int) -> Source:
+    libsvm(folder, data, shard_rows)
+    (folder / "all.libsvm.gz").write_bytes(gzip.compress((folder / "all.libsvm").read_bytes()))
+    return LibsvmSource(folder / "all.libsvm.gz", shard_rows=shard_rows)
+
+
+def csv_gz(folder: Path, data: Rows, shard_rows: int) -> Source:
+    pa.csv.write_csv(table(data), folder / "all.csv")
+    (folder / "all.csv.gz").write_bytes(gzip.compress((folder / "all.csv").read_bytes()))
+    return spool(CsvBlocks(folder / "all.csv.gz", **names(data)), shard_rows=shard_rows)
 
 
 def spooled(folder: Path, data: Rows, shard_rows: int) -> Source:
-    return spool(pieces(data, 4), folder / "spool", shard_rows=shard_rows)
+    labels = sorted(set(data.y.tolist())) if data.y.dtype.kind == "U" else None
+    return spool(pieces(data, 4), folder / "spool", shard_rows=shard_rows, labels=labels)
+
+
+def spooled_source(folder: Path, data: Rows, shard_rows: int) -> Source:
+    return spool(arrays(folder, data, shard_rows), shard_rows=shard_rows)
 
 
 def changed(folder: Path, data: Rows, shard_rows: int) -> Source:
@@ -154,6 +189,7 @@ def halve(block: Block) -> Block:
 class Case(NamedTuple):
     make: Callable[[Path, Rows, int], Source]
     weights: bool = True
+    text: bool = True
     float32_only: bool = False  # the format or the reader has no other
     float64_only: bool = False
 
@@ -173,8 +209,13 @@ CASES = [
     Case(parquet),
     Case(parquet_directory),
     Case(feather),
-    Case(libsvm, weights=False, float32_only=True),
+    Case(sparse),
+    Case(sparse_by_coordinates),
+    Case(libsvm, weights=False, text=False, float32_only=True),
+    Case(libsvm_gz, weights=False, text=False, float32_only=True),
     Case(csv, float64_only=True),
+    Case(csv_gz, float64_only=True),
     Case(spooled),
+    Case(spooled_source),
     Case(changed),
 ]

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from bochner.data.sources.rows import concatenate
-from tests.data.sources.cases import CASES, Case, Rows, rows
+from bochner.data.sources import labels_of
+from bochner.data.sources.rows import concatenate, read_targets
+from tests.data.sources.cases import CASES, Case, Rows, labelled, rows
 
 cases = pytest.mark.parametrize("case", CASES, ids=str)
 
@@ -72,6 +73,32 @@ def test_float_targets(case: Case, tmp_path: Path) -> None:
     np.testing.assert_allclose(got.y, data.y, rtol=1e-15)
 
 
+text_cases = pytest.mark.parametrize("case", [case for case in CASES if case.text], ids=str)
+
+
+@text_cases
+def test_text_targets_are_places_in_the_labels(case: Case, tmp_path: Path) -> None:
+    data = labelled()
+    source = case.make(tmp_path, data, 5)
+    assert source.labels == tuple(sorted(set(data.y.tolist())))
+    got = whole(source)
+    assert got.y.dtype == np.int64
+    np.testing.assert_array_equal(np.array(source.labels)[got.y], data.y)
+
+
+@cases
+def test_numbers_have_no_labels(case: Case, tmp_path: Path) -> None:
+    assert labels_of(case.make(tmp_path, rows(), 5)) is None
+
+
+@cases
+@pytest.mark.parametrize("target", ["int64", "float64"])
+def test_targets_alone(case: Case, target: str, tmp_path: Path) -> None:
+    source = case.make(tmp_path, rows(target=target), 5)
+    for shard in range(len(source.shard_sizes)):
+        assert torch.equal(read_targets(source, shard), source.read(shard).y)
+
+
 @pytest.mark.parametrize("case", [case for case in CASES if case.weights], ids=str)
 def test_weights(case: Case, tmp_path: Path) -> None:
     data = rows(weighted=True)
@@ -85,7 +112,7 @@ def test_what_is_not_finite_is_refused_by_row(case: Case, value: float, tmp_path
     data = rows()
     data.X[17, 1] = value
     refusal = rf"must be finite, but row (17|8|1), column ('x1'|1) is {value}"  # counted in its file or block
-    null = r"column 'x1' must not hold nulls, but row 17 does"  # which is what a NaN in a CSV file is
+    null = r"column 'x1' must have a value in every row, but row 17 has none"  # which is what a NaN in a CSV file is
     with pytest.raises(ValueError, match=f"{refusal}|{null}"):
         whole(case.make(tmp_path, data, 5))
 
@@ -94,7 +121,9 @@ def test_what_is_not_finite_is_refused_by_row(case: Case, value: float, tmp_path
 def test_targets_that_are_not_finite(case: Case, tmp_path: Path) -> None:
     data = rows(target="float64")
     data.y[3] = np.nan
-    with pytest.raises(ValueError, match=r"must be finite, but row 3 is nan|'y' must not hold nulls, but row 3"):
+    with pytest.raises(
+        ValueError, match=r"must be finite, but row 3 is nan|'y' must have a value in every row, but row 3"
+    ):
         whole(case.make(tmp_path, data, 5))
 
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bochner.data.sources import ArrowSource, LibsvmSource, NpySource, NpzSource, ParquetSource, ShardedSource
-from tests.data.sources.cases import CASES, feather, libsvm, npy, npy_by_columns, npz, parquet, rows, save
+from tests.data.sources.cases import CASES, feather, labelled, libsvm, npy, npy_by_columns, npz, parquet, rows, save
 from tests.data.sources.test_conformance import assert_same, whole
 
 FORMATS = {
@@ -21,6 +21,14 @@ FORMATS = {
     feather: ("all.feather", lambda path: ArrowSource(path, target="y", shard_rows=5)),
     libsvm: ("all.libsvm", lambda path: LibsvmSource(path, shard_rows=5)),
 }
+
+
+def npy_text(folder: Path, data, shard_rows: int):
+    """Of which the targets are what is damaged."""
+    return npy(folder, labelled(), shard_rows)
+
+
+FORMATS[npy_text] = ("all.y.npy", lambda path: NpySource(path.with_name("all.X.npy"), path, shard_rows=5))
 formats = pytest.mark.parametrize("make", FORMATS, ids=lambda make: make.__name__)
 
 

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
 from bochner.data.sources import LibsvmSource
+from bochner.data.sources import libsvm as libsvm_module
 from tests.data.sources.test_conformance import whole
 
 
@@ -79,3 +81,22 @@ def test_as_scikit_learn_reads_it(rows, shard_rows: int, tmp_path: Path) -> None
     X, y = load_svmlight_file(str(tmp_path / "a.libsvm"), n_features=9, zero_based=False, dtype=np.float32)
     np.testing.assert_array_equal(got.X, X.toarray())
     np.testing.assert_array_equal(got.y, y)
+
+
+@pytest.mark.parametrize("known", [None, 50_000])
+def test_wide_rows_come_a_few_at_a_time(known: int | None, tmp_path: Path) -> None:
+    text = "".join(f"{i % 2} {i + 1}:2 {50_000 - i}:3\n# {i}\n" for i in range(400))
+    got = source(tmp_path, text, num_inputs=known)
+    assert max(got.shard_sizes) * 50_000 * 4 <= 32 * 2**20
+    assert (sum(got.shard_sizes), got.num_inputs) == (400, 50_000)
+    last = got.read(len(got.shard_sizes) - 1).X
+    assert torch.nonzero(last[-1]).flatten().tolist() == [399, 49_600]
+    assert max(source(tmp_path, text, shard_rows=300).shard_sizes) == 150  # 300 lines, of which half are rows
+
+
+def test_long_lines_are_parsed_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(libsvm_module, "TEXT_BYTES", 100)
+    text = "1 1:1 2:1 3:1\n" * 50
+    got = source(tmp_path, text)
+    assert max(got.shard_sizes) == 8  # lines of 14 bytes
+    assert whole(got).X.shape == (50, 3)

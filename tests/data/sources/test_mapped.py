@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bochner.data.sources import ArraySource, EncodeLabels, MappedSource, Standardize, split, statistics
+from bochner.data.sources import ArraySource, EncodeLabels, MappedSource, Standardize, moments, split, statistics
 from tests.data.sources.cases import rows
 from tests.data.sources.test_conformance import whole
 
@@ -30,6 +30,13 @@ def test_a_mean_far_from_zero() -> None:
 
 def test_float_targets_have_no_classes() -> None:
     assert statistics(ArraySource(*rows(target="float64"))).classes is None
+
+
+def test_numbers_too_many_to_be_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moments, "MOST_LABELS", 3)
+    X = np.zeros((5, 1))
+    assert statistics(ArraySource(X, [3, 1, 2, 3, 1], shard_rows=2)).classes.tolist() == [1, 2, 3]
+    assert statistics(ArraySource(X, [3, 1, 2, 4, 1], shard_rows=2)).classes is None
 
 
 def test_statistics_of_a_part_with_empty_shards() -> None:

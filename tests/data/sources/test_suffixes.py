@@ -49,6 +49,43 @@ def test_an_archive_of_other_names(tmp_path: Path) -> None:
         open_source(tmp_path / "a.npz")
 
 
+@pytest.mark.parametrize(("make", "name"), [(cases.npy, "all.X.npy"), (cases.npz, "all.npz"), (cases.sharded, ""),
+                                           (cases.libsvm, "all.libsvm")])  # fmt: skip
+def test_the_target_may_be_called_y(make, name: str, tmp_path: Path) -> None:
+    make(tmp_path, rows(), 5)
+    assert_same(whole(open_source(tmp_path / name, target="y")), rows())
+
+
+@pytest.mark.parametrize(("make", "name"), [(cases.sharded, ""), (cases.libsvm, "all.libsvm")])
+def test_what_cannot_be_chosen_is_refused(make, name: str, tmp_path: Path) -> None:
+    make(tmp_path, rows(), 5)
+    with pytest.raises(ValueError, match=r"target must be None or 'y' for .*, which has no other, got 'income'"):
+        open_source(tmp_path / name, target="income")
+    with pytest.raises(ValueError, match=r"columns must be None for .*, whose inputs have no names, got \['a'\]"):
+        open_source(tmp_path / name, columns=["a"])
+
+
+def test_numbers_of_libsvm_files_have_no_labels(tmp_path: Path) -> None:
+    cases.libsvm(tmp_path, rows(), 5)
+    with pytest.raises(ValueError, match=r"labels must be None for .*all\.libsvm"):
+        open_source(tmp_path / "all.libsvm", labels=["1", "2"])
+
+
+@pytest.mark.parametrize(("make", "name"), [(cases.parquet, "all.parquet"), (cases.feather, "all.feather"),
+                                           (cases.csv, "all.csv")])  # fmt: skip
+def test_the_columns_of_a_model_from_another_file(make, name: str, tmp_path: Path) -> None:
+    """For prediction: the same inputs in the same order, whatever else the file holds; no target is needed."""
+    make(tmp_path, rows(), 5)
+    wanted = open_source(tmp_path / name, target="y", columns=["x2", "x0"])
+    assert wanted.column_names == ("x2", "x0")
+    later = open_source(tmp_path / name, columns=wanted.column_names)
+    got = whole(later)
+    np.testing.assert_array_equal(got.X, whole(wanted).X)
+    assert (got.y.shape, got.y.dtype) == ((23, 0), np.int64)
+    with pytest.raises(ValueError, match=rf"{name} has no column 'x9'; its columns are \['x0', 'x1', 'x2', 'y'\]"):
+        open_source(tmp_path / name, columns=["x0", "x9"])
+
+
 def test_what_is_not_known(tmp_path: Path) -> None:
     (tmp_path / "a.xlsx").write_text("")
     with pytest.raises(ValueError, match=r"path must be a directory or end in one of \['.npy', '.npz', .*a\.xlsx"):

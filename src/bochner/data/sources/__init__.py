@@ -2,12 +2,15 @@
 
 from bochner.data.sources.arrays import ArraySource
 from bochner.data.sources.arrow import ArrowSource
-from bochner.data.sources.csv_text import csv_blocks
+from bochner.data.sources.classes import check_classes, classes_of, with_classes
+from bochner.data.sources.csv_text import CsvBlocks
+from bochner.data.sources.labels import column_names_of, labels_of
 from bochner.data.sources.libsvm import LibsvmSource
 from bochner.data.sources.mapped import EncodeLabels, MappedSource, Standardize
 from bochner.data.sources.moments import Statistics, statistics
 from bochner.data.sources.npy import NpySource, NpzSource, ShardedSource
 from bochner.data.sources.parquet import ParquetSource
+from bochner.data.sources.sparse import SparseSource
 from bochner.data.sources.spooled import SpooledSource, spool
 from bochner.data.sources.subset import SubsetSource, split
 from bochner.data.sources.suffixes import open_source
@@ -15,6 +18,7 @@ from bochner.data.sources.suffixes import open_source
 __all__ = [
     "ArraySource",
     "ArrowSource",
+    "CsvBlocks",
     "EncodeLabels",
     "LibsvmSource",
     "MappedSource",
@@ -22,13 +26,18 @@ __all__ = [
     "NpzSource",
     "ParquetSource",
     "ShardedSource",
+    "SparseSource",
     "SpooledSource",
     "Standardize",
     "Statistics",
     "SubsetSource",
-    "csv_blocks",
+    "check_classes",
+    "classes_of",
+    "column_names_of",
+    "labels_of",
     "open_source",
     "split",
     "spool",
     "statistics",
+    "with_classes",
 ]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bochner.data.sources.tables import TableSource, open_tables, pyarrow
+from bochner.data.sources.columns import pyarrow
+from bochner.data.sources.tables import TableSource, open_tables
 
 
 class ArrowSource(TableSource):
@@ -30,10 +31,11 @@ class ArrowSource(TableSource):
         target: str | None = None,
         columns: Sequence[str] | None = None,
         weight: str | None = None,
-        shard_rows: int = 8192,
+        shard_rows: int | None = None,
+        labels: Sequence[str] | None = None,
     ) -> None:
         tables = open_tables(path, [".arrow", ".feather"], _ArrowTable)
-        super().__init__(tables, target=target, columns=columns, weight=weight, shard_rows=shard_rows)
+        super().__init__(tables, target=target, columns=columns, weight=weight, shard_rows=shard_rows, labels=labels)
 
 
 class _ArrowTable:
@@ -51,6 +53,12 @@ class _ArrowTable:
         with pyarrow().OSFile(str(self.path)) as file:
             batch = pyarrow("ipc").open_file(file, options=wanted).get_batch(group)
         return pyarrow().Table.from_batches([batch.slice(rows.start, rows.stop - rows.start)])
+
+    def stream(self, column: str) -> Iterator[Any]:
+        with pyarrow().OSFile(str(self.path)) as file:
+            reader = pyarrow("ipc").open_file(file, options=_only([self.schema.get_field_index(column)]))
+            for group in range(reader.num_record_batches):
+                yield reader.get_batch(group).column(0)
 
 
 def _only(fields: list[int]) -> Any:

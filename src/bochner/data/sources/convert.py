@@ -73,12 +73,19 @@ def checked(block: Block, names: Names, *, first_row: int = 0, columns: Sequence
     ValueError: X.npy must be finite, but row 11, column 0 is nan.
     """
     for name, part in zip(names, block, strict=True):
-        # The sum is finite only if all terms are, and costs no second array; it may overflow, so it never refuses.
-        if part is not None and part.is_floating_point() and not torch.isfinite(part.sum()):
-            _refuse(~torch.isfinite(part), part, f"{name} must be finite", first_row, columns)
+        if part is not None:
+            check_finite(part, name, first_row=first_row, columns=columns)
     if block.weight is not None:
         _refuse(block.weight < 0, block.weight, f"{names.weight} must not be negative", first_row)
     return block
+
+
+def check_finite(part: Tensor, name: str, *, first_row: int = 0, columns: Sequence[str] | None = None) -> Tensor:
+    """`part`, once every number in it is seen to be finite."""
+    # The sum is finite only if all terms are, and costs no second array; it may overflow, so it never refuses.
+    if part.is_floating_point() and not torch.isfinite(part.sum()):
+        _refuse(~torch.isfinite(part), part, f"{name} must be finite", first_row, columns)
+    return part
 
 
 def _refuse(bad: Tensor, part: Tensor, rule: str, first_row: int, columns: Sequence[str] | None = None) -> None:

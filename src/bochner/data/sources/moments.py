@@ -8,11 +8,15 @@ import torch
 from torch import Tensor
 
 from bochner.data.blocks import Source
+from bochner.data.sources.labels import MOST_LABELS
 from bochner.data.sources.rows import read_shard
 
 
 class Statistics(NamedTuple):
-    """Of N rows: `mean` [d] and `std` [d] in float64 (over N, not N - 1), `classes` [C] sorted or None for floats."""
+    """Of N rows: `mean` [d] and `std` [d] in float64 (over N, not N - 1), `classes` [C] sorted.
+
+    `classes` are integers (places in the labels, where y was text); None for floats and beyond 100,000 of them.
+    """
 
     num_rows: int
     mean: Tensor
@@ -48,4 +52,6 @@ def statistics(source: Source) -> Statistics:
         n += m
         is_label = not block.y.is_floating_point() and block.y.ndim == 1
         classes = torch.cat([classes, block.y.cpu()]).unique() if is_label and classes is not None else None
+        if classes is not None and len(classes) > MOST_LABELS:
+            classes = None
     return Statistics(n, mean, (squares / max(n, 1)).sqrt(), classes)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bochner.data.sources.tables import TableSource, open_tables, pyarrow
+from bochner.data.sources.columns import pyarrow
+from bochner.data.sources.tables import TableSource, open_tables
+
+STEP = 65_536  # rows of a single column read at once
 
 
 class ParquetSource(TableSource):
     """The rows of a Parquet file, or of all `*.parquet` in a directory in order of their names.
 
-    Inputs are `columns`, by default all but `target` and `weight`; without a target y is int64 [n, 0]. A row group is
-    a shard. One of more than `shard_rows` rows is several, and each of them decodes the group up to its own end:
-    write row groups of about `shard_rows` rows, or `spool` once.
+    Inputs are `columns` in their order, by default all but `target` and `weight`; without a target y is int64 [n, 0].
+    A text target (a dictionary of text too) is given as places in `labels`, which one pass over its column finds unless
+    they are given; booleans are 0 and 1.
+
+    A row group is a shard. One of more than `shard_rows` rows is several, and each of them decodes the group up to its
+    own end: write row groups of about `shard_rows` rows, or `spool` once.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -33,10 +39,11 @@ class ParquetSource(TableSource):
         target: str | None = None,
         columns: Sequence[str] | None = None,
         weight: str | None = None,
-        shard_rows: int = 8192,
+        shard_rows: int | None = None,
+        labels: Sequence[str] | None = None,
     ) -> None:
         tables = open_tables(path, [".parquet"], _ParquetTable)
-        super().__init__(tables, target=target, columns=columns, weight=weight, shard_rows=shard_rows)
+        super().__init__(tables, target=target, columns=columns, weight=weight, shard_rows=shard_rows, labels=labels)
 
 
 class _ParquetTable:
@@ -59,3 +66,9 @@ class _ParquetTable:
                 if row >= rows.stop:
                     break
         return pyarrow().Table.from_batches(found, found[0].schema if found else self.schema)
+
+    def stream(self, column: str) -> Iterator[Any]:
+        # As a dictionary each of its values is decoded once.
+        with pyarrow("parquet").ParquetFile(self.path, read_dictionary=[column], pre_buffer=False) as file:
+            for batch in file.iter_batches(STEP, columns=[column], use_threads=False):
+                yield batch.column(0)

@@ -19,6 +19,12 @@ def read_shard(source: Source, shard: int) -> Block:
     return block
 
 
+def read_targets(source: Source, shard: int) -> Tensor:
+    """y of a shard; where the source can do it, the inputs are not read."""
+    read: Callable[[int], Tensor] | None = getattr(source, "read_targets", None)
+    return read_shard(source, shard).y if read is None else read(shard)
+
+
 def num_rows(source: Source) -> int:
     return sum(source.shard_sizes)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import zlib
-from numbers import Integral
 
 import numpy as np
 from torch import Generator
+
+from bochner import checks
 
 
 def seeded(seed: int, purpose: str, *key: int) -> Generator:
@@ -16,11 +17,7 @@ def seeded(seed: int, purpose: str, *key: int) -> Generator:
     >>> a.initial_seed() == b.initial_seed() != seeded(0, "rows", 4).initial_seed()
     True
     """
-    sequence = np.random.SeedSequence(nonnegative("seed", seed), spawn_key=(zlib.crc32(purpose.encode()), *key))
+    sequence = np.random.SeedSequence(
+        checks.nonnegative_int("seed", seed), spawn_key=(zlib.crc32(purpose.encode()), *key)
+    )
     return Generator().manual_seed(int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1)))
-
-
-def nonnegative(name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 0:
-        raise ValueError(f"{name} must be an integer of at least 0, got {value!r}.")
-    return int(value)

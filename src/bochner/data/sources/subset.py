@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from bochner.data.blocks import Block, Source
-from bochner.data.sources.rows import num_rows, read_shard, take
+from bochner.data.sources.labels import column_names_of, labels_of
+from bochner.data.sources.rows import num_rows, read_shard, read_targets, take
 from bochner.data.sources.seeds import seeded
 
 
@@ -19,7 +20,7 @@ def split(source: Source, heldout_fraction: float, seed: int) -> tuple[SubsetSou
 
     Of N rows round(heldout_fraction N) are held out (at least 1, at most N - 1), spread evenly over the shards; within
     a shard every choice of rows is equally likely. Both parts keep the shards, and reading one of theirs reads the
-    whole shard below it: `spool` a small heldout part that is to be read often. No memory beyond one shard.
+    whole shard below it: `spool(heldout)` a small heldout part that is to be read often. No memory beyond one shard.
 
     >>> from bochner.data.sources import ArraySource
     >>> train, heldout = split(ArraySource(torch.arange(10.0)[:, None], shard_rows=5), 0.2, seed=0)
@@ -44,13 +45,16 @@ class SubsetSource:
 
     def __init__(self, source: Source, counts: Sequence[int], seed: int, *, heldout: bool) -> None:
         self._source, self._counts, self._seed, self._heldout = source, counts, seed, heldout
-        self.num_inputs = source.num_inputs
+        self.num_inputs, self.labels, self.column_names = source.num_inputs, labels_of(source), column_names_of(source)
         self.shard_sizes = [
             count if heldout else size - count for size, count in zip(source.shard_sizes, counts, strict=True)
         ]
 
     def read(self, shard: int) -> Block:
         return take(read_shard(self._source, shard), self._rows(shard))
+
+    def read_targets(self, shard: int) -> Tensor:
+        return read_targets(self._source, shard)[self._rows(shard)]
 
     def _rows(self, shard: int) -> Tensor:
         size, count = self._source.shard_sizes[shard], self._counts[shard]

@@ -2,96 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-import torch
+from torch import Tensor
 
-from bochner import checks
 from bochner.data.blocks import Block
-from bochner.data.sources.convert import Names, checked, input_type, no_targets, number_type, target_type, to_tensor
+from bochner.data.sources.columns import Roles, assign_roles, labels_in, reading
+from bochner.data.sources.labels import given_labels
+from bochner.data.sources.sizes import rows_per_shard
 from bochner.ops import row_tiles
-
-
-def pyarrow(module: str = "") -> Any:
-    """`pyarrow` or one of its modules, imported when it is first needed."""
-    try:
-        return importlib.import_module(f"pyarrow.{module}".rstrip("."))
-    except ModuleNotFoundError as error:
-        raise ImportError("Parquet, Arrow and CSV files need pyarrow: pip install bochner[parquet]") from error
-
-
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Errors of pyarrow as a ValueError that names the file."""
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist.")
-    try:
-        yield
-    except (pyarrow().ArrowException, OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from error
-
-
-class Roles(NamedTuple):
-    """Which columns are inputs, target and weight, and the types they become."""
-
-    inputs: tuple[str, ...]
-    target: str | None
-    weight: str | None
-    X_type: torch.dtype = torch.float32
-    y_type: torch.dtype = torch.int64
-    weight_type: torch.dtype = torch.float32
-
-    @property
-    def names(self) -> list[str]:
-        return [*self.inputs, *(name for name in (self.target, self.weight) if name is not None)]
-
-    def block(self, table: Any, path: Path, first_row: int) -> Block:
-        """Rows of a pyarrow table as a checked block."""
-        for name in self.names:
-            if table[name].null_count:
-                row = first_row + pyarrow("compute").index(table[name].is_null(), True).as_py()
-                raise ValueError(f"{path}: column {name!r} must not hold nulls, but row {row} does.")
-        X = torch.empty(len(table), len(self.inputs), dtype=self.X_type)
-        for j, name in enumerate(self.inputs):
-            X[:, j] = to_tensor(table[name].to_numpy(), self.X_type)
-        y = no_targets(len(X)) if self.target is None else to_tensor(table[self.target].to_numpy(), self.y_type)
-        weight = None if self.weight is None else to_tensor(table[self.weight].to_numpy(), self.weight_type)
-        names = Names(f"{path}: X", f"{path}: column {self.target!r}", f"{path}: column {self.weight!r}")
-        return checked(Block(X, y, weight), names, first_row=first_row, columns=self.inputs)
-
-
-def assign_roles(
-    schemas: dict[Path, Any], *, target: str | None, columns: Sequence[str] | None, weight: str | None
-) -> Roles:
-    """The roles of columns that all `schemas` have, in the first one's order; by default all others are inputs."""
-    first, schema = next(iter(schemas.items()))
-    inputs = [name for name in schema.names if name not in (target, weight)] if columns is None else list(columns)
-    if not inputs:
-        raise ValueError(f"{first} must have at least one column of inputs, has {schema.names}.")
-    if clash := {target, weight} & set(inputs):
-        raise ValueError(f"columns must not name the target or the weight, but names {sorted(map(str, clash))}.")
-    roles = Roles(tuple(inputs), target, weight)
-    types = {name: [_type(path, schema, name) for path, schema in schemas.items()] for name in roles.names}
-    return roles._replace(
-        X_type=input_type(dtype for name in inputs for dtype in types[name]),
-        y_type=target_type(types[target] if target is not None else []),
-        weight_type=input_type(types[weight] if weight is not None else []),
-    )
-
-
-def _type(path: Path, schema: Any, name: str) -> torch.dtype:
-    if schema.names.count(name) != 1:
-        raise ValueError(f"{path} must have one column {name!r}, its columns are {schema.names}.")
-    kind, types = schema.field(name).type, pyarrow("types")
-    if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-        raise ValueError(f"{path}: column {name!r} must hold numbers, got type {kind}; encode it or leave it out.")
-    return number_type(name, np.dtype(kind.to_pandas_dtype()))
 
 
 class Table(Protocol):
@@ -108,6 +30,10 @@ class Table(Protocol):
 
     def read(self, group: int, rows: slice, columns: Sequence[str]) -> Any: ...
 
+    def stream(self, column: str) -> Iterator[Any]:
+        """One column from first to last, some rows at a time."""
+        ...
+
 
 class TableSource:
     """The rows of tables, one after the other; a group of rows is one shard, or several of `shard_rows` at most."""
@@ -119,24 +45,50 @@ class TableSource:
         target: str | None,
         columns: Sequence[str] | None,
         weight: str | None,
-        shard_rows: int,
+        shard_rows: int | None,
+        labels: Sequence[str] | None,
     ) -> None:
-        rows = checks.positive_int("shard_rows", shard_rows)
+        words = None if labels is None else given_labels(labels)
         schemas = {table.path: table.schema for table in tables}
-        self.roles = assign_roles(schemas, target=target, columns=columns, weight=weight)
+        roles = assign_roles(schemas, target=target, columns=columns, weight=weight, labels=words)
+        self.roles = _with_labels(roles, tables)
+        self.labels, self.column_names = self.roles.labels, self.roles.inputs
+        self.num_inputs = len(self.roles.inputs)
+        rows = rows_per_shard(shard_rows, row_bytes=self.num_inputs * self.roles.X_type.itemsize)
         self._shards = [shard for table in tables for shard in _shards(table, rows)]
         if not self._shards:
             raise ValueError(f"{tables[0].path} must have at least one row, got none.")
-        self.num_inputs = len(self.roles.inputs)
         self.shard_sizes = [shard.rows.stop - shard.rows.start for shard in self._shards]
 
     def read(self, shard: int) -> Block:
-        table, group, rows, first_row = self._shards[shard]
+        found = self._read(shard, self.roles.names)
+        return self.roles.block(found, self._shards[shard].table.path, self._shards[shard].first_row)
+
+    def read_targets(self, shard: int) -> Tensor:
+        """y of a shard alone: the other columns are not read."""
+        found = self._read(shard, [self.roles.target or self.roles.inputs[0]])
+        return self.roles.targets(found, self._shards[shard].table.path, self._shards[shard].first_row)
+
+    def _read(self, shard: int, columns: Sequence[str]) -> Any:
+        table, group, rows, _ = self._shards[shard]
         with reading(table.path):
-            found = table.read(group, rows, self.roles.names)
+            found = table.read(group, rows, columns)
         if len(found) != self.shard_sizes[shard]:
             raise ValueError(f"{table.path} was changed while in use: it has other rows than when it was opened.")
-        return self.roles.block(found, table.path, first_row)
+        return found
+
+
+def _with_labels(roles: Roles, tables: Sequence[Table]) -> Roles:
+    """The labels of a text target, unless they are given, from one pass over that column."""
+    if not roles.has_text or roles.labels is not None:
+        return roles
+    name = f"{tables[0].path}: column {roles.target!r}"
+    return roles._replace(labels=labels_in(name, (chunk for table in tables for chunk in _stream(table, roles.target))))
+
+
+def _stream(table: Table, column: str | None) -> Iterator[Any]:
+    with reading(table.path):
+        yield from table.stream(str(column))
 
 
 class _Shard(NamedTuple):

@@ -1,0 +1,91 @@
+"""Peak memory is bounded by what is read at once: each set here is larger than the bound that it is read within."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+MIB = 2**20
+
+CHILD = """
+import json, pathlib, re, sys
+import pyarrow.csv, torch
+from bochner.data import batches, in_order
+from bochner.data.sources import classes_of, open_source, split
+from bochner.features import FourierMap
+from bochner.kernels import Gaussian
+from bochner.learn.heads import LinearHead
+from bochner.learn.model import FeatureModel
+from bochner.train.loop import train
+from bochner.train.recipe import Recipe
+
+folder = pathlib.Path(sys.argv[1])
+torch.set_num_threads(1)
+
+def fit(path):
+    source = open_source(path, shard_rows=1024)
+    rows, heldout = split(source, 0.1, seed=0)
+    kernel, generator = Gaussian(bandwidth=5.0), torch.Generator().manual_seed(0)
+    z = FourierMap.draw(kernel, num_inputs=source.num_inputs, num_features=16, generator=generator)
+    model = FeatureModel(z, LinearHead.zeros(num_features=16, num_outputs=len(classes_of(source))))
+    history = train(model, rows, heldout, Recipe(max_epochs=1, learning_rate=1.0), progress=False)
+    return history[-1]["err"]
+
+def read(source, rows):
+    for stream in (in_order(source, rows), batches(source, batch_size=rows, seed=0, epoch=0, buffer_shards=1)):
+        assert sum(len(batch.X) for batch in stream) == sum(source.shard_sizes)
+    return source
+
+def peak():  # not ru_maxrss, which begins with the size of the process that started this one
+    return int(re.search(r"VmHWM:\\s+(\\d+) kB", pathlib.Path("/proc/self/status").read_text())[1]) * 1024
+
+fit(folder / "small.X.npy")
+read(open_source(folder / "small.csv", target="y"), 4096)
+start, found = peak(), {}
+found["err"] = fit(folder / "large.X.npy")
+found["npy"] = peak() - start
+found["classes"] = classes_of(read(open_source(folder / "wide.libsvm"), 64)).tolist()
+found["libsvm"] = peak() - start
+found["labels"] = read(open_source(folder / "long.csv", target="y"), 4096).labels
+found["csv"] = peak() - start
+print(json.dumps(found))
+"""
+
+
+def write_arrays(folder: Path, name: str, megabytes: int) -> None:
+    """Rows of 256 numbers in two classes far apart, a megabyte (1024 rows) at a time."""
+    piece = np.zeros((1024, 256), "float32")
+    piece[::2, 0] = 5
+    header = {"descr": "<f4", "fortran_order": False, "shape": (1024 * megabytes, 256)}
+    with (folder / f"{name}.X.npy").open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for _ in range(megabytes):
+            file.write(piece.tobytes())
+    np.save(folder / f"{name}.y.npy", np.resize(np.array(["yes", "no"]), 1024 * megabytes))
+
+
+def write_csv(path: Path, thousands: int) -> None:
+    with path.open("w") as file:
+        file.write(",".join(f"x{j}" for j in range(20)) + ",y\n")
+        for i in range(thousands):
+            file.write((f"{i % 2}," * 20 + ("no", "yes")[i % 2] + "\n") * 1000)
+
+
+def test_sets_larger_than_the_memory_they_are_read_in(tmp_path: Path) -> None:
+    write_arrays(tmp_path, "small", 1)
+    write_arrays(tmp_path, "large", 150)
+    write_csv(tmp_path / "small.csv", 1)
+    write_csv(tmp_path / "long.csv", 1400)  # 214 MiB of float64
+    lines = [f"{i % 2} {i + 1}:1 {50_000 - i}:2\n" for i in range(1500)]  # 286 MiB dense
+    (tmp_path / "wide.libsvm").write_text("".join(lines))
+    child = subprocess.run([sys.executable, "-c", CHILD, tmp_path], capture_output=True, text=True)
+    assert child.returncode == 0, child.stderr
+    found = json.loads(child.stdout)
+    assert (found["err"], found["classes"], found["labels"]) == (0, [0, 1], ["no", "yes"])
+    assert found["npy"] < 80 * MIB
+    assert found["libsvm"] < 180 * MIB
+    assert found["csv"] < 200 * MIB
