@@ -41,6 +41,10 @@ class Storable(nn.Module):
         """The constructor call that makes this object."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
+    def restored(self) -> Any:
+        """What `load` gives back: the object itself, unless it stands for another."""
+        return self
+
     def replace(self, **changes: Any) -> Self:
         """The same object with some arguments changed.
 
@@ -55,9 +59,10 @@ class Storable(nn.Module):
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-def save(module: Storable, path: str | os.PathLike[str]) -> None:
-    """Write `module` to `path`: whole or not at all, and on disk when this returns."""
+def save(thing: Any, path: str | os.PathLike[str]) -> None:
+    """Write a kernel, map, model or fitted estimator to `path`: whole or not at all, and on disk when this returns."""
     tensors: dict[str, Tensor] = {}
+    module = thing if isinstance(thing, Storable) else _storable(thing)
     tree = _pack(module, "", tensors)
     write_tensors(path, tensors, {"version": FORMAT_VERSION, "tree": tree})
 
@@ -78,7 +83,7 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") ->
         loaded = _unpack(stored["tree"], tensors)
         if not isinstance(loaded, Storable):
             raise TypeError(f"its tree is a {type(loaded).__name__}")
-        return loaded
+        return loaded.restored()
     except Exception as error:  # a hostile file can make a constructor fail in any way
         raise ValueError(f"{path} does not hold a bochner object: {error}") from error
 
@@ -90,7 +95,7 @@ def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], h
     for name, tensor in stored.items():  # safetensors stores no two tensors in one memory
         if owner[tensor.untyped_storage().data_ptr()] != name or tensor.untyped_storage().nbytes() != tensor.nbytes:
             stored[name] = tensor.clone()
-    _write_atomically(Path(path), to_bytes(stored, {"bochner": json.dumps(dict(header))}))
+    write_atomically(Path(path), to_bytes(stored, {"bochner": json.dumps(dict(header))}))
 
 
 def read_tensors(
@@ -108,6 +113,15 @@ def read_tensors(
     if not isinstance(header, dict):
         raise ValueError(f"{path} does not hold a bochner object: its header is not a mapping.")
     return tensors, header
+
+
+def _storable(thing: Any) -> Storable:
+    if not hasattr(thing, "to_storable"):
+        raise TypeError(
+            f"only bochner's kernels, maps, models and estimators can be saved, got {type(thing).__name__}."
+        )
+    stored: Storable = thing.to_storable()
+    return stored
 
 
 def _pack(value: Any, key: str, tensors: dict[str, Tensor]) -> Any:
@@ -137,7 +151,8 @@ def _unpack(tree: Any, tensors: Mapping[str, Tensor]) -> Any:
     return Storable.registry[tree["class"]](**arguments)
 
 
-def _write_atomically(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write `path` whole or not at all: beside it first, then renamed; on disk when this returns."""
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
     try:
         with temporary.open("xb") as file:

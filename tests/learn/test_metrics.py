@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import Generator
 
-from bochner.learn.losses import logistic_loss, softmax_loss, squared_loss
+from bochner.learn.losses import LOSSES
 from bochner.learn.metrics import Metric, Scores
 
 LOGITS = 2 * torch.randn(50, 4, generator=Generator().manual_seed(0))
@@ -67,7 +67,7 @@ def test_logistic_is_softmax_with_one_logit_fixed() -> None:
     both = torch.cat([torch.zeros_like(logit), logit], dim=1)
     one, two = Scores.of_batch("logistic", logit, y), Scores.of_batch("softmax", both, y)
     assert one.summary() == pytest.approx(two.summary())
-    torch.testing.assert_close(logistic_loss(logit, y), softmax_loss(both, y))
+    torch.testing.assert_close(LOSSES["logistic"](logit, y), LOSSES["softmax"](both, y))
 
 
 def test_integer_weights_are_repeated_rows() -> None:
@@ -75,17 +75,21 @@ def test_integer_weights_are_repeated_rows() -> None:
     weighted = Scores.of_batch("softmax", LOGITS, Y, weight)
     repeated = Scores.of_batch("softmax", LOGITS.repeat_interleave(weight, dim=0), Y.repeat_interleave(weight))
     assert weighted.summary() == pytest.approx(repeated.summary())
+    total = int(weight.sum())
+    for kept in (1, total // 3, total):  # a fraction of the weight that is a whole number of the repeated rows
+        metric = Metric("topk", kept / total)
+        assert metric.of(weighted) == pytest.approx(metric.of(repeated))
 
 
 def test_squared_error() -> None:
     rows = Scores.of_batch("squared", LOGITS[:, :1], LOGITS[:, 1])
     expected = float((LOGITS[:, 0] - LOGITS[:, 1]).square().mean())
     assert rows.summary() == {"mse": pytest.approx(expected)}
-    assert float(squared_loss(LOGITS[:, :1], LOGITS[:, 1])) == pytest.approx(expected / 2)
+    assert float(LOSSES["squared"](LOGITS[:, :1], LOGITS[:, 1])) == pytest.approx(expected / 2)
 
 
 def test_losses_are_the_metrics() -> None:
-    assert float(softmax_loss(LOGITS, Y)) == pytest.approx(oracle("ce", 0))
+    assert float(LOSSES["softmax"](LOGITS, Y)) == pytest.approx(oracle("ce", 0))
 
 
 @given(st.text(max_size=8))

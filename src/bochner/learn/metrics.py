@@ -30,7 +30,7 @@ class Metric:
         ce             -mean log p(y|x)                    err         share of wrong arg-max
         ent            mean entropy of p(.|x)              perplexity  exp(ce)
         erll:beta      ce + beta ent (beta = 1)            capped:lam  -mean log(p(y|x) + lam)
-        topk:fraction  ce over the fraction of rows with the highest p(y|x)
+        topk:fraction  ce over the fraction of rows (of their weight) with the highest p(y|x)
         mse            mean squared error (regression)
 
     Source: May 2018, Sections 4.1 and 4.5; JMLR 2019, Section 6. What the thesis calls ERP is erll with beta = 1.
@@ -74,8 +74,7 @@ class Metric:
             case "capped":
                 return rows.mean(-torch.log(rows.log_p.exp() + self._parameter))
             case "topk":
-                kept = max(1, round(self._parameter * len(rows.log_p)))
-                return float(-rows.log_p.topk(kept).values.mean())
+                return _mean_of_best(rows.log_p, rows.weight, self._parameter)
             case _:
                 return rows.mean(rows.squared)
 
@@ -132,3 +131,14 @@ class Scores:
         if len(self.squared):
             return {"mse": Metric("mse").of(self)}
         return {name: Metric.parse(name).of(self) for name in ("ce", "ent", "erll", "err", "perplexity")}
+
+
+def _mean_of_best(log_p: Tensor, weight: Tensor | None, fraction: float) -> float:
+    """-mean of the highest log p: a whole number of rows, or with weights so many that theirs is that fraction."""
+    if weight is None:
+        return float(-log_p.topk(max(1, round(fraction * len(log_p)))).values.mean())
+    best, order = log_p.sort(descending=True)
+    budget = fraction * weight.sum()
+    before = weight[order].cumsum(dim=0) - weight[order]
+    kept = torch.minimum(weight[order], (budget - before).clamp_min(0))  # the last row may count in part
+    return float(-(best * kept).sum() / budget)

@@ -9,6 +9,7 @@ from torch import Generator, Tensor
 
 from bochner.features import FourierMap
 from bochner.kernels import Gaussian, Kernel
+from bochner.learn.heads import LinearHead
 
 
 def generator(seed: int = 0) -> Generator:
@@ -41,6 +42,11 @@ def fourier_map(num_features: int = 20, *, num_inputs: int = 3, dtype: torch.dty
     return FourierMap.draw(
         Gaussian(bandwidth=1.5), num_inputs=num_inputs, num_features=num_features, generator=generator(4), dtype=dtype
     )
+
+
+def assert_heads_close(found: LinearHead, right: LinearHead, *, atol: float) -> None:
+    torch.testing.assert_close(found.weights, right.weights, rtol=0, atol=atol)
+    torch.testing.assert_close(found.bias, right.bias, rtol=0, atol=atol)
 
 
 def dense_landmark_ridge(

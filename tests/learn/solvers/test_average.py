@@ -6,23 +6,15 @@ from functools import partial
 
 import pytest
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, nn
 
 import bochner
-from bochner.features import FeatureMap, FourierMap
+from bochner.features import FourierMap
 from bochner.kernels import Gaussian
-from bochner.learn.solvers import LandmarkModel, average_logits, draw_blocks, fit_ridge
+from bochner.learn.model import FeatureModel
+from bochner.learn.solvers import LandmarkModel, LogitAverage, draw_blocks, fit_ridge
 from tests.learn.solvers.problems import generator, points
 from tests.learn.solvers.rows import Rows
-
-
-class Head(nn.Module):
-    def __init__(self, feature_map: FeatureMap, source: Rows) -> None:
-        super().__init__()
-        self.feature_map, self.fit = feature_map, fit_ridge(feature_map, source, ridge=1e-5)
-
-    def forward(self, X: Tensor) -> Tensor:
-        return self.feature_map(X) @ self.fit.weights + self.fit.bias
 
 
 def draw(num_features: int, generator: Generator) -> FourierMap:
@@ -35,10 +27,10 @@ def test_the_mean_of_the_logits_is_better_than_the_mean_block() -> None:
     X, Y = points(400), points(400, seed=9)
     source = Rows(X, X[:, :1].sin() * X[:, 1:2])
     blocks = draw_blocks(draw, num_features=160, num_blocks=4, generator=generator())
-    heads = [Head(block, source) for block in blocks]
-    average = average_logits(heads)
-    torch.testing.assert_close(average(Y), torch.stack([head(Y) for head in heads]).mean(dim=0))
-    errors = [float((f(Y) - Y[:, :1].sin() * Y[:, 1:2]).square().mean()) for f in (average, *heads)]
+    parts = [FeatureModel(block, fit_ridge(block, source, ridge=1e-5)) for block in blocks]
+    average = LogitAverage(parts)
+    torch.testing.assert_close(average(Y), torch.stack([part(Y) for part in parts]).mean(dim=0))
+    errors = [float((f(Y).detach() - Y[:, :1].sin() * Y[:, 1:2]).square().mean()) for f in (average, *parts)]
     assert errors[0] < sum(errors[1:]) / 4
 
 
@@ -54,15 +46,15 @@ def test_blocks_are_independent_and_repeatable() -> None:
 def test_saved_and_loaded(tmp_path) -> None:
     X = points()
     models = [LandmarkModel(Gaussian(), X[:4], points(4, 2, seed=seed), X[0, :2]) for seed in (1, 2)]
-    bochner.save(average_logits(models), tmp_path / "average.safetensors")
+    bochner.save(LogitAverage(models), tmp_path / "average.safetensors")
     loaded = bochner.load(tmp_path / "average.safetensors")
-    assert torch.equal(loaded(X), average_logits(models)(X))
+    assert torch.equal(loaded(X), LogitAverage(models)(X))
 
 
 def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match="models must hold at least one model"):
-        average_logits([])
+        LogitAverage([])
     with pytest.raises(ValueError, match=r"models must agree in outputs, got \(5, 2\) and \(5, 3\)"):
-        average_logits([nn.Linear(4, 2), nn.Linear(4, 3)])(torch.zeros(5, 4))
+        LogitAverage([nn.Linear(4, 2), nn.Linear(4, 3)])(torch.zeros(5, 4))
     with pytest.raises(ValueError, match="num_features must be a multiple of num_blocks, 3, got 8"):
         draw_blocks(partial(draw), num_features=8, num_blocks=3, generator=generator())

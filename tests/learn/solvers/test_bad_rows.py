@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
@@ -78,6 +78,18 @@ def test_bad_numbers(name: str) -> None:
         SOLVERS[name](Rows(X, X[:, 0] * float("nan")), None)
     with pytest.raises(ValueError, match=r"y must have shape \[rows\] or \[rows, outputs\]"):
         SOLVERS[name](Rows(X, X[:, :, None]), None)
+
+
+@every_solver
+def test_a_shard_unlike_what_its_source_says(fit: Fit) -> None:
+    class Lying(Rows):
+        @property
+        def shard_sizes(self) -> Sequence[int]:
+            return [9]
+
+    X = points(8)
+    with pytest.raises(ValueError, match=r"shard 0 must have shape \(9, 3\) as its source says, got \(8, 3\)"):
+        fit(Lying(X, classes(X, 3)), 3)
 
 
 def test_rows_of_different_lengths() -> None:

@@ -8,17 +8,19 @@ from sklearn.linear_model import Ridge
 from torch import Tensor
 
 from bochner.data.blocks import Source
-from bochner.learn.solvers import LinearFit, fit_ridge, fit_ridge_path
+from bochner.learn.heads import LinearHead
+from bochner.learn.model import FeatureModel
+from bochner.learn.solvers import fit_ridge, fit_ridge_path
 from bochner.learn.solvers import ridge as ridge_module
-from tests.learn.solvers.problems import classes, fourier_map, numbers, points, weights
+from tests.learn.solvers.problems import assert_heads_close, classes, fourier_map, numbers, points, weights
 from tests.learn.solvers.rows import Rows
 from tests.oracles.memory import PeakMemory
 
 
-def expected(Z: Tensor, Y: Tensor, ridge: float, weight: Tensor | None = None) -> LinearFit:
+def expected(Z: Tensor, Y: Tensor, ridge: float, weight: Tensor | None = None) -> LinearHead:
     total = len(Z) if weight is None else float(weight.sum())
     model = Ridge(alpha=ridge * total, solver="cholesky").fit(Z.double().numpy(), Y.double().numpy(), weight)
-    return LinearFit(torch.as_tensor(model.coef_).T, torch.as_tensor(model.intercept_))
+    return LinearHead(torch.as_tensor(model.coef_), torch.as_tensor(model.intercept_))
 
 
 @pytest.mark.parametrize("ridge", [1e-6, 1e-2, 10.0])
@@ -29,7 +31,7 @@ def test_equals_scikit_learn(ridge: float, shard_rows: int) -> None:
         fit_ridge(z, Rows(X, numbers(X), shard_rows=shard_rows), ridge=ridge),
         expected(z(X), numbers(X), ridge),
     )
-    torch.testing.assert_close(fit, right, rtol=1e-8, atol=1e-8)
+    assert_heads_close(fit, right, atol=1e-8)
 
 
 def test_the_gram_matrix_in_pieces(monkeypatch) -> None:
@@ -37,24 +39,24 @@ def test_the_gram_matrix_in_pieces(monkeypatch) -> None:
     monkeypatch.setattr(ridge_module, "TILE_ROWS", 11)
     X, z = points(), fourier_map()
     fit = fit_ridge(z, Rows(X, numbers(X)), ridge=1e-3)
-    torch.testing.assert_close(fit, expected(z(X), numbers(X), 1e-3), rtol=1e-8, atol=1e-8)
+    assert_heads_close(fit, expected(z(X), numbers(X), 1e-3), atol=1e-8)
 
 
 def test_weights_as_scikit_learn_and_as_repeated_rows() -> None:
     X, z, w = points(), fourier_map(), weights(120)
     Y = numbers(X)
     fit = fit_ridge(z, Rows(X, Y, w, shard_rows=50), ridge=1e-3)
-    torch.testing.assert_close(fit, expected(z(X), Y, 1e-3, w.double()), rtol=1e-8, atol=1e-8)
+    assert_heads_close(fit, expected(z(X), Y, 1e-3, w.double()), atol=1e-8)
     repeated = fit_ridge(z, Rows(X.repeat_interleave(w, dim=0), Y.repeat_interleave(w, dim=0)), ridge=1e-3)
-    torch.testing.assert_close(fit, repeated, rtol=1e-9, atol=1e-9)
+    assert_heads_close(fit, repeated, atol=1e-9)
 
 
 def test_classes_are_one_hot() -> None:
     X, z = points(), fourier_map()
     y = classes(X, 3)
     fit = fit_ridge(z, Rows(X, y), ridge=1e-3, num_classes=3)
-    torch.testing.assert_close(fit, expected(z(X), torch.nn.functional.one_hot(y, 3), 1e-3), rtol=1e-8, atol=1e-8)
-    torch.testing.assert_close((z(X) @ fit.weights + fit.bias).sum(dim=1), torch.ones(len(X)).double())
+    assert_heads_close(fit, expected(z(X), torch.nn.functional.one_hot(y, 3), 1e-3), atol=1e-8)
+    torch.testing.assert_close(FeatureModel(z, fit)(X).sum(dim=1), torch.ones(len(X)).double())
 
 
 def test_float32_stays_close_when_the_mean_is_large() -> None:
@@ -62,15 +64,14 @@ def test_float32_stays_close_when_the_mean_is_large() -> None:
     z = fourier_map(64, dtype=torch.float32)  # features nearly constant: the mean is most of them
     fit = fit_ridge(z, Rows(X, numbers(X)), ridge=1e-4)
     right = expected(z(X), numbers(X), 1e-4)
-    scores = z(X).double() @ fit.weights.double() + fit.bias
-    torch.testing.assert_close(scores, z(X).double() @ right.weights + right.bias, rtol=0, atol=1e-5)
+    torch.testing.assert_close(fit.double()(z(X).double()), right(z(X).double()), rtol=0, atol=1e-5)
 
 
 def test_a_path_equals_its_points() -> None:
     X, z = points(), fourier_map()
     ridges = [1e-6, 1e-3, 1.0]
     for ridge, fit in zip(ridges, fit_ridge_path(z, Rows(X, numbers(X)), ridges=ridges), strict=True):
-        torch.testing.assert_close(fit, fit_ridge(z, Rows(X, numbers(X)), ridge=ridge), rtol=1e-7, atol=1e-7)
+        assert_heads_close(fit, fit_ridge(z, Rows(X, numbers(X)), ridge=ridge), atol=1e-7)
 
 
 def test_no_ridge_and_dependent_features() -> None:
@@ -79,7 +80,7 @@ def test_no_ridge_and_dependent_features() -> None:
     with pytest.raises(ValueError, match=r"ridge must make the features' covariance invertible, got 0\.0; try"):
         fit_ridge(z, source, ridge=0.0)
     (fit,) = fit_ridge_path(z, source, ridges=[0.0])
-    torch.testing.assert_close(z(X) @ fit.weights + fit.bias, numbers(X))
+    torch.testing.assert_close(fit(z(X)), numbers(X))
 
 
 def test_memory_does_not_grow_with_rows() -> None:

@@ -9,17 +9,15 @@ f in the kernel's space when f stands on landmarks. The bias is not penalised. A
 elsewhere, is ridge = alpha / n.
 """
 
-from bochner.learn.solvers.average import LogitAverage, average_logits, draw_blocks
+from bochner.learn.solvers.average import LogitAverage, draw_blocks
 from bochner.learn.solvers.landmarks import LandmarkModel, fit_landmark_ridge
 from bochner.learn.solvers.logistic import fit_landmark_logistic
-from bochner.learn.solvers.ridge import LinearFit, fit_ridge, fit_ridge_path
+from bochner.learn.solvers.ridge import fit_ridge, fit_ridge_path
 from bochner.learn.solvers.saga import fit_saga
 
 __all__ = [
     "LandmarkModel",
-    "LinearFit",
     "LogitAverage",
-    "average_logits",
     "draw_blocks",
     "fit_landmark_logistic",
     "fit_landmark_ridge",

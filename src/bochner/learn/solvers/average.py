@@ -12,7 +12,15 @@ from bochner.storage import Storable
 
 
 class LogitAverage(Storable):
-    """f(x) = mean_b f_b(x): models X [n, d] -> logits [n, t], each fitted on features of its own."""
+    """f(x) = mean_b f_b(x): models X [n, d] -> logits [n, t], each fitted on features of its own.
+
+    The mean of logits is the geometric mean of probabilities. Training B blocks of D / B features costs as much as
+    training D at once, but in parallel and with 1 / B of the memory. Source: Lu et al. 2016.
+
+    >>> import torch
+    >>> LogitAverage([nn.Identity(), nn.Linear(2, 2, bias=False)])(torch.ones(1, 2)).shape
+    torch.Size([1, 2])
+    """
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
         super().__init__()
@@ -29,19 +37,6 @@ class LogitAverage(Storable):
                 raise ValueError(f"models must agree in outputs, got {tuple(total.shape)} and {tuple(logits.shape)}.")
             total = total + logits
         return total / len(self.models)
-
-
-def average_logits(models: Sequence[nn.Module]) -> LogitAverage:
-    """One model whose logits are the mean of the models' logits, that is the geometric mean of their probabilities.
-
-    Training B blocks of D / B features costs as much as training D at once, but in parallel and with 1 / B of the
-    memory. Source: Lu et al. 2016.
-
-    >>> import torch
-    >>> average_logits([nn.Identity(), nn.Linear(2, 2, bias=False)])(torch.ones(1, 2)).shape
-    torch.Size([1, 2])
-    """
-    return LogitAverage(models)
 
 
 def draw_blocks(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,6 +11,13 @@ from torch import Tensor
 Operator = Callable[[Tensor], Tensor]
 Report = Callable[[int, float], None]
 """Called with the iteration, from 1, and how far from solved the problem still is."""
+
+
+class Solution(NamedTuple):
+    """X [m, t], and the part of the preconditioned residual that is left in the worst column."""
+
+    X: Tensor
+    left: float
 
 
 def conjugate_gradients(
@@ -20,7 +28,7 @@ def conjugate_gradients(
     tolerance: float,
     max_iterations: int,
     report: Report | None = None,
-) -> Tensor:
+) -> Solution:
     """X with H X = rhs for positive definite H, rhs [m, t]: every column on its own, all through one `apply`.
 
     `precondition` applies an approximate inverse P of H. Stops when sqrt(r^T P r) has fallen by `tolerance` in every
@@ -28,13 +36,14 @@ def conjugate_gradients(
     of P H. Source: Hestenes & Stiefel 1952; Saad 2003, Section 9.2.
 
     >>> H = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
-    >>> conjugate_gradients(lambda V: H @ V, torch.ones(2, 1), lambda R: R, tolerance=1e-6, max_iterations=9)
+    >>> conjugate_gradients(lambda V: H @ V, torch.ones(2, 1), lambda R: R, tolerance=1e-6, max_iterations=9).X
     tensor([[0.4000],
             [0.2000]])
     """
     solution, residual = torch.zeros_like(rhs), rhs
     image = direction = precondition(residual)
     start = energy = (residual * image).sum(dim=0)
+    left = 1.0
     for iteration in range(1, max_iterations + 1):
         product = apply(direction)
         step = _ratio(energy, (direction * product).sum(dim=0))
@@ -48,7 +57,7 @@ def conjugate_gradients(
             report(iteration, left)
         if left <= tolerance:
             break
-    return solution
+    return Solution(solution, left)
 
 
 def _ratio(above: Tensor, below: Tensor) -> Tensor:

@@ -10,9 +10,10 @@ from torch import Tensor
 from bochner import checks
 from bochner.data.blocks import Source
 from bochner.kernels import Kernel
+from bochner.learn.losses import LOSSES, Loss
 from bochner.learn.solvers.conjugate import Report, conjugate_gradients
-from bochner.learn.solvers.losses import LOSSES, Loss
-from bochner.learn.solvers.rows import Summary, Tile, read_shard, split_tile, summarize
+from bochner.learn.solvers.convergence import warn_stopped
+from bochner.learn.solvers.rows import Summary, Tile, read_encoded, split_tile, summarize
 from bochner.learn.solvers.whitening import Whitening, solve_factored
 from bochner.storage import Storable
 
@@ -119,7 +120,7 @@ class CrossKernel:
 
     def _make(self, shard: int) -> Iterator[tuple[Tile, Tensor]]:
         rows = max(1, TILE_ELEMENTS // len(self.landmarks))
-        for tile in split_tile(read_shard(self._source, shard, num_classes=self._num_classes), rows):
+        for tile in split_tile(read_encoded(self._source, shard, num_classes=self._num_classes), rows):
             tile = Tile(*(part.to(self.landmarks) for part in tile))
             yield tile, self._kernel(tile.X, self.landmarks)
 
@@ -150,7 +151,8 @@ def fit_landmark_ridge(
     factorisations are in float64, blocks of K_nm in the landmarks' dtype, unless K_mm is so close to singular and the
     ridge so small that float32 could not resolve the solution: then in float64, and so is the model.
     ridge None means k(x, x) / (5 n): least squares on labels with little noise wants less than 1 / n; choose it on
-    heldout rows where it matters. tolerance is the fall of the preconditioned residual.
+    heldout rows where it matters. tolerance is the fall of the preconditioned residual; a ConvergenceWarning says when
+    `max_iterations` did not reach it.
     O(m^3) once, O(n m (d + t)) an iteration (n m t where K_nm is kept); O(m^2) memory beside the budget.
     Source: Rudi, Carratino & Rosasco 2017 (Falkon).
 
@@ -163,7 +165,7 @@ def fit_landmark_ridge(
     checks.positive_float("tolerance", tolerance)
     checks.positive_int("max_iterations", max_iterations)
     K, space, ridge = prepare(
-        kernel, landmarks, source, LOSSES["squares"], ridge=ridge, num_classes=num_classes, memory_budget=memory_budget
+        kernel, landmarks, source, LOSSES["squared"], ridge=ridge, num_classes=num_classes, memory_budget=memory_budget
     )
     factor = space.factor_hessian(None, ridge)
     bias = K.summary.mean.to(K.landmarks)
@@ -172,7 +174,7 @@ def fit_landmark_ridge(
         alpha = K.rows_of(space.coefficients(gamma))
         return space.pull(K.adjoint(lambda _, block: scores(block, alpha))) + ridge * gamma
 
-    gamma = conjugate_gradients(
+    gamma, left = conjugate_gradients(
         apply,
         space.pull(K.adjoint(lambda rows, _: rows.targets - bias)),
         lambda residual: solve_factored(factor, residual),
@@ -180,6 +182,14 @@ def fit_landmark_ridge(
         max_iterations=max_iterations,
         report=report,
     )
+    if not left <= tolerance:
+        warn_stopped(
+            "conjugate gradients",
+            limit=f"max_iterations={max_iterations}",
+            reached=f"{left:.3g} of the residual left",
+            tolerance=tolerance,
+            remedy="raise max_iterations, or raise the ridge, which makes the problem easier",
+        )
     return LandmarkModel(kernel, K.landmarks, space.coefficients(gamma).to(K.landmarks), bias)
 
 

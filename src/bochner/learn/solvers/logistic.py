@@ -10,9 +10,10 @@ from torch import Tensor
 from bochner import checks
 from bochner.data.blocks import Source
 from bochner.kernels import Kernel
-from bochner.learn.solvers.conjugate import Report, conjugate_gradients
+from bochner.learn.losses import Loss, choose_loss
+from bochner.learn.solvers.conjugate import Report, Solution, conjugate_gradients
+from bochner.learn.solvers.convergence import warn_stopped
 from bochner.learn.solvers.landmarks import CrossKernel, LandmarkModel, prepare, scores
-from bochner.learn.solvers.losses import Loss, choose_loss
 from bochner.learn.solvers.rows import Tile
 from bochner.learn.solvers.whitening import Whitening, solve_factored
 
@@ -59,7 +60,8 @@ def fit_landmark_logistic(
     start inside the region where Newton's method converges quickly; a step that would raise the objective is halved.
 
     Stops when half the squared Newton decrement, the distance of the objective to its minimum in nats, is below
-    `tolerance`; `report` gets the step and that number. ridge None means q k(x, x) / (5 n), with q
+    `tolerance`; `report` gets the step and that number, and a ConvergenceWarning says when `max_steps`, rounding or the
+    `max_iterations` of the last step kept it from being reached. ridge None means q k(x, x) / (5 n), with q
     the loss's curvature p (1 - p) at the class frequencies: as strong as the default for least squares.
     O(m^3) and at most `max_iterations` walks of O(n m (d + t)) a step; memory as `fit_landmark_ridge`.
     Source: Marteau-Ferey, Bach & Rudi 2019.
@@ -80,17 +82,29 @@ def fit_landmark_logistic(
     )
     newton = _Newton(K, space, loss)
     point, current = newton.evaluate(newton.start()), max(ridge, space.amplitude)
+    end = f"max_steps={max_steps}"
     for step in range(1, max_steps + 1):
-        direction = newton.direction(point, current, max_iterations)
-        slope = float((direction * (point.gradient + current * point.gamma)).sum())
+        used, (direction, unsolved) = current, newton.direction(point, current, max_iterations)
+        left = float((direction * (point.gradient + used * point.gamma)).sum()) / 2
         if report is not None:
-            report(step, slope / 2)
-        if current == ridge and slope / 2 <= tolerance:
+            report(step, left)
+        if used == ridge and left <= tolerance:
+            # a direction cut short makes the distance look shorter than it is
+            end = "" if unsolved <= FORCING else f"max_iterations={max_iterations} in its last step"
             break
-        moved = newton.descend(point, direction, current)
-        if moved is None and current == ridge:  # rounding is all that is left
+        moved = newton.descend(point, direction, used)
+        if moved is None and used == ridge:
+            end = "rounding"
             break
-        point, current = moved or point, max(ridge, current * DECAY)
+        point, current = moved or point, max(ridge, used * DECAY)
+    if end:
+        warn_stopped(
+            "Newton's method",
+            limit=end,
+            reached=f"the objective last seen {left:.3g} above its minimum for a ridge of {used:.3g}",
+            tolerance=tolerance,
+            remedy="raise the tolerance" if end == "rounding" else f"raise that, or the ridge, {ridge:.3g}",
+        )
     return LandmarkModel(kernel, K.landmarks, space.coefficients(point.gamma).to(K.landmarks), newton.bias)
 
 
@@ -118,7 +132,7 @@ class _Newton:
         gradient = self.space.pull(self.K.adjoint(residual))
         return Point(gamma, total / self.K.summary.total_weight, gradient)
 
-    def direction(self, point: Point, ridge: float, max_iterations: int) -> Tensor:
+    def direction(self, point: Point, ridge: float, max_iterations: int) -> Solution:
         """H^{-1} gradient, to a tenth; all outputs are one unknown, since the softmax couples them."""
         m, t = point.gamma.shape
         alpha = self.space.coefficients(point.gamma)
@@ -135,14 +149,14 @@ class _Newton:
 
             return (self.space.pull(self.K.adjoint(curve)) + ridge * gamma).reshape(-1, 1)
 
-        solution = conjugate_gradients(
+        flat, left = conjugate_gradients(
             apply,
             (point.gradient + ridge * point.gamma).reshape(-1, 1),
             lambda residual: solve_factored(factor, residual.view(m, t)).reshape(-1, 1),
             tolerance=FORCING,
             max_iterations=max_iterations,
         )
-        return solution.view(m, t)
+        return Solution(flat.view(m, t), left)
 
     def descend(self, point: Point, direction: Tensor, ridge: float) -> Point | None:
         """The first of the steps 1, 1/2, 1/4 .. that lowers the objective, if any."""

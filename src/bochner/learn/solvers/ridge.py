@@ -11,6 +11,7 @@ from torch import Tensor
 from bochner import checks
 from bochner.data.blocks import Source
 from bochner.features import FeatureMap
+from bochner.learn.heads import LinearHead
 from bochner.learn.solvers.rows import read_tiles, summarize
 from bochner.ops import row_tiles
 
@@ -18,13 +19,6 @@ from bochner.ops import row_tiles
 TILE_ROWS = 2048
 # Columns of the Gram matrix made at once: only its lower half is computed.
 GRAM_COLUMNS = 1024
-
-
-class LinearFit(NamedTuple):
-    """f(x) = z(x) weights + bias: weights [D, t], bias [t], in the features' dtype."""
-
-    weights: Tensor
-    bias: Tensor
 
 
 class Moments(NamedTuple):
@@ -37,9 +31,9 @@ class Moments(NamedTuple):
     dtype: torch.dtype
 
 
-def fit_ridge(feature_map: FeatureMap, source: Source, *, ridge: float, num_classes: int | None = None) -> LinearFit:
-    """W = (cov(z) + ridge I)^{-1} cov(z, y), b = mean(y) - mean(z) W: the minimum of the mean squared error plus
-    ridge ||W||^2, with weighted means and an unpenalised bias.
+def fit_ridge(feature_map: FeatureMap, source: Source, *, ridge: float, num_classes: int | None = None) -> LinearHead:
+    """W = (cov(z) + ridge I)^{-1} cov(z, y), b = mean(y) - mean(z) W: the head with the least mean squared error plus
+    ridge ||W||^2, with weighted means and an unpenalised bias. Its weights [t, D] are W^T, in the features' dtype.
 
     y holds numbers [n] or [n, t], or class indices with `num_classes` (then one-hot, and f estimates p(class | x)).
     Products are made in the features' dtype over 2,048 rows, about a common shift, and summed in float64: relative
@@ -50,8 +44,8 @@ def fit_ridge(feature_map: FeatureMap, source: Source, *, ridge: float, num_clas
     >>> from bochner.data.sources import ArraySource
     >>> z = FourierMap.draw(Gaussian(), num_inputs=1, num_features=64, generator=Generator().manual_seed(0))
     >>> X = torch.linspace(-2, 2, 200)[:, None]
-    >>> weights, bias = fit_ridge(z, ArraySource(X, X[:, 0].sin()), ridge=1e-5)
-    >>> bool((z(X) @ weights + bias - X.sin()).abs().max() < 1e-2)
+    >>> head = fit_ridge(z, ArraySource(X, X[:, 0].sin()), ridge=1e-5)
+    >>> bool((head(z(X)) - X.sin()).abs().max() < 1e-2)
     True
     """
     checks.nonnegative_float("ridge", ridge)
@@ -66,7 +60,7 @@ def fit_ridge(feature_map: FeatureMap, source: Source, *, ridge: float, num_clas
 
 def fit_ridge_path(
     feature_map: FeatureMap, source: Source, *, ridges: Sequence[float], num_classes: int | None = None
-) -> list[LinearFit]:
+) -> list[LinearHead]:
     """`fit_ridge` for each of `ridges`, with one pass over the rows and one eigendecomposition:
 
         W(ridge) = U (Lambda + ridge)^{-1} U^T cov(z, y),    cov(z) = U Lambda U^T.
@@ -97,9 +91,9 @@ def _inverse(values: Tensor) -> Tensor:
     return torch.where(values > 0, values, torch.inf).reciprocal()
 
 
-def _fit(moments: Moments, weights: Tensor) -> LinearFit:
+def _fit(moments: Moments, weights: Tensor) -> LinearHead:
     bias = moments.target_mean - moments.feature_mean @ weights
-    return LinearFit(weights.to(moments.dtype), bias.to(moments.dtype))
+    return LinearHead(weights.T.to(moments.dtype).contiguous(), bias.to(moments.dtype))
 
 
 def _accumulate(feature_map: FeatureMap, source: Source, *, num_classes: int | None) -> Moments:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from bochner import checks
 from bochner.data.blocks import Source
+from bochner.data.sources.rows import read_shard
 from bochner.ops import row_tiles
 
 
@@ -29,10 +30,10 @@ class Summary(NamedTuple):
     mean: Tensor
 
 
-def read_shard(source: Source, shard: int, *, num_classes: int | None) -> Tile:
+def read_encoded(source: Source, shard: int, *, num_classes: int | None) -> Tile:
     """One shard, checked: y are class indices when `num_classes` is given, otherwise numbers [n] or [n, t]."""
-    X, y, weight = source.read(shard)
-    checks.finite("X", checks.inputs("X", X, width=source.num_inputs))
+    X, y, weight = read_shard(source, shard)
+    checks.finite("X", checks.inputs("X", X))
     if len(y) != len(X):
         raise ValueError(f"y must have one entry per row of X, {len(X)}, got {len(y)}.")
     targets = _numbers(y) if num_classes is None else _one_hot(y, num_classes)
@@ -43,7 +44,7 @@ def read_shard(source: Source, shard: int, *, num_classes: int | None) -> Tile:
 def read_tiles(source: Source, *, num_classes: int | None, rows: int) -> Iterator[Tile]:
     """All shards in order, at most `rows` rows at a time."""
     for shard in range(len(source.shard_sizes)):
-        yield from split_tile(read_shard(source, shard, num_classes=num_classes), rows)
+        yield from split_tile(read_encoded(source, shard, num_classes=num_classes), rows)
 
 
 def split_tile(tile: Tile, rows: int) -> Iterator[Tile]:
@@ -57,7 +58,7 @@ def summarize(source: Source, *, num_classes: int | None) -> Summary:
         raise ValueError(f"num_classes must be at least 2, got {num_classes}.")
     num_rows, total_weight, total = 0, 0.0, None
     for shard in range(len(source.shard_sizes)):
-        tile = read_shard(source, shard, num_classes=num_classes)
+        tile = read_encoded(source, shard, num_classes=num_classes)
         part = tile.weight.double() @ tile.targets.double()
         if total is not None and len(part) != len(total):
             raise ValueError(f"y must have the same number of columns in all shards, got {len(total)} and {len(part)}.")

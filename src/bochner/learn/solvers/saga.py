@@ -10,10 +10,11 @@ from torch import Generator, Tensor
 from bochner import checks
 from bochner.data.blocks import Source
 from bochner.features import FeatureMap
+from bochner.learn.heads import LinearHead
+from bochner.learn.losses import Loss, choose_loss
 from bochner.learn.solvers.conjugate import Report
-from bochner.learn.solvers.losses import Loss, choose_loss
-from bochner.learn.solvers.ridge import LinearFit
-from bochner.learn.solvers.rows import Summary, Tile, read_shard, split_tile, summarize
+from bochner.learn.solvers.convergence import warn_stopped
+from bochner.learn.solvers.rows import Summary, Tile, read_encoded, split_tile, summarize
 
 # Rows of a shard that its spread is measured on.
 SPREAD_ROWS = 512
@@ -32,8 +33,8 @@ def fit_saga(
     max_epochs: int = 200,
     generator: Generator,
     report: Report | None = None,
-) -> LinearFit:
-    """The minimum of mean_i loss(y_i, z(x_i) W + b) + ridge / 2 ||W||^2, loss "squares", "logistic" or "softmax".
+) -> LinearHead:
+    """The minimum of mean_i loss(y_i, z(x_i) W + b) + ridge / 2 ||W||^2, loss "squared", "logistic" or "softmax".
 
     For a batch B of b rows with residuals r_i = loss'(f(x_i)) and the residuals r'_i stored when row i was last seen,
 
@@ -45,7 +46,8 @@ def fit_saga(
 
     step = 1 / 3 L with L = l'' (2 s + max ||z||^2 / b): s the largest eigenvalue of the covariance within a shard
     (measured on 512 of its rows), l'' the loss's smoothness. Stops when the norm of the gradient, by the stored
-    residuals, has fallen by `tolerance`. Logistic: one output, the log-odds of class 1.
+    residuals, has fallen by `tolerance`; a ConvergenceWarning says when `max_epochs` did not reach it.
+    The head's weights [t, D] are W^T. Logistic: one output, the log-odds of class 1.
     O(N (z + D t)) an epoch, of which about max(N / b, L / ridge) b / N are wanted; O(N t + D t + 2048 D) memory.
     Source: Defazio, Bach & Lacoste-Julien 2014; the step for batches, Gower, Richtarik & Bach 2018.
 
@@ -54,10 +56,10 @@ def fit_saga(
     >>> z = FourierMap.draw(Gaussian(), num_inputs=1, num_features=16, generator=Generator().manual_seed(0))
     >>> X = torch.linspace(-2, 2, 200)[:, None]
     >>> y = (X[:, 0] > 1).long()
-    >>> fit = fit_saga(
-    ...     z, ArraySource(X, y), loss="softmax", num_classes=2, ridge=1e-3, generator=Generator().manual_seed(0)
+    >>> head = fit_saga(
+    ...     z, ArraySource(X, y), loss="softmax", num_classes=2, ridge=1e-2, generator=Generator().manual_seed(0)
     ... )
-    >>> bool(((z(X) @ fit.weights + fit.bias).argmax(dim=1) == y).float().mean() > 0.95)
+    >>> bool((head(z(X)).argmax(dim=1) == y).float().mean() > 0.95)
     True
     """
     checks.nonnegative_float("ridge", ridge)
@@ -78,6 +80,14 @@ def fit_saga(
             report(epoch, left)
         if left <= tolerance:
             break
+    else:
+        warn_stopped(
+            "SAGA",
+            limit=f"max_epochs={max_epochs}",
+            reached=f"{left:.3g} of the gradient left",
+            tolerance=tolerance,
+            remedy="raise max_epochs, or raise the ridge, which makes the problem easier",
+        )
     return saga.result()
 
 
@@ -104,7 +114,7 @@ class _Saga:
         self.summary: Summary = summarize(source, num_classes=num_classes)
         self.shift = self._mean()
         self.bias = loss.offset(self.summary.mean).to(self.shift)
-        self.weights = self.shift.new_zeros(len(self.shift), len(self.bias))
+        self.weights = self.shift.new_zeros(len(self.bias), len(self.shift))  # [t, D], as in LinearHead
         self.stored = [self.shift.new_zeros(size, len(self.bias)) for size in source.shard_sizes]
         self.weights_gradient, self.bias_gradient = torch.zeros_like(self.weights), torch.zeros_like(self.bias)
         geometry = self._start()
@@ -123,15 +133,15 @@ class _Saga:
         gradient = self.weights_gradient + self.ridge * self.weights
         return float((gradient.double().square().sum() + self.bias_gradient.double().square().sum()).sqrt())
 
-    def result(self) -> LinearFit:
-        return LinearFit(self.weights, self.bias - self.shift @ self.weights)
+    def result(self) -> LinearHead:
+        return LinearHead(self.weights, self.bias - self.weights @ self.shift)
 
     def _update(self, tile: Tile, stored: Tensor, rows: Tensor) -> None:
         Z = self.feature_map(tile.X) - self.shift
-        residual = self._residual(tile, Z @ self.weights + self.bias)
+        residual = self._residual(tile, torch.nn.functional.linear(Z, self.weights, self.bias))
         change = residual - stored[rows]
         stored[rows] = residual
-        by_weights, by_bias = Z.T @ change, change.sum(dim=0)
+        by_weights, by_bias = change.T @ Z, change.sum(dim=0)
         self.weights -= self.step * (by_weights / self.batch_size + self.weights_gradient)
         self.weights /= 1 + self.step * self.ridge
         self.bias -= self.step * self.bias_rate * (by_bias / self.batch_size + self.bias_gradient)
@@ -143,7 +153,7 @@ class _Saga:
 
     def _read(self, shard: int) -> Tile:
         """Weights with mean 1."""
-        tile = read_shard(self.source, shard, num_classes=self.num_classes)
+        tile = read_encoded(self.source, shard, num_classes=self.num_classes)
         return tile._replace(weight=tile.weight * (self.summary.num_rows / self.summary.total_weight))
 
     def _permutation(self, count: int) -> Tensor:
@@ -172,7 +182,7 @@ class _Saga:
             for tile, part in zip(split_tile(read, TILE_ROWS), stored.split(TILE_ROWS), strict=False):
                 Z = self.feature_map(tile.X) - self.shift
                 longest = max(longest, float((Z.square().sum(dim=1) * tile.weight).max()))
-                self.weights_gradient += Z.T @ part / self.summary.num_rows
+                self.weights_gradient += part.T @ Z / self.summary.num_rows
             self.bias_gradient += stored.sum(dim=0) / self.summary.num_rows
         return _Geometry(max(spread, torch.finfo(torch.float32).tiny), longest)
 
