@@ -24,6 +24,7 @@ from bochner.train.checkpoint import (
     trainable,
     write_checkpoint,
 )
+from bochner.train.preconditioner import Preconditioner, stored_preconditioner
 from bochner.train.rate import find_rate
 from bochner.train.recipe import Recipe
 from bochner.train.schedule import HalvingSchedule, Verdict
@@ -43,10 +44,12 @@ class Run:
     recipe: Recipe
     schedule: HalvingSchedule
     optimizer: Optimizer
+    preconditioner: Preconditioner | None = None
     epoch: int = 0
     batch: int = 0
     history: list[Record] = field(default_factory=list)
     start: dict[str, Tensor] = field(default_factory=dict)  # the state at the beginning of the epoch
+    mean: dict[str, Tensor] = field(default_factory=dict)  # of the iterates of the epoch so far, where wanted
 
 
 def train(
@@ -57,14 +60,14 @@ def train(
     *,
     folder: Path | None = None,
     checkpoint_seconds: float = 60.0,
-    progress: bool = True,
+    progress: bool | None = True,
     writers: Sequence[Writer] = (),
 ) -> list[Record]:
     """Train `model` in place and return one record an epoch.
 
     With a `folder`, the run is checkpointed there at every epoch and every `checkpoint_seconds`, its history is kept in
     history.jsonl, and the same call made again goes on where the last one stopped; on a CPU the result is
-    bit-equal to that of an undisturbed run.
+    bit-equal to that of an undisturbed run. `progress` None shows bars on a terminal only.
     """
     with compute_precision(recipe.precision, device_of(model)):
         run = _begin(model, source, heldout, recipe, folder)
@@ -90,19 +93,23 @@ def _begin(model: nn.Module, source: Source, heldout: Source, recipe: Recipe, fo
     _check_sources(source, heldout)
     fingerprint = _fingerprint(model, source, recipe)
     found = None if folder is None else read_checkpoint(folder, fingerprint)
+    preconditioner = stored_preconditioner(model, source, recipe, folder)
     if found is not None:
-        return _resume(model, source, heldout, recipe, *found)
+        schedule = HalvingSchedule(**found[1]["schedule"])
+        optimizer = make_optimizer(model, recipe, schedule.rate)
+        return _resume(Run(model, source, heldout, recipe, schedule, optimizer, preconditioner), *found)
     metric = Metric.parse(recipe.metric).of(evaluate(model, heldout, loss=recipe.loss))
     given = recipe.learning_rate
-    rate = find_rate(model, source, heldout, recipe) if isinstance(given, str) else given
+    rate = find_rate(model, source, heldout, recipe, preconditioner) if isinstance(given, str) else given
     schedule = HalvingSchedule(rate, metric, recipe.improvement, recipe.max_halvings)
-    return Run(model, source, heldout, recipe, schedule, make_optimizer(model, recipe, rate))
+    return Run(model, source, heldout, recipe, schedule, make_optimizer(model, recipe, rate), preconditioner)
 
 
-def _train_epoch(run: Run, folder: Path | None, checkpoint_seconds: float, progress: bool) -> None:
+def _train_epoch(run: Run, folder: Path | None, checkpoint_seconds: float, progress: bool | None) -> None:
     recipe = run.recipe
     if run.batch == 0:
         run.start = _state(run)
+        run.mean = {name: torch.zeros_like(p) for name, p in trainable(run.model).items()} if recipe.average else {}
     for group in run.optimizer.param_groups:
         group["lr"] = run.schedule.rate
     bar = tqdm(
@@ -111,7 +118,7 @@ def _train_epoch(run: Run, folder: Path | None, checkpoint_seconds: float, progr
         desc=f"epoch {run.epoch + 1}",
         unit="row",
         unit_scale=True,
-        disable=not progress,
+        disable=None if progress is None else not progress,
         leave=False,
     )
     bar.set_postfix({recipe.metric: f"{run.schedule.metric:.4f}", "rate": f"{run.schedule.rate:.3g}"})
@@ -120,8 +127,10 @@ def _train_epoch(run: Run, folder: Path | None, checkpoint_seconds: float, progr
         for block in batches(
             run.source, batch_size=recipe.batch_size, seed=recipe.seed, epoch=run.epoch, start=run.batch
         ):
-            take_step(run.model, run.optimizer, block, loss=recipe.loss)
+            take_step(run.model, run.optimizer, block, recipe, run.preconditioner)
             run.batch += 1
+            for name, mean in run.mean.items():
+                mean.lerp_(trainable(run.model)[name].detach(), 1 / run.batch)
             bar.update(len(block.y))
             if folder is not None and time.monotonic() - last >= checkpoint_seconds:
                 _checkpoint(run, folder)
@@ -129,13 +138,16 @@ def _train_epoch(run: Run, folder: Path | None, checkpoint_seconds: float, progr
 
 
 def _end_epoch(run: Run) -> None:
+    with torch.no_grad():
+        for name, mean in run.mean.items():
+            trainable(run.model)[name].copy_(mean)
     scores = evaluate(run.model, run.heldout, loss=run.recipe.loss)
     metric = Metric.parse(run.recipe.metric).of(scores)
     rate = run.schedule.rate
     verdict = run.schedule.judge(metric)
     if verdict is Verdict.REVERT:
         _restore(run, run.start)
-    run.epoch, run.batch, run.start = run.epoch + 1, 0, {}
+    run.epoch, run.batch, run.start, run.mean = run.epoch + 1, 0, {}, {}
     run.history.append(
         {"epoch": run.epoch, "rate": rate, "verdict": verdict.value, run.recipe.metric: metric, **scores.summary()}
     )
@@ -157,6 +169,7 @@ def _restore(run: Run, state: dict[str, Tensor]) -> None:
 def _checkpoint(run: Run, folder: Path) -> None:
     tensors = {f"now.{name}": tensor for name, tensor in _state(run).items()}
     tensors |= {f"start.{name}": tensor for name, tensor in run.start.items()}
+    tensors |= {f"mean.{name}": tensor for name, tensor in run.mean.items()}
     state = {
         "fingerprint": _fingerprint(run.model, run.source, run.recipe),
         "epoch": run.epoch,
@@ -167,20 +180,17 @@ def _checkpoint(run: Run, folder: Path) -> None:
     write_checkpoint(folder, tensors, state)
 
 
-def _resume(
-    model: nn.Module,
-    source: Source,
-    heldout: Source,
-    recipe: Recipe,
-    tensors: dict[str, Tensor],
-    state: dict[str, Any],
-) -> Run:
-    schedule = HalvingSchedule(**state["schedule"])
-    run = Run(model, source, heldout, recipe, schedule, make_optimizer(model, recipe, schedule.rate))
+def _resume(run: Run, tensors: dict[str, Tensor], state: dict[str, Any]) -> Run:
     run.epoch, run.batch, run.history = state["epoch"], state["batch"], state["history"]
-    _restore(run, {name.removeprefix("now."): t for name, t in tensors.items() if name.startswith("now.")})
-    run.start = {name.removeprefix("start."): t for name, t in tensors.items() if name.startswith("start.")}
+    device = device_of(run.model)
+    now, run.start, run.mean = (_part(tensors, kind, device) for kind in ("now", "start", "mean"))
+    _restore(run, now)
     return run
+
+
+def _part(tensors: dict[str, Tensor], kind: str, device: torch.device) -> dict[str, Tensor]:
+    names = [name for name in tensors if name.startswith(f"{kind}.")]
+    return {name.removeprefix(f"{kind}."): tensors[name].to(device) for name in names}
 
 
 def _fingerprint(model: nn.Module, source: Source, recipe: Recipe) -> dict[str, Any]:

@@ -1,0 +1,109 @@
+"""Gradients evened out along the few directions in which features vary most."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torch import Generator, Tensor, nn
+
+from bochner.data.blocks import Source
+from bochner.data.sample import sample_rows
+from bochner.features.eigen import top_eigenpairs
+from bochner.learn.heads import LinearHead
+from bochner.learn.model import FeatureModel
+from bochner.ops import row_tiles
+from bochner.storage import read_tensors, write_tensors
+from bochner.train.recipe import Recipe
+
+MOST_DIRECTIONS = 256
+# Below this part of E[u . u] / batch_size a batch's noise bounds the rate, and a small sample knows no better.
+SMALLEST_FLOOR = 1 / 16
+FILE_NAME = "preconditioner.safetensors"
+
+
+class Preconditioner:
+    """P = I - sum_i (1 - floor / lambda_i) v_i v_i^T, applied to the gradients of a head's [Theta, bias].
+
+    v_i, the rows of vectors [q, D + 1], are eigenvectors of E[u u^T] for u = [z(x), 1]; values [q] are their
+    eigenvalues, falling, and `floor` is the next one. Plain SGD meets curvatures from lambda_1 ~ k(x, x) down over many
+    powers of ten, and lambda_1 bounds its rate: the rest is hardly learned. Under P the first q directions have
+    curvature `floor`, and the rate may be lambda_1 / floor times as large. P is positive definite, so that the minimum
+    stays where it was. O(q C D) a step. Source: Ma & Belkin 2017 (EigenPro), here in the space of features.
+    """
+
+    def __init__(self, head: LinearHead, vectors: Tensor, values: Tensor, floor: float) -> None:
+        self.vectors, self.values, self.floor = vectors, values, floor
+        self._head, self._shrink = head, 1 - floor / values
+
+    def apply(self, *, l2: float = 0.0) -> None:
+        """[G, g] <- [G + l2 Theta, g] P for the gradients G [C, D] and g [C]."""
+        G, g = self._head.weights.grad, self._head.bias.grad
+        assert G is not None
+        assert g is not None
+        G.add_(self._head.weights.detach(), alpha=l2)
+        V, last = self.vectors[:, :-1], self.vectors[:, -1]
+        parts = (G @ V.T + g[:, None] * last) * self._shrink
+        G.addmm_(parts, V, alpha=-1)
+        g.addmv_(parts, last, alpha=-1)
+
+    @property
+    def rate(self) -> float:
+        """A learning rate of the right order: the inverse of the largest curvature that is left."""
+        return 1 / self.floor
+
+
+def fit_preconditioner(model: nn.Module, source: Source, recipe: Recipe) -> Preconditioner | None:
+    """The preconditioner for `recipe.directions`, from random rows of `source`; None for 0 directions.
+
+    "auto" takes directions while their eigenvalue exceeds E[u . u] / batch_size, at most 256: below that the noise of a
+    batch bounds the rate, not the curvature, and eigenvectors of a sample are no longer those of the whole set.
+    O(D n^2 + n^2 q) time and O(D n + n^2) memory for n = direction_rows.
+    """
+    if recipe.directions == 0:
+        return None
+    model, head = _on_features(model, recipe)
+    sample = sample_rows(source, recipe.direction_rows, generator=Generator().manual_seed(recipe.seed)).X
+    U = _augmented(model, sample)
+    wanted = min(MOST_DIRECTIONS if isinstance(recipe.directions, str) else recipe.directions, len(U) - 1)
+    gram = (U @ U.T).double() / len(U)
+    values, left = top_eigenpairs(gram, wanted + 1, generator=Generator().manual_seed(recipe.seed))
+    noise = float(gram.trace()) / recipe.batch_size
+    if recipe.directions == "auto":
+        wanted = min(wanted, int((values > noise).sum()))
+    floor = max(float(values[wanted]), SMALLEST_FLOOR * noise)
+    kept = values[:wanted].clamp_min(floor)
+    vectors = (left[:, :wanted] / (len(U) * kept).sqrt()).T.to(U) @ U
+    return Preconditioner(head, vectors, kept.to(U), floor)
+
+
+def stored_preconditioner(
+    model: nn.Module, source: Source, recipe: Recipe, folder: Path | None
+) -> Preconditioner | None:
+    """The one kept in `folder`, else a new one, kept there: a resumed run must not depend on how eigenvectors round."""
+    if folder is None or recipe.directions == 0:
+        return fit_preconditioner(model, source, recipe)
+    path = folder / FILE_NAME
+    if path.exists():
+        _, head = _on_features(model, recipe)
+        tensors, header = read_tensors(path, device=head.bias.device)
+        return Preconditioner(head, tensors["vectors"], tensors["values"], header["floor"])
+    made = fit_preconditioner(model, source, recipe)
+    assert made is not None
+    folder.mkdir(parents=True, exist_ok=True)
+    write_tensors(path, {"vectors": made.vectors, "values": made.values}, {"floor": made.floor})
+    return made
+
+
+def _on_features(model: nn.Module, recipe: Recipe) -> tuple[FeatureModel, LinearHead]:
+    if not isinstance(model, FeatureModel) or not isinstance(model.head, LinearHead):
+        raise ValueError(f"directions must be 0 without a LinearHead on features, got {recipe.directions!r}.")
+    return model, model.head
+
+
+def _augmented(model: FeatureModel, X: Tensor) -> Tensor:
+    """[z(x), 1] for every row, written in place: the sample's features exist once."""
+    z, X = model.feature_map, X.to(model.head.bias)
+    U = X.new_ones(len(X), z.num_features + 1)
+    for rows in row_tiles(len(X), row_elements=z.num_features, tile_elements=2**22):
+        U[rows, :-1] = z(X[rows])
+    return U

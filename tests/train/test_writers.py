@@ -1,0 +1,152 @@
+"""Writers: what the real libraries read back is what the loop recorded."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bochner.train.loop import train
+from bochner.train.recipe import Recipe
+from bochner.train.writers import MLflowWriter, TensorBoardWriter
+from tests.train.runs import model, sources
+
+RECIPE = Recipe(batch_size=64, learning_rate=4.0, max_epochs=3, metric="erll:0.5")
+DIVERGED = {"epoch": 7, "rate": 2, "verdict": "revert and halve", "ce": math.nan, "stopped": True, "note": None}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory) -> str:
+    """One for all tests: its tables take a second to make."""
+    return f"sqlite:///{tmp_path_factory.mktemp('mlflow')}/runs.db"
+
+
+def series(history: list[dict[str, Any]], name: str) -> list[tuple[int, float]]:
+    return [(record["epoch"], record[name]) for record in history]
+
+
+class TestTensorBoard:
+    """Events on disk, read by TensorBoard's own reader."""
+
+    @pytest.fixture(autouse=True)
+    def _needs_tensorboard(self) -> None:
+        pytest.importorskip("tensorboard", reason="needs bochner[tensorboard]")
+
+    @staticmethod
+    def read(folder: Path):
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+        events = EventAccumulator(str(folder))
+        events.Reload()
+        return events
+
+    @staticmethod
+    def texts(events, name: str) -> list[tuple[int, str]]:
+        found = events.Tensors(f"{name}/text_summary")
+        return [(event.step, event.tensor_proto.string_val[0].decode()) for event in found]
+
+    def test_a_run_is_read_back(self, tmp_path: Path) -> None:
+        with TensorBoardWriter(tmp_path, recipe=RECIPE) as writer:
+            history = train(model(), *sources(), RECIPE, progress=False, writers=[writer])
+        events = self.read(tmp_path)
+        names = {name.replace(":", "_"): name for name in history[0] if name not in ("epoch", "verdict")}
+        assert set(events.Tags()["scalars"]) == set(names) > {"erll_0.5", "rate", "ce"}
+        for tag, name in names.items():
+            assert [(e.step, pytest.approx(e.value, rel=1e-6)) for e in events.Scalars(tag)] == series(history, name)
+        assert self.texts(events, "verdict") == series(history, "verdict")
+        ((_, recipe),) = self.texts(events, "recipe")
+        assert all(f"| {name} | {value} |" in recipe for name, value in asdict(RECIPE).items())
+
+    def test_events_are_on_disk_before_the_end(self, tmp_path: Path) -> None:
+        writer = TensorBoardWriter(tmp_path)
+        writer(DIVERGED)
+        events = self.read(tmp_path)
+        writer.close()
+        assert events.Tags()["scalars"] == ["rate", "ce"]
+        ((rate,), (ce,)) = events.Scalars("rate"), events.Scalars("ce")
+        assert (rate.step, rate.value, math.isnan(ce.value)) == (7, 2.0, True)
+
+    def test_another_writer_goes_on_in_the_folder(self, tmp_path: Path) -> None:
+        for epoch in (1, 2):
+            with TensorBoardWriter(tmp_path) as writer:
+                writer({"epoch": epoch, "ce": 1 / epoch})
+        assert [(e.step, e.value) for e in self.read(tmp_path).Scalars("ce")] == [(1, 1.0), (2, 0.5)]
+
+
+class TestMLflow:
+    """A run in a temporary SQLite store, read by MLflow's own client."""
+
+    @pytest.fixture(autouse=True)
+    def _needs_mlflow(self, monkeypatch, tmp_path: Path) -> None:
+        monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+        monkeypatch.chdir(tmp_path)
+        for library in ("mlflow", "sqlalchemy", "alembic"):
+            pytest.importorskip(library, reason="needs bochner[mlflow]")
+
+    @staticmethod
+    def client(store: str):
+        from mlflow.tracking import MlflowClient
+
+        return MlflowClient(store)
+
+    def test_a_run_is_read_back(self, store: str) -> None:
+        arguments = {"run_name": "rings", "experiment": "three classes", "tracking_uri": store, "recipe": RECIPE}
+        with MLflowWriter(**arguments) as writer:
+            history = train(model(), *sources(), RECIPE, progress=False, writers=[writer])
+        client = self.client(store)
+        run = client.get_run(writer.run_id)
+        assert (run.info.run_name, run.info.status) == ("rings", "FINISHED")
+        assert client.get_experiment(run.info.experiment_id).name == "three classes"
+        assert run.data.params == {name: str(value) for name, value in asdict(RECIPE).items()}
+        assert run.data.tags["verdict"] == history[-1]["verdict"]
+        names = {name.replace(":", "_"): name for name in history[0] if name not in ("epoch", "verdict")}
+        assert set(run.data.metrics) == set(names) > {"erll_0.5", "rate", "ce"}
+        for key, name in names.items():
+            found = client.get_metric_history(writer.run_id, key)
+            assert [(metric.step, metric.value) for metric in found] == series(history, name)
+
+    def test_runs_share_an_experiment_and_nothing_is_left_elsewhere(self, store: str, tmp_path: Path) -> None:
+        import mlflow
+
+        before = mlflow.get_tracking_uri()
+        writers = [MLflowWriter(experiment="shared", tracking_uri=store) for _ in range(2)]
+        for writer in writers:
+            writer.close()
+        runs = [self.client(store).get_run(writer.run_id).info for writer in writers]
+        assert runs[0].experiment_id == runs[1].experiment_id
+        assert runs[0].run_id != runs[1].run_id
+        assert mlflow.get_tracking_uri() == before
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_diverged_epoch(self, store: str) -> None:
+        with MLflowWriter(tracking_uri=store) as writer:
+            writer(DIVERGED)
+        run = self.client(store).get_run(writer.run_id)
+        assert set(run.data.metrics) == {"rate", "ce"}
+        (ce,) = self.client(store).get_metric_history(writer.run_id, "ce")
+        assert (ce.step, math.isnan(ce.value)) == (7, True)
+
+    @pytest.mark.parametrize(("error", "status"), [(FloatingPointError, "FAILED"), (KeyboardInterrupt, "KILLED")])
+    def test_how_it_ended(self, store: str, error: type[BaseException], status: str) -> None:
+        with pytest.raises(error), MLflowWriter(tracking_uri=store) as writer:
+            raise error
+        assert self.client(store).get_run(writer.run_id).info.status == status
+
+    def test_a_second_recipe_is_a_second_run(self, store: str) -> None:
+        for recipe in (RECIPE, replace(RECIPE, batch_size=32)):
+            with MLflowWriter(tracking_uri=store, recipe=recipe) as writer:
+                pass
+            assert self.client(store).get_run(writer.run_id).data.params["batch_size"] == str(recipe.batch_size)
+
+
+def test_a_missing_library_names_its_extra(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    monkeypatch.setitem(sys.modules, "mlflow.tracking", None)
+    with pytest.raises(ImportError, match=r"TensorBoardWriter needs tensorboard.*pip install 'bochner\[tensorboard\]'"):
+        TensorBoardWriter(tmp_path)
+    with pytest.raises(ImportError, match=r"MLflowWriter needs mlflow-skinny.*pip install 'bochner\[mlflow\]'"):
+        MLflowWriter()
