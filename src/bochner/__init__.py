@@ -1,9 +1,11 @@
 """Kernel methods at scale: kernels, feature maps, and learners on them."""
 
-from bochner import features, kernels, learn
+from bochner import features, kernels, learn, lowrank
 from bochner.estimators import (
     ArcCosineFeatures,
     FourierFeatures,
+    KernelClassifier,
+    KernelRegressor,
     NystromFeatures,
     TensorSketchFeatures,
 )
@@ -14,11 +16,14 @@ __version__ = "0.1.0"
 __all__ = [
     "ArcCosineFeatures",
     "FourierFeatures",
+    "KernelClassifier",
+    "KernelRegressor",
     "NystromFeatures",
     "TensorSketchFeatures",
     "features",
     "kernels",
     "learn",
     "load",
+    "lowrank",
     "save",
 ]

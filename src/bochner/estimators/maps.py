@@ -9,6 +9,7 @@ import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Generator, Tensor
 
+from bochner.estimators.kernels import KERNEL_CONSTRAINTS, resolve_kernel
 from bochner.estimators.transformer import MapTransformer
 from bochner.features import (
     LANDMARK_RULES,
@@ -20,14 +21,10 @@ from bochner.features import (
     NystromMap,
     TensorSketchMap,
 )
-from bochner.kernels import KERNEL_NAMES, ArcCosine, Kernel, Polynomial, Stationary, kernel_named
+from bochner.kernels import ArcCosine, Kernel, Polynomial
 
 _COUNT = Interval(Integral, 1, None, closed="left")
 _POSITIVE = Interval(Real, 0, None, closed="neither")
-_KERNEL_CONSTRAINTS: dict[str, list[Any]] = {
-    "kernel": [StrOptions(set(KERNEL_NAMES)), Kernel],
-    "bandwidth": [None, StrOptions({"median", "mean"}), _POSITIVE],
-}
 
 DEFAULT_LANDMARKS = 1000
 
@@ -72,7 +69,7 @@ class FourierFeatures(MapTransformer):
     map_: FourierMap
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MapTransformer._parameter_constraints,
-        **_KERNEL_CONSTRAINTS,
+        **KERNEL_CONSTRAINTS,
         "num_features": [_COUNT],
         "projection": [StrOptions(set(PROJECTION_NAMES))],
         "form": [StrOptions({"paired", "cosine"})],
@@ -99,7 +96,7 @@ class FourierFeatures(MapTransformer):
 
     def _draw(self, X: Tensor, generator: Generator) -> FeatureMap:
         return FourierMap.draw(
-            _resolve_kernel(self.kernel, self.bandwidth, X, generator),
+            resolve_kernel(self.kernel, self.bandwidth, X, generator),
             num_inputs=X.shape[1],
             num_features=self.num_features,
             projection=self.projection,
@@ -144,7 +141,7 @@ class NystromFeatures(MapTransformer):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MapTransformer._parameter_constraints,
-        **_KERNEL_CONSTRAINTS,
+        **KERNEL_CONSTRAINTS,
         "num_landmarks": [None, _COUNT],
         "num_features": [None, _COUNT],
         "landmarks": [StrOptions(set(LANDMARK_RULES))],
@@ -179,7 +176,7 @@ class NystromFeatures(MapTransformer):
         count = self.num_landmarks
         if count is None:  # for an ensemble, a number that splits evenly
             count = min(DEFAULT_LANDMARKS, len(X)) // self.num_experts * self.num_experts
-        kernel = _resolve_kernel(self.kernel, self.bandwidth, X, generator)
+        kernel = resolve_kernel(self.kernel, self.bandwidth, X, generator)
         shared: dict[str, Any] = {
             "num_landmarks": count,
             "num_features": self.num_features,
@@ -306,14 +303,3 @@ class TensorSketchFeatures(MapTransformer):
             generator=generator,
             dtype=X.dtype,
         )
-
-
-def _resolve_kernel(kernel: str | Kernel, bandwidth: float | str | None, X: Tensor, generator: Generator) -> Kernel:
-    if isinstance(kernel, str):
-        named = kernel_named(kernel, num_inputs=X.shape[1])
-        return named.with_bandwidth("median" if bandwidth is None else bandwidth, X, generator=generator)
-    if bandwidth is None:
-        return kernel
-    if not isinstance(kernel, Stationary):
-        raise ValueError(f"bandwidth={bandwidth!r} was given, but {kernel!r} has no bandwidth; use None.")
-    return kernel.with_bandwidth(bandwidth, X, generator=generator)

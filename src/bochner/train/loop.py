@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from tqdm import tqdm
@@ -80,20 +83,30 @@ def train(
                 folder.mkdir(parents=True, exist_ok=True)
                 _write_history(run, folder)
                 _checkpoint(run, folder)
-    if not any(record["verdict"] != Verdict.REVERT.value for record in run.history):
-        raise FloatingPointError(
-            f"training never improved the heldout {recipe.metric}: the learning rate was cut "
-            f"{run.schedule.halvings} times, down to {run.schedule.rate:.3g}. Look for huge or constant inputs, or "
-            "give a smaller learning_rate."
-        )
+    if all(record["verdict"] == Verdict.REVERT.value for record in run.history):
+        _complain(run)
     return run.history
+
+
+def _complain(run: Run) -> None:
+    """Every epoch was undone: an error if the last was still not a number, else a warning."""
+    last, start = run.history[-1][run.recipe.metric], run.schedule.metric
+    what = f"training never improved the heldout {run.recipe.metric}, {start:.4g} at the start"
+    if math.isfinite(last):
+        advice = "the model is the one it began with. Are targets noise, bandwidth far off or learning_rate too large?"
+        warnings.warn(f"{what} and {last:.4g} at the end; {advice}", ConvergenceWarning, stacklevel=3)
+        return
+    raise FloatingPointError(
+        f"{what} and {last:.4g} at the end: the learning rate was cut {run.schedule.halvings} times, down to "
+        f"{run.schedule.rate:.3g}. Look for huge or constant inputs, or give a smaller learning_rate."
+    )
 
 
 def _begin(model: nn.Module, source: Source, heldout: Source, recipe: Recipe, folder: Path | None) -> Run:
     _check_sources(source, heldout)
     fingerprint = _fingerprint(model, source, recipe)
     found = None if folder is None else read_checkpoint(folder, fingerprint)
-    preconditioner = stored_preconditioner(model, source, recipe, folder)
+    preconditioner = stored_preconditioner(model, source, recipe, folder, fingerprint)
     if found is not None:
         schedule = HalvingSchedule(**found[1]["schedule"])
         optimizer = make_optimizer(model, recipe, schedule.rate)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from torch import Generator, Tensor, nn
 
@@ -65,7 +67,7 @@ def fit_preconditioner(model: nn.Module, source: Source, recipe: Recipe) -> Prec
     sample = sample_rows(source, recipe.direction_rows, generator=Generator().manual_seed(recipe.seed)).X
     U = _augmented(model, sample)
     wanted = min(MOST_DIRECTIONS if isinstance(recipe.directions, str) else recipe.directions, len(U) - 1)
-    gram = (U @ U.T).double() / len(U)
+    gram = U @ U.T / len(U)
     values, left = top_eigenpairs(gram, wanted + 1, generator=Generator().manual_seed(recipe.seed))
     noise = float(gram.trace()) / recipe.batch_size
     if recipe.directions == "auto":
@@ -77,20 +79,25 @@ def fit_preconditioner(model: nn.Module, source: Source, recipe: Recipe) -> Prec
 
 
 def stored_preconditioner(
-    model: nn.Module, source: Source, recipe: Recipe, folder: Path | None
+    model: nn.Module, source: Source, recipe: Recipe, folder: Path | None, fingerprint: Mapping[str, Any]
 ) -> Preconditioner | None:
-    """The one kept in `folder`, else a new one, kept there: a resumed run must not depend on how eigenvectors round."""
+    """The one kept in `folder` for this configuration, else a new one, which is kept there.
+
+    A resumed run must not depend on how eigenvectors round.
+    """
     if folder is None or recipe.directions == 0:
         return fit_preconditioner(model, source, recipe)
     path = folder / FILE_NAME
     if path.exists():
         _, head = _on_features(model, recipe)
         tensors, header = read_tensors(path, device=head.bias.device)
-        return Preconditioner(head, tensors["vectors"], tensors["values"], header["floor"])
+        if header.get("fingerprint") == fingerprint:
+            return Preconditioner(head, tensors["vectors"], tensors["values"], header["floor"])
     made = fit_preconditioner(model, source, recipe)
     assert made is not None
     folder.mkdir(parents=True, exist_ok=True)
-    write_tensors(path, {"vectors": made.vectors, "values": made.values}, {"floor": made.floor})
+    header = {"floor": made.floor, "fingerprint": dict(fingerprint)}
+    write_tensors(path, {"vectors": made.vectors, "values": made.values}, header)
     return made
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import torch
+from sklearn.exceptions import ConvergenceWarning
 from torch import Generator, Tensor
 
 from bochner.data.blocks import Source
@@ -90,7 +93,8 @@ def _train_stage(
     """One epoch that learned something. A folder for each rate: `train` resumes only with the very same recipe."""
     start = [p.detach().clone() for p in stage.parameters()]
     for halvings in range(recipe.max_halvings):
-        try:
+        with suppress(FloatingPointError, ConvergenceWarning), warnings.catch_warnings():  # worse than the fresh head
+            warnings.simplefilter("error", ConvergenceWarning)
             [record] = train(
                 stage,
                 source,
@@ -103,8 +107,6 @@ def _train_stage(
             )
             if record["mse" if recipe.loss == "squared" else "ce"] < constant:
                 return record
-        except FloatingPointError:  # worse than the fresh head
-            pass
         _restore(stage, start)
         recipe = replace(recipe, learning_rate=_rate(stage, source, heldout, recipe) / 2)
     raise FloatingPointError(

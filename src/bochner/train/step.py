@@ -34,15 +34,11 @@ def evaluate(model: nn.Module, source: Source, *, loss: str) -> Scores:
 
 def rows_at_once(model: nn.Module) -> int:
     """Rows whose features are made together; memory is bounded by it, not by the batch."""
-    z = model.feature_map if isinstance(model, FeatureModel) else None
-    width = _widest(model) if z is None else max(z.num_inputs, z.num_features)
+    width = max(max(p.shape, default=1) for p in model.parameters())
+    if isinstance(model, FeatureModel):
+        width = max(width, model.feature_map.num_inputs, model.feature_map.num_features)
     elements = CPU_ELEMENTS if device_of(model).type == "cpu" else GPU_ELEMENTS
     return max(1, elements // width)
-
-
-def _widest(model: nn.Module) -> int:
-    """The longest side of a parameter: the widest layer, or near enough."""
-    return max(max(p.shape, default=1) for p in model.parameters())
 
 
 def make_optimizer(model: nn.Module, recipe: Recipe, rate: float) -> Optimizer:

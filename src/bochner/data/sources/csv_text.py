@@ -12,7 +12,7 @@ import torch
 
 from bochner.data.blocks import Block
 from bochner.data.sources.columns import Roles, assign_roles, labels_in, pyarrow, reading
-from bochner.data.sources.compressed import open_bytes
+from bochner.data.sources.compressed import decompressed
 from bochner.data.sources.labels import given_labels
 
 NUMBERS = {torch.int64: "int64", torch.float64: "float64"}
@@ -98,8 +98,26 @@ class CsvBlocks:
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         )
-        with open_bytes(self.path) as file, csv.open_csv(file, convert_options=convert) as reader:
+        with _stream(self.path) as file, csv.open_csv(file, convert_options=convert) as reader:
             yield reader
+
+
+@contextmanager
+def _stream(path: Path) -> Iterator[Any]:
+    """The file's bytes, decompressed, by pyarrow's own readers: its threads abort a process that ends while they hold a
+    Python file."""
+    suffix, pa = path.suffix.lower(), pyarrow()
+    if suffix == ".xz":  # which pyarrow cannot read
+        plain = decompressed(path)
+        try:
+            with pa.OSFile(str(plain)) as file:
+                yield file
+        finally:
+            plain.unlink()
+        return
+    with pa.OSFile(str(path)) as file:
+        kind = {".gz": "gzip", ".bz2": "bz2"}.get(suffix)
+        yield file if kind is None else pa.CompressedInputStream(file, kind)
 
 
 def _words(column: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Generator, Tensor
 
+from bochner import checks
 from bochner.kernels import Kernel
 
 
@@ -36,12 +37,12 @@ def pivoted_cholesky(
             return _filled(pivots, factor, rank)
         proposals = _proposals(residual, min(block_size, 2 * (rank - len(pivots))), generator)
         known = factor[:, : len(pivots)]
-        core = kernel(points[proposals]) - known[proposals] @ known[proposals].T
+        core = checks.finite("k(X, X)", kernel(points[proposals])) - known[proposals] @ known[proposals].T
         accepted = _accept(core, residual[proposals], proposals, generator)[: rank - len(pivots)]
         if not accepted:
             continue
         new = proposals[accepted]
-        columns = kernel(points, points[new]) - known @ known[new].T
+        columns = checks.finite("k(X, X)", kernel(points, points[new])) - known @ known[new].T
         L = torch.linalg.cholesky(core[accepted][:, accepted])
         columns = torch.linalg.solve_triangular(L, columns.T, upper=False).T
         factor[:, len(pivots) : len(pivots) + len(accepted)] = columns

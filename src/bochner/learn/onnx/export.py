@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,7 @@ def _file(model: nn.Module, known: Signature, output: str, classes: Classes | No
         opset_imports=[onnx("helper").make_opsetid("", OPSET)],
         ir_version=IR_VERSION,
         producer_name="bochner",
-        producer_version=version("bochner"),
+        producer_version=_version(),
         doc_string=repr(model),
     )
 
@@ -132,3 +132,10 @@ def _checked_classes(classes: Sequence[Any], output: str, num_outputs: int) -> C
     if not any(all(type(each) is kind for each in given) for kind in (int, str)):
         raise ValueError(f"classes must be all integers or all strings, got {given}; give their numbers or names.")
     return given
+
+
+def _version() -> str:
+    try:
+        return version("bochner")
+    except PackageNotFoundError:  # run from a source tree
+        return "source"

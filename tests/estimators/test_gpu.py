@@ -1,0 +1,66 @@
+"""Classifier and regressor on a CUDA device: the same answers as on a CPU, and models that travel between the two."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+
+import bochner
+from bochner import KernelClassifier, KernelRegressor
+
+pytestmark = pytest.mark.gpu
+
+X, y = load_digits(return_X_y=True)
+X = X.astype(np.float32)
+SMALL = {"num_features": 256, "random_state": 0, "progress": False}
+
+
+@pytest.mark.parametrize(
+    "settings", [{"solver": "sgd"}, {"solver": "sgd", "rank": 5}, {"solver": "sgd", "num_blocks": 2}]
+)
+def test_stochastic_solvers_learn_as_well(settings) -> None:
+    scores = [
+        KernelClassifier(**SMALL, **settings, max_epochs=8, device=device)
+        .fit(X[:1200], y[:1200])
+        .score(X[1200:], y[1200:])
+        for device in ("cpu", "cuda")
+    ]
+    assert min(scores) > 0.9
+    assert abs(scores[0] - scores[1]) < 0.02
+
+
+@pytest.mark.parametrize("solver", ["ridge", "landmarks", "newton"])
+def test_exact_solvers_give_the_same_scores(solver: str) -> None:
+    scores = [
+        KernelClassifier(**SMALL, solver=solver, ridge=1e-3, device=device).fit(X[:1200], y[:1200]).decision_function(X)
+        for device in ("cpu", "cuda")
+    ]
+    np.testing.assert_allclose(scores[0], scores[1], atol=1e-2 * np.abs(scores[0]).max())
+
+
+@pytest.mark.parametrize("solver", ["sgd", "ridge", "landmarks", "saga"])
+def test_regression(solver: str) -> None:
+    model = KernelRegressor(**SMALL, solver=solver, max_epochs=20, ridge=1e-4, device="cuda")
+    assert model.fit(X[:1200], y[:1200].astype(float)).score(X[1200:], y[1200:]) > 0.5
+
+
+def test_a_model_travels(tmp_path: Path) -> None:
+    model = KernelClassifier(**SMALL, solver="sgd", max_epochs=3, device="cuda").fit(torch.from_numpy(X).cuda(), y)
+    bochner.save(model, tmp_path / "model.safetensors")
+    loaded = bochner.load(tmp_path / "model.safetensors")
+    np.testing.assert_allclose(loaded.predict_proba(X), model.predict_proba(X), atol=1e-3)
+    assert model.predict(torch.from_numpy(X).cuda()).is_cuda
+
+
+def test_partial_fit_and_low_precision() -> None:
+    model = KernelClassifier(**SMALL, device="cuda")
+    for rows in np.array_split(np.arange(1200), 6):
+        model.partial_fit(X[rows], y[rows], classes=range(10))
+    assert model.score(X[1200:], y[1200:]) > 0.8
+    for precision in ("tf32", "bf16"):
+        fitted = KernelClassifier(**SMALL, solver="sgd", max_epochs=5, precision=precision, device="cuda")
+        assert fitted.fit(X[:1200], y[:1200]).score(X[1200:], y[1200:]) > 0.9

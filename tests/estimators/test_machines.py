@@ -1,0 +1,327 @@
+"""The classifier and the regressor in a user's hands."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bochner import KernelClassifier, KernelRegressor
+from bochner.data.sources import ArraySource, SparseSource
+from bochner.kernels import Gaussian, Laplacian, Polynomial
+from tests.estimators.machines import CLASSIFIERS, QUICK, REGRESSORS, rings, waves
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+every_classifier = pytest.mark.parametrize("machine", CLASSIFIERS.values(), ids=CLASSIFIERS)
+every_regressor = pytest.mark.parametrize("machine", REGRESSORS.values(), ids=REGRESSORS)
+every_machine = pytest.mark.parametrize(
+    ("machine", "data"),
+    [*((machine, rings) for machine in CLASSIFIERS.values()), *((machine, waves) for machine in REGRESSORS.values())],
+    ids=[*CLASSIFIERS, *REGRESSORS],
+)
+
+
+# -- what it learns ----------------------------------------------------------------------------------------------------
+
+
+@every_classifier
+def test_learns_what_no_line_separates(machine) -> None:
+    X, y = rings(400)
+    test, truth = rings(300, seed=1, noise=0.0)
+    fitted = clone(machine).fit(X, y)
+    assert fitted.score(test, truth) > 0.85
+    p = fitted.predict_proba(test)
+    np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-12)
+    assert (p > 0).all()
+    np.testing.assert_array_equal(fitted.classes_[p.argmax(axis=1)], fitted.predict(test))
+    np.testing.assert_array_equal(fitted.decision_function(test).argmax(axis=1), p.argmax(axis=1))
+    np.testing.assert_allclose(fitted.predict_log_proba(test), np.log(p))
+
+
+@every_regressor
+def test_r2_of_a_known_function(machine) -> None:
+    X, y = waves(600)
+    test, truth = waves(300, seed=1)
+    assert clone(machine).fit(X, y).score(test, truth) > 0.9
+
+
+@pytest.mark.parametrize("solver", ["sgd", "ridge", "landmarks", "newton", "saga"])
+def test_two_classes_have_one_score(solver: str) -> None:
+    X, y = rings(300)
+    inside = np.where(y == 0, "in", "out")
+    fitted = KernelClassifier(solver=solver, **QUICK).fit(X, inside)
+    score = fitted.decision_function(X)
+    assert score.shape == (300,)
+    np.testing.assert_array_equal(fitted.predict(X), np.where(score > 0, "out", "in"))
+    np.testing.assert_array_equal(fitted.predict_proba(X)[:, 1] > 0.5, score > 0)
+    assert fitted.score(X, inside) > 0.9
+
+
+def test_defaults_are_the_documented_solvers() -> None:
+    X, y = rings(2100)
+    quick = {"max_epochs": 1, "num_features": 16, "random_state": 0}
+    assert KernelClassifier(random_state=0).fit(X[:200], y[:200]).solver_ == "newton"
+    assert KernelClassifier(**quick).fit(X, y).solver_ == "sgd"
+    assert KernelRegressor(random_state=0).fit(X[:200], y[:200]).solver_ == "landmarks"
+    assert KernelRegressor(**quick).fit(X, y).solver_ == "ridge"
+    assert KernelClassifier(rank=1, **quick).fit(X[:200], y[:200]).solver_ == "sgd"
+    assert KernelClassifier(num_blocks=2, **quick).fit(X[:200], y[:200]).solver_ == "sgd"
+
+
+def test_kernels_and_bandwidths() -> None:
+    X, y = rings()
+    fitted = KernelClassifier(kernel="laplacian", bandwidth="mean", random_state=0).fit(X, y)
+    assert fitted.kernel_.bandwidth == pytest.approx(np.abs(X[:, None] - X[None]).sum(-1).sum() / (200 * 199), rel=1e-4)
+    assert KernelClassifier(kernel=Laplacian(bandwidth=3.0)).fit(X, y).kernel_.bandwidth == 3.0
+    assert KernelClassifier(kernel=Gaussian(), bandwidth=0.7).fit(X, y).kernel_.bandwidth == 0.7
+    for kernel in (Polynomial(degree=2), Gaussian() + Laplacian()):
+        assert KernelClassifier(kernel=kernel, solver="sgd", **QUICK).fit(X, y).score(X, y) > 0.7
+
+
+def test_standardize_makes_units_irrelevant() -> None:
+    X, y = rings()
+    units = X * [1.0, 1e4]
+    machine = KernelClassifier(solver="ridge", standardize=True, **QUICK)
+    assert clone(machine).fit(units, y).score(units, y) == pytest.approx(clone(machine).fit(X, y).score(X, y), abs=0.02)
+    assert clone(machine).set_params(standardize=False).fit(units, y).score(units, y) < 0.7
+
+
+# -- types -------------------------------------------------------------------------------------------------------------
+
+CONTAINERS: dict[str, Callable[[np.ndarray], Any]] = {
+    "float32": lambda X: X.astype(np.float32),
+    "list": lambda X: X.tolist(),
+    "frame": lambda X: pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])]),
+    "fortran": np.asfortranarray,
+    "strided": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+    "reversed": lambda X: X[::-1][::-1],
+    "csr_matrix": sparse.csr_matrix,
+    "csc_array": sparse.csc_array,
+    "tensor": torch.as_tensor,
+    "tensor32": lambda X: torch.as_tensor(X).float(),
+    "strided tensor": lambda X: torch.as_tensor(np.repeat(X, 2, axis=1))[:, ::2],
+}
+
+
+@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
+@pytest.mark.parametrize("solver", ["sgd", "newton"])
+def test_containers_agree(container, solver: str) -> None:
+    X, y = rings(120)
+    X = X.astype(np.float32).astype(np.float64)  # so that no container loses anything
+    machine = KernelClassifier(solver=solver, **QUICK)
+    expected = clone(machine).fit(X, y).predict_proba(X)
+    given = container(X)
+    found = clone(machine).fit(given, torch.as_tensor(y) if isinstance(given, torch.Tensor) else y)
+    np.testing.assert_allclose(np.asarray(found.predict_proba(given)), expected, atol=1e-6)
+    assert found.n_features_in_ == 2
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_goes_in_comes_out(dtype: type) -> None:
+    X, y = rings(120)
+    X = X.astype(dtype)
+    classifier = KernelClassifier(solver="ridge", **QUICK).fit(X, y)
+    regressor = KernelRegressor(solver="ridge", **QUICK).fit(X, y)
+    for values in (classifier.decision_function(X), classifier.predict_proba(X), regressor.predict(X)):
+        assert isinstance(values, np.ndarray)
+        assert values.dtype == dtype
+    T = torch.as_tensor(X)
+    for values in (classifier.decision_function(T), classifier.predict_log_proba(T), regressor.predict(T)):
+        assert isinstance(values, torch.Tensor)
+        assert values.dtype == T.dtype
+        assert not values.requires_grad
+    assert classifier.predict(T).dtype == torch.int64
+    assert classifier.score(T, torch.as_tensor(y)) == classifier.score(X, y)
+    integers = KernelClassifier(solver="ridge", **QUICK).fit((X * 10).astype(np.int32), y)
+    assert integers.predict_proba((X * 10).astype(np.int32)).dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["a", "bb", "c"]),
+        np.array(["a", "bb", "c"], dtype=object),
+        np.array([-3, 5, 900]),
+        np.array([0.5, 1.0, 2.5]) * 2,
+        np.array([False, True, True]),
+    ],
+    ids=["text", "objects", "integers", "floats", "bools"],
+)
+def test_labels_of_any_kind(labels: np.ndarray) -> None:
+    X, y = rings(150)
+    fitted = KernelClassifier(solver="ridge", **QUICK).fit(X, labels[y])
+    np.testing.assert_array_equal(fitted.classes_, np.unique(labels))
+    assert fitted.classes_.dtype == labels.dtype
+    predicted = fitted.predict(X)
+    assert predicted.dtype == labels.dtype
+    assert (predicted == labels[y]).mean() > 0.8
+    by_tensor = fitted.predict(torch.as_tensor(X))
+    assert isinstance(by_tensor, np.ndarray if labels.dtype.kind in "UO" else torch.Tensor)
+    np.testing.assert_array_equal(np.asarray(by_tensor), predicted)
+
+
+def test_frames_keep_their_names() -> None:
+    X, y = rings(100)
+    frame = pd.DataFrame(X, columns=["east", "north"])
+    fitted = KernelClassifier(solver="ridge", **QUICK).fit(frame, pd.Series(y))
+    assert fitted.feature_names_in_.tolist() == ["east", "north"]
+    with pytest.raises(ValueError, match="feature names"):
+        fitted.predict(frame[["north", "east"]])
+
+
+@pytest.mark.parametrize("machine", [CLASSIFIERS["sgd"], CLASSIFIERS["newton"], REGRESSORS["ridge"]])
+def test_sources_of_rows(machine) -> None:
+    X, y = rings(200)
+    is_classifier = isinstance(machine, KernelClassifier)
+    targets = np.array(["a", "b", "c"])[y] if is_classifier else y.astype(float)
+    source = ArraySource(X, targets, shard_rows=64)
+    fitted = clone(machine).fit(source)
+    np.testing.assert_array_equal(fitted.predict(source), fitted.predict(X))
+    assert fitted.score(X, targets) > 0.7
+    wide = SparseSource(sparse.csr_matrix(X), y if is_classifier else y.astype(float), shard_rows=64)
+    assert fitted.predict(wide).shape == (200,)
+    held = clone(machine).fit(source, heldout=ArraySource(X[:50], targets[:50]))
+    pair = clone(machine).fit(source, heldout=(X[:50], targets[:50]))
+    np.testing.assert_array_equal(held.predict(X), pair.predict(X))
+
+
+@pytest.mark.parametrize("machine", [CLASSIFIERS["sgd"], REGRESSORS["ridge"]])
+def test_heldout_rows_of_one_s_own(machine) -> None:
+    X, y = rings(300)
+    kept = clone(machine).fit(X[:200], y[:200], heldout=(X[200:], y[200:]))
+    again = clone(machine).fit(X[:200], y[:200], heldout=ArraySource(X[200:], y[200:].astype(kept_type(machine))))
+    np.testing.assert_array_equal(kept.predict(X), again.predict(X))
+
+
+def kept_type(machine) -> type:
+    return int if isinstance(machine, KernelClassifier) else float
+
+
+# -- the same every time -----------------------------------------------------------------------------------------------
+
+
+@every_machine
+def test_same_seed_same_bits(machine, data) -> None:
+    X, y = data()
+    first, second = (clone(machine).fit(X, y).predict(X) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("machine", [CLASSIFIERS[name] for name in ("sgd", "ridge", "landmarks", "newton", "saga")])
+def test_another_seed_another_model(machine) -> None:
+    X, y = rings()
+    scores = [clone(machine).set_params(random_state=seed).fit(X, y).decision_function(X) for seed in (0, 1)]
+    assert not np.array_equal(*scores)
+
+
+@every_machine
+def test_a_row_s_scores_do_not_depend_on_its_neighbours(machine, data) -> None:
+    X, y = data()
+    fitted = clone(machine).fit(X, y)
+    method = fitted.decision_function if isinstance(fitted, KernelClassifier) else fitted.predict
+    whole = method(X)
+    np.testing.assert_array_equal(np.concatenate([method(X[i : i + 1]) for i in range(20)]), whole[:20])
+    np.testing.assert_array_equal(method(X[::-1])[::-1], whole)
+
+
+@every_machine
+def test_nothing_global_is_touched(machine, data) -> None:
+    X, y = data()
+
+    def state() -> list[Any]:
+        flags = [torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32]
+        return [
+            torch.get_default_dtype(),
+            torch.get_num_threads(),
+            torch.is_grad_enabled(),
+            torch.are_deterministic_algorithms_enabled(),
+            torch.get_float32_matmul_precision(),
+            flags,
+            torch.get_rng_state().tolist(),
+            np.random.get_state()[1].tolist(),
+            random.getstate(),
+            list(warnings.filters),
+        ]
+
+    before = state()
+    fitted = clone(machine).fit(X, y)
+    fitted.predict(X)
+    assert state() == before
+
+
+IMPORT = """
+import torch
+before = [torch.get_default_dtype(), torch.get_num_threads(), torch.is_grad_enabled(), torch.get_rng_state().tolist(),
+          torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()]
+import bochner
+after = [torch.get_default_dtype(), torch.get_num_threads(), torch.is_grad_enabled(), torch.get_rng_state().tolist(),
+         torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()]
+assert before == after
+"""
+
+
+def test_importing_changes_nothing_in_torch() -> None:
+    subprocess.run([sys.executable, "-c", IMPORT], check=True)
+
+
+@every_machine
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix, torch.as_tensor])
+def test_inputs_are_never_modified(machine, data, container) -> None:
+    X, y = data(80)
+    weight = np.random.default_rng(1).uniform(0.5, 2, size=80)
+    given = container(X.copy())
+    arrays = [given.data] if sparse.issparse(given) else [given]
+    copies = [np.asarray(part).copy() for part in (*arrays, y, weight)]
+    for part in (*arrays, y, weight):
+        if isinstance(part, np.ndarray):
+            part.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*not writable.*")
+        clone(machine).fit(given, y, sample_weight=weight).predict(given)
+    for part, copy in zip((*arrays, y, weight), copies, strict=True):
+        np.testing.assert_array_equal(np.asarray(part), copy)
+
+
+# -- scikit-learn's tools ----------------------------------------------------------------------------------------------
+
+
+@every_machine
+def test_pickle_and_clone(machine, data) -> None:
+    X, y = data()
+    fitted = clone(machine).fit(X, y)
+    revived = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(revived.predict(X), fitted.predict(X))
+    assert clone(fitted).get_params() == machine.get_params()
+    assert not hasattr(clone(fitted), "model_")
+
+
+def test_in_a_pipeline_and_a_grid_search_over_processes() -> None:
+    X, y = load_digits(return_X_y=True)
+    model = make_pipeline(StandardScaler(), KernelClassifier(num_features=256, random_state=0))
+    grid = {"kernelclassifier__solver": ["ridge"], "kernelclassifier__kernel": ["gaussian", Laplacian()]}
+    grid["kernelclassifier__bandwidth"] = ["median"]
+    search = GridSearchCV(model, grid, cv=2, n_jobs=2).fit(X[:400], y[:400])
+    assert not np.isnan(search.cv_results_["mean_test_score"]).any()
+    assert search.score(X[1000:], y[1000:]) > 0.8
+
+
+def test_parameters_are_checked_in_fit_not_before() -> None:
+    machine = KernelClassifier(num_features=-1)
+    assert machine.get_params()["num_features"] == -1
+    assert "num_features=-1" in repr(machine)

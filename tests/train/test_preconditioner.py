@@ -1,0 +1,270 @@
+"""Gradients evened out along the features' main directions: the matrix that is meant, and what it is good for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from bochner.data.blocks import Block
+from bochner.data.sources import ArraySource
+from bochner.features import FourierMap
+from bochner.kernels import Gaussian
+from bochner.learn.heads import BottleneckHead, LinearHead
+from bochner.learn.model import FeatureModel
+from bochner.train.loop import train
+from bochner.train.preconditioner import SMALLEST_FLOOR, Preconditioner, fit_preconditioner
+from bochner.train.recipe import Recipe
+from bochner.train.step import make_optimizer, take_step
+from tests.train.runs import generator, model, rings, weights
+from tests.train.test_loop import StoppedError, StoppingSource
+
+
+def double_model(num_features: int = 12, num_outputs: int = 1) -> FeatureModel:
+    z = FourierMap.draw(
+        Gaussian(), num_inputs=2, num_features=num_features, generator=generator(1), dtype=torch.float64
+    )
+    return FeatureModel(z, LinearHead.zeros(num_features=num_features, num_outputs=num_outputs, dtype=torch.float64))
+
+
+def points(count: int = 200) -> Tensor:
+    return torch.randn(count, 2, generator=generator(), dtype=torch.float64)
+
+
+def augmented(m: FeatureModel, X: Tensor) -> np.ndarray:
+    return np.hstack([m.feature_map(X).numpy(), np.ones((len(X), 1))])
+
+
+def naive(U: np.ndarray, directions: int, batch_size: int) -> tuple[np.ndarray, float]:
+    """P [D + 1, D + 1] as a dense matrix, and the floor, from all eigenpairs of E[u u^T]."""
+    values, vectors = np.linalg.eigh(U.T @ U / len(U))
+    values, vectors = values[::-1], vectors[:, ::-1]
+    noise = (U**2).sum() / len(U) / batch_size
+    floor = max(values[directions] if directions < len(values) else 0.0, SMALLEST_FLOOR * noise)
+    shrunk = np.where(np.arange(len(values)) < directions, np.minimum(1, floor / values), 1.0)
+    return (vectors * shrunk) @ vectors.T, floor
+
+
+def full_batch(
+    m: FeatureModel, preconditioner: Preconditioner | None, block: Block, recipe: Recipe, steps: int
+) -> None:
+    assert not isinstance(recipe.learning_rate, str)
+    optimizer = make_optimizer(m, recipe, recipe.learning_rate)
+    for _ in range(steps):
+        take_step(m, optimizer, block, recipe, preconditioner)
+
+
+# -- the matrix --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("directions", [1, 4, 9, 13, 50])
+@pytest.mark.parametrize("l2", [0.0, 0.3])
+def test_is_the_matrix_of_its_definition(directions: int, l2: float) -> None:
+    m, X = double_model(num_outputs=3), points()
+    recipe = Recipe(directions=directions, direction_rows=1000, batch_size=64, l2=l2)
+    found = fit_preconditioner(m, ArraySource(X, torch.zeros(200).long()), recipe)
+    assert found is not None
+    P, floor = naive(augmented(m, X), directions, 64)
+    assert found.floor == pytest.approx(floor, rel=1e-8)
+    assert found.rate == 1 / found.floor
+    G = torch.randn(3, 13, generator=generator(2), dtype=torch.float64)
+    with torch.no_grad():
+        m.head.weights.normal_(generator=generator(3))
+    m.head.weights.grad, m.head.bias.grad = G[:, :-1].clone(), G[:, -1].clone()
+    found.apply(l2=l2)
+    penalty = np.hstack([l2 * m.head.weights.detach().numpy(), np.zeros((3, 1))])
+    result = torch.cat([m.head.weights.grad, m.head.bias.grad[:, None]], dim=1)
+    np.testing.assert_allclose(result.numpy(), (G.numpy() + penalty) @ P, atol=1e-9)
+
+
+def test_is_positive_definite_and_flattens_the_curvature() -> None:
+    m, X = double_model(num_features=40), points(300)
+    recipe = Recipe(directions=15, batch_size=1000)
+    found = fit_preconditioner(m, ArraySource(X, torch.zeros(300)), recipe)
+    assert found is not None
+    V, values = found.vectors.numpy(), found.values.numpy()
+    P = np.eye(41) - (V.T * (1 - found.floor / values)) @ V
+    assert np.linalg.eigvalsh(P).min() > 0
+    U = augmented(m, X)
+    curvature = np.linalg.eigvals(U.T @ U / 300 @ P).real
+    assert curvature.max() == pytest.approx(found.floor, rel=1e-6)
+    assert curvature.max() < 0.05 * np.linalg.eigvalsh(U.T @ U / 300).max()
+
+
+@pytest.mark.parametrize("batch_size", [4, 64, 4096])
+def test_auto_takes_what_a_batch_can_resolve(batch_size: int) -> None:
+    m, X = double_model(num_features=40), points(300)
+    found = fit_preconditioner(
+        m, ArraySource(X, torch.zeros(300)), Recipe(directions="auto", batch_size=batch_size, direction_rows=300)
+    )
+    assert found is not None
+    U = augmented(m, X)
+    values = np.linalg.eigvalsh(U.T @ U / 300)[::-1]
+    noise = values.sum() / batch_size
+    assert len(found.values) == (values > noise).sum()
+    np.testing.assert_allclose(found.values.numpy(), values[: len(found.values)], rtol=1e-8)
+
+
+def test_no_direction_above_the_noise_still_penalises() -> None:
+    m, X = double_model(), points(2)
+    found = fit_preconditioner(m, ArraySource(X, torch.zeros(2)), Recipe(directions="auto", batch_size=1, l2=0.5))
+    assert found is not None
+    assert found.vectors.shape == (0, 13)
+    with torch.no_grad():
+        m.head.weights.fill_(2.0)
+    m.head.weights.grad, m.head.bias.grad = torch.zeros(1, 12).double(), torch.zeros(1).double()
+    found.apply(l2=0.5)
+    assert m.head.weights.grad.eq(1.0).all()
+    assert m.head.bias.grad.eq(0.0).all()
+
+
+def test_is_a_function_of_seed_and_rows() -> None:
+    m, X = model(), points(500).float()
+    source = ArraySource(X, torch.zeros(500).long(), shard_rows=64)
+    first, second, other = (
+        fit_preconditioner(m, source, Recipe(directions=8, direction_rows=100, seed=seed)) for seed in (0, 0, 1)
+    )
+    assert torch.equal(first.vectors, second.vectors)
+    assert not torch.equal(first.vectors, other.vectors)
+    assert first.vectors.dtype == torch.float32
+
+
+# -- what it is good for -----------------------------------------------------------------------------------------------
+
+
+def quadratic(num_rows: int = 200) -> tuple[Block, np.ndarray]:
+    X = points(num_rows)
+    y = (2 * X[:, 0]).sin() + X[:, 1] + 3
+    return Block(X, y), y.numpy()
+
+
+def test_all_directions_solve_a_quadratic_in_a_step() -> None:
+    block, y = quadratic()
+    evened, plain = double_model(), double_model()
+    U = augmented(evened, block.X)
+    best = U @ np.linalg.lstsq(U, y, rcond=None)[0]
+    source = ArraySource(block.X, block.y)
+    # a huge batch has little noise, so that no direction is left as it is
+    recipe = Recipe(loss="squared", metric="mse", directions=100, batch_size=10**9)
+    preconditioner = fit_preconditioner(evened, source, recipe)
+    assert preconditioner is not None
+    rate = Recipe(loss="squared", metric="mse", directions=100, learning_rate=preconditioner.rate)
+    full_batch(evened, preconditioner, block, rate, 1)
+    np.testing.assert_allclose(evened(block.X).detach().numpy()[:, 0], best, atol=1e-4)
+
+    largest = np.linalg.eigvalsh(U.T @ U / len(U)).max()
+    slow = Recipe(loss="squared", metric="mse", learning_rate=1 / largest)
+    full_batch(plain, None, block, slow, 50)
+    left = np.abs(plain(block.X).detach().numpy()[:, 0] - best).mean()
+    assert left > 0.05
+
+
+@pytest.mark.parametrize("directions", [0, 3, 100])
+def test_the_minimum_with_a_penalty_stays_where_it_is(directions: int) -> None:
+    block, y = quadratic()
+    m, l2 = double_model(), 0.05
+    U = augmented(m, block.X)
+    penalty = l2 * np.diag([*np.ones(12), 0.0])
+    expected = np.linalg.solve(U.T @ U / len(U) + penalty, U.T @ y / len(U))
+    source, shared = ArraySource(block.X, block.y), {"loss": "squared", "metric": "mse", "l2": l2}
+    found = fit_preconditioner(m, source, Recipe(**shared, directions=directions, batch_size=200))
+    largest = np.linalg.eigvalsh(U.T @ U / len(U)).max()
+    # under P the penalty is a curvature of l2 at most, beside the floor
+    rate = 1 / (largest + l2) if found is None else 1 / (found.floor + l2)
+    full_batch(m, found, block, Recipe(**shared, directions=directions, learning_rate=rate), 1500)
+    np.testing.assert_allclose(m.head.weights.detach().numpy()[0], expected[:-1], atol=1e-5)
+    np.testing.assert_allclose(m.head.bias.detach().numpy()[0], expected[-1], atol=1e-5)
+
+
+def test_learns_in_an_epoch_what_plain_sgd_does_not() -> None:
+    X, y = rings(900)
+    source, heldout = ArraySource(X[300:], y[300:]), ArraySource(X[:300], y[:300])
+    results = {
+        directions: train(
+            model(num_features=128),
+            source,
+            heldout,
+            Recipe(directions=directions, batch_size=64, max_epochs=1),
+            progress=False,
+        )[-1]["ce"]
+        for directions in (0, "auto")
+    }
+    assert results["auto"] < 0.8 * results[0]
+
+
+# -- stopped and resumed -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum"])
+@pytest.mark.parametrize("reads", [12, 21, 32])
+def test_stopped_anywhere_it_resumes_bit_equal(optimizer: str, average: bool, reads: int, tmp_path: Path) -> None:
+    X, y = rings()
+    recipe = Recipe(
+        optimizer=optimizer, directions="auto", learning_rate=8.0, batch_size=32, max_epochs=4, average=average
+    )
+    heldout = ArraySource(X[:100], y[:100])
+    whole = model()
+    expected = train(whole, ArraySource(X[100:], y[100:], shard_rows=64), heldout, recipe, progress=False)
+    stopping = StoppingSource(X[100:], y[100:], shard_rows=64)
+    stopping.reads_left = reads
+    with pytest.raises(StoppedError):
+        train(model(), stopping, heldout, recipe, folder=tmp_path, checkpoint_seconds=0.0, progress=False)
+    resumed = model()
+    rows = ArraySource(X[100:], y[100:], shard_rows=64)
+    assert train(resumed, rows, heldout, recipe, folder=tmp_path, progress=False) == expected
+    assert all(torch.equal(a, b) for a, b in zip(weights(resumed), weights(whole), strict=True))
+
+
+def test_a_resumed_run_takes_the_stored_directions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = rings()
+    arguments = (ArraySource(X[100:], y[100:]), ArraySource(X[:100], y[:100]))
+    recipe = Recipe(directions=5, learning_rate=8.0, batch_size=32, max_epochs=2)
+    history = train(model(), *arguments, recipe, folder=tmp_path, progress=False)
+    monkeypatch.setattr("bochner.train.preconditioner.fit_preconditioner", None)
+    assert train(model(), *arguments, recipe, folder=tmp_path, progress=False) == history
+
+
+def test_directions_of_another_configuration_are_not_taken(tmp_path: Path) -> None:
+    """Left by a run that was killed before its first checkpoint."""
+    X, y = rings()
+    arguments = (ArraySource(X[100:], y[100:]), ArraySource(X[:100], y[:100]))
+    recipe = Recipe(directions=5, learning_rate=8.0, batch_size=32, max_epochs=2)
+    other = Recipe(directions=2, learning_rate=8.0, batch_size=32, max_epochs=2)
+    train(model(), *arguments, other, folder=tmp_path, progress=False)
+    (tmp_path / "checkpoint.safetensors").unlink()
+    try:
+        history = train(model(), *arguments, recipe, folder=tmp_path, progress=False)
+    except ValueError as error:
+        assert "another configuration" in str(error)
+    else:
+        assert history == train(model(), *arguments, recipe, progress=False)
+
+
+# -- where there can be none -------------------------------------------------------------------------------------------
+
+
+def test_heads_and_optimizers_that_cannot_have_it() -> None:
+    X, y = rings()
+    source = ArraySource(X, y)
+    recipe = Recipe(directions=5)
+    deep = model(rank=2)
+    assert isinstance(deep.head, BottleneckHead)
+    for other in (deep, torch.nn.Linear(2, 3)):
+        with pytest.raises(ValueError, match="directions must be 0 without a LinearHead on features, got 5"):
+            fit_preconditioner(other, source, recipe)
+    for optimizer in ("adam", "adamw"):
+        for directions in (3, "auto"):
+            with pytest.raises(
+                ValueError, match=f"directions must be 0 with optimizer='{optimizer}', got {directions!r}"
+            ):
+                Recipe(optimizer=optimizer, directions=directions)
+    for bad in (-1, 2.5, "many", True):
+        with pytest.raises(ValueError, match="directions must be"):
+            Recipe(directions=bad)
+    with pytest.raises(ValueError, match="direction_rows must be"):
+        Recipe(direction_rows=0)
+    assert fit_preconditioner(deep, source, Recipe()) is None
