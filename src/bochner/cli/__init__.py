@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from jsonargparse import auto_cli
 
+from bochner import __version__
 from bochner.cli.demo import demo
+from bochner.cli.evaluate import evaluate
+from bochner.cli.failures import told_in_one_line
+from bochner.cli.info import info
+from bochner.cli.parser import CommandParser
+from bochner.cli.predict import predict
+from bochner.cli.train import train
+
+COMMANDS: dict[str, Any] = {
+    "train": train,
+    "predict": predict,
+    "evaluate": evaluate,
+    "info": info,
+    "demo": demo,
+}
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run `bochner COMMAND ...`."""
-    auto_cli(
-        {"demo": demo}, args=arguments, as_positional=False, prog="bochner", description="Kernel methods at scale."
-    )
+    with told_in_one_line():
+        auto_cli(
+            COMMANDS,
+            args=arguments,
+            parser_class=CommandParser,
+            prog="bochner",
+            description="Kernel methods at scale.",
+            version=__version__,
+        )

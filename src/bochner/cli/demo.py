@@ -13,6 +13,10 @@ from bochner.studies import map_error
 def demo(output_dir: Path = Path("out"), num_seeds: int = 3) -> None:
     """Measure the kernel error of every feature map on scikit-learn's digits; print a table, draw a plot.
 
+    Example:
+
+        bochner demo --output_dir out --num_seeds 3
+
     Args:
         output_dir: Folder for map_error.png and map_error.json.
         num_seeds: Seeds that each figure is averaged over.

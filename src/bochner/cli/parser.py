@@ -1,0 +1,69 @@
+"""How commands are read: help with an example, errors of one line, options in the spellings people try."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from argparse import RawDescriptionHelpFormatter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from types import NoneType
+from typing import Any, NoReturn, get_args
+
+from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace
+
+
+class CommandHelp(DefaultHelpFormatter, RawDescriptionHelpFormatter):
+    """Help that keeps the lines of examples."""
+
+
+class CommandParser(ArgumentParser):
+    """A parser whose options are a function's arguments, and whose help is the function's docstring.
+
+    Beside what jsonargparse takes, `--output-dir` is `--output_dir`, and a bare `--probabilities` is
+    `--probabilities=true`.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"formatter_class": CommandHelp, **kwargs})
+
+    def add_function_arguments(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> list[str]:
+        added = super().add_function_arguments(function, *args, **kwargs)
+        places = [action.dest.upper() for action in self._actions if not action.option_strings]
+        self.usage = " ".join(["bochner", function.__name__, *places, "[options]"])
+        self.epilog = _body(function)
+        return added
+
+    def parse_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Namespace | None = None, **kwargs: Any
+    ) -> Namespace:
+        given = sys.argv[1:] if args is None else list(args)
+        return super().parse_args(list(self._respelled(given)), namespace, **kwargs)
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        """One line on stderr, and exit code 2."""
+        parser = getattr(ex, "subcommand_parser", None) or self
+        name = parser.prog.replace(" [options]", "")
+        text = " ".join(message.replace('Parser key "', 'option "').split())
+        self.exit(2, f"{name}: error: {text.rstrip('.')}. See: {name} --help\n")
+
+    def _respelled(self, words: Sequence[str]) -> Iterator[str]:
+        if self._subcommands_action is not None:  # the command's own parser will do it
+            yield from words
+            return
+        for word, following in pairwise([*words, ""]):
+            option, equals, value = word.partition("=")
+            if option.startswith("--"):
+                option = "--" + option[2:].replace("-", "_")
+            is_bare = self._is_switch(option) and not equals and following not in ("true", "false", "null")
+            yield f"{option}=true" if is_bare else f"{option}{equals}{value}"
+
+    def _is_switch(self, option: str) -> bool:
+        typehint = getattr(self._option_string_actions.get(option), "_typehint", None)
+        return typehint is bool or (bool in get_args(typehint) and set(get_args(typehint)) <= {bool, NoneType})
+
+
+def _body(function: Callable[..., Any]) -> str:
+    """A docstring without its first line and its arguments."""
+    text = inspect.getdoc(function) or ""
+    return text.partition("\n\n")[2].partition("Args:")[0].strip()

@@ -1,0 +1,148 @@
+"""Mistakes are told in one line, without a traceback, and with an exit code."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bochner
+from bochner.cli import main
+from tests.cli.files import rings, rings_csv, run, write_csv
+
+Capture = pytest.CaptureFixture[str]
+
+
+def _files(folder: Path) -> None:
+    X, y = rings(40)
+    rings_csv(folder / "rings.csv", 40)
+    write_csv(folder / "one.csv", {"a": X[:, 0], "y": ["same"] * 40})
+    write_csv(folder / "holes.csv", {"a": [*X[1:, 0], "nan"], "y": y})
+    write_csv(folder / "words.csv", {"a": ["x"] * 40, "y": y})
+    write_csv(folder / "wave.csv", {"a": X[:, 0], "y": X[:, 1]})
+    write_csv(folder / "other.csv", {"east": X[:, 0], "north": X[:, 1], "ring": ["violet"] * 40})
+    np.savez(folder / "infinite.npz", X=np.where(np.arange(80).reshape(40, 2) == 15, np.inf, 1.0), y=y)
+    (folder / "rings.xls").write_text("")
+    (folder / "cut.npz").write_bytes(b"PK\x03\x04 and no more")
+    (folder / "broken.yaml").write_text("target: [")
+    (folder / "strange.yaml").write_text("data: rings.csv\ncolour: red\n")
+    (folder / "damaged.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0 not a header")
+    bochner.save(bochner.kernels.Gaussian(), folder / "kernel.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        ("train nowhere.csv --target y", 1, "nowhere.csv does not exist"),
+        ("train rings.xls --target y", 1, "end in one of"),
+        ("train cut.npz", 1, "cut.npz"),
+        ("train rings.csv --target colour", 1, "no column 'colour'; its columns are ['east', 'north', 'ring']"),
+        ("train wave.csv", 1, "name what is to be predicted with --target; its columns are ['a', 'y']"),
+        ("train rings.csv --target ring --columns east,west", 1, "no column 'west'"),
+        ("train rings.csv --target ring --weight heavy", 1, "no column 'heavy'"),
+        ("train one.csv --target y", 1, "at least two classes, got ['same'] only"),
+        ("train holes.csv --target y", 1, "column 'a' must have a value in every row, but row 39 has none"),
+        ("train infinite.npz", 1, "row 7, column 1 is inf"),
+        ("train words.csv --target y", 1, "column 'a' must hold numbers"),
+        ("train rings.csv --target ring --heldout other.csv", 1, "'violet'"),
+        ("train rings.csv --target ring --task regress", 1, "must not be 'regress' for a target that is text"),
+        ("train wave.csv --target y --class_weight balanced", 1, "class_weight must not be given for regression"),
+        ("train wave.csv --target y --solver newton", 1, "use 'landmarks'"),
+        ("train rings.csv --target ring --solver magic", 1, "'solver' parameter"),
+        ("train rings.csv --target ring --kernel=magic", 1, "'kernel' parameter"),
+        ("train rings.csv --target ring --device moon", 1, "device must be 'auto' or"),
+        ("train rings.csv --target ring --memory_budget lots", 1, "memory_budget must be bytes or text"),
+        ("train rings.csv --target ring --memory_budget 1KB", 1, "memory_budget must be at least"),
+        ("train rings.csv --target ring --rank 3 --solver saga", 1, "needs solver='sgd'"),
+        ("train rings.csv --target ring --num_features many", 2, "num_features"),
+        ("train rings.csv --target ring --task guess", 2, "task"),
+        ("train rings.csv --folder there", 2, "--folder"),
+        ("train rings.csv --trget ring", 2, "--trget"),
+        ("train rings.csv --target", 2, "--target"),
+        ("train", 2, "data"),
+        ("train --config broken.yaml", 2, "parsing config"),
+        ("train --config strange.yaml", 2, "colour"),
+        ("train --config nowhere.yaml", 2, "nowhere.yaml"),
+        ("predict nowhere rings.csv", 1, "nowhere does not exist"),
+        ("predict . rings.csv", 1, "holds no model.safetensors"),
+        ("predict damaged.safetensors rings.csv", 1, "damaged.safetensors is not a readable safetensors file"),
+        ("predict kernel.safetensors rings.csv", 1, "must hold a KernelClassifier or KernelRegressor, got Gaussian"),
+        ("evaluate damaged.safetensors rings.csv --target ring", 1, "damaged.safetensors"),
+        ("info damaged.safetensors", 1, "damaged.safetensors"),
+        ("demo --num_seeds 0", 1, "num_seeds must be an integer of at least 1, got 0"),
+        ("paint", 2, "'paint'"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    words: str, code: int, message: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    found = run(capsys, *words.split())
+    assert found.code == code
+    assert message in found.err
+    assert len(found.err.splitlines()) == 1
+    assert not list(tmp_path.rglob("model.safetensors"))
+
+
+def test_predictions_that_cannot_be(wave_model: Path, ring_model: Path, tmp_path: Path, capsys: Capture) -> None:
+    wave = ["predict", wave_model / "model", wave_model / "test.csv"]
+    assert "probabilities must not be asked of a regressor" in run(capsys, *wave, "--probabilities").err
+    assert "['.csv', '.npy', '.parquet'], got '.xls'" in run(capsys, *wave, f"--output={tmp_path / 'p.xls'}").err
+    assert "nowhere" in run(capsys, *wave, f"--output={tmp_path / 'nowhere' / 'p.csv'}").err
+    cut = tmp_path / "cut.safetensors"
+    cut.write_bytes((ring_model / "model" / "model.safetensors").read_bytes()[:-100])
+    code, _, err = run(capsys, "predict", cut, ring_model / "test.csv")
+    assert code == 1
+    assert "cut.safetensors is not a readable safetensors file" in err
+
+
+@pytest.fixture
+def little_disk() -> Iterator[None]:
+    """No file may grow beyond 2,000 bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.usefixtures("little_disk")
+def test_a_full_disk_leaves_no_half_model(tmp_path: Path, capsys: Capture) -> None:
+    X, y = rings(40)
+    np.savez_compressed(tmp_path / "rings.npz", X=X.astype(np.float16), y=y.astype(np.int8))
+    code, _, err = run(capsys, "train", tmp_path / "rings.npz", f"--output_dir={tmp_path / 'm'}")
+    assert code == 1
+    assert err.splitlines() == ["bochner: error: [Errno 27] File too large"]
+    assert not list(tmp_path.rglob("model.safetensors*"))
+
+
+@pytest.mark.parametrize("has_checkpoint", [False, True])
+def test_an_interrupt_says_what_is_kept(
+    has_checkpoint: bool, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        if has_checkpoint:
+            (tmp_path / "m" / "checkpoint").mkdir()
+            (tmp_path / "m" / "checkpoint" / "checkpoint.safetensors").write_text("")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(import_module("bochner.cli.train"), "fit", interrupted)
+    data = rings_csv(tmp_path / "rings.csv", 40)
+    code, _, err = run(capsys, "train", data, "--target=ring", f"--output_dir={tmp_path / 'm'}")
+    assert code == 130
+    assert ("checkpoint is kept: the same command goes on" in err) == has_checkpoint
+    assert len(err.splitlines()) == 1
+
+
+def test_a_bug_keeps_its_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def buggy(*_: object) -> None:
+        raise KeyError("bug")
+
+    monkeypatch.setattr(import_module("bochner.cli.train"), "fit", buggy)
+    data = rings_csv(tmp_path / "rings.csv", 40)
+    with pytest.raises(KeyError, match="bug"):
+        main(["train", str(data), "--target=ring", f"--output_dir={tmp_path / 'm'}"])

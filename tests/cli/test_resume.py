@@ -1,0 +1,54 @@
+"""A run that is killed goes on when the same command is given again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.files import rings, run
+
+Capture = pytest.CaptureFixture[str]
+# Epochs of milliseconds, and more of them than there is time for before the kill.
+OPTIONS = ["--solver=sgd", "--num_features=32", "--batch_size=32", "--learning_rate=0.05", "--directions=0"]
+OPTIONS += ["--max_epochs=20", "--max_halvings=25"]
+
+
+def test_killed_at_any_moment_it_ends_as_if_undisturbed(tmp_path: Path, capsys: Capture) -> None:
+    X, y = rings(1500)
+    data, killed, whole = tmp_path / "rings.npz", tmp_path / "killed", tmp_path / "whole"
+    np.savez(data, X=X.astype(np.float32), y=y)
+    _kill_after_the_first_checkpoint(["train", str(data), *OPTIONS, f"--output-dir={killed}"], killed)
+    done = len((killed / "checkpoint" / "history.jsonl").read_text().splitlines())
+    assert not (killed / "model.safetensors").exists()
+
+    other = run(capsys, "train", data, *OPTIONS, f"--output_dir={killed}", "--batch_size=64")
+    assert other.code == 1
+    assert f"output_dir: {killed} holds an unfinished run of another configuration (batch_size: 32 there" in other.err
+
+    assert run(capsys, "train", data, *OPTIONS, f"--output_dir={killed}").code == 0
+    assert run(capsys, "train", data, *OPTIONS, f"--output_dir={whole}").code == 0
+    history = (whole / "history.jsonl").read_text()
+    assert 0 < done < len(history.splitlines())
+    assert (killed / "history.jsonl").read_text() == history
+    for name in ("model.safetensors", "heldout_metrics.json", "config.json"):
+        assert (killed / name).read_bytes() == (whole / name).read_bytes()
+    assert not (killed / "checkpoint").exists()
+
+
+def _kill_after_the_first_checkpoint(words: list[str], folder: Path) -> None:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen([sys.executable, "-m", "bochner", *words], env=environment) as process:
+        deadline = time.monotonic() + 60
+        while not (folder / "checkpoint" / "checkpoint.safetensors").exists():
+            assert process.poll() is None, "it ended before it could be killed"
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL

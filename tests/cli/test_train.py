@@ -1,0 +1,206 @@
+"""`bochner train`: what it leaves, what it says, and that its options are the estimators' arguments."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import bochner
+from bochner.cli.rows import open_rows
+from bochner.cli.task import choose_task
+from bochner.data.sources import ArraySource, open_source, split
+from bochner.estimators.memory import rows_per_shard
+from tests.cli.files import NAMES, rings, rings_csv, run, write_csv
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_it_leaves_a_model_its_configuration_and_its_heldout_metrics(tmp_path: Path, capsys: Capture) -> None:
+    data, folder = rings_csv(tmp_path / "rings.csv", 200), tmp_path / "model"
+    code, out, err = run(capsys, "train", data, "--target", "ring", "--output_dir", folder)
+    assert (code, err) == (0, "")
+    model = bochner.load(folder / "model.safetensors")
+    assert model.classes_.tolist() == sorted(NAMES)
+    assert model.feature_names_in_.tolist() == ["east", "north"]
+    metrics = json.loads((folder / "heldout_metrics.json").read_text())
+    assert metrics["num_rows"] == 20
+    assert metrics["accuracy"] > 0.7
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "config.json",
+        "heldout_metrics.json",
+        "model.safetensors",
+    ]
+    for said in ("200 rows, 2 inputs", "classify (text is taken", "solver    newton (at most 2,048", "seed 0"):
+        assert said in out
+    assert f"bochner predict {folder} {data} --output predictions.csv" in out
+    assert f"bandwidth {model.kernel_.bandwidth:.4g} by the median rule" in out
+
+
+def test_heldout_rows_are_those_of_split_and_none_is_trained_on(tmp_path: Path, capsys: Capture) -> None:
+    data = rings_csv(tmp_path / "rings.csv", 100)
+    run(capsys, "train", data, "--target=ring", f"--output_dir={tmp_path / 'm'}", "--random_state=3")
+    model = bochner.load(tmp_path / "m" / "model.safetensors")
+    _, judged = split(open_source(data, target="ring"), 0.1, seed=3)
+    block = judged.read(0)
+    right = model.predict(block.X) == np.array(sorted(NAMES))[block.y]
+    assert json.loads((tmp_path / "m" / "heldout_metrics.json").read_text())["accuracy"] == pytest.approx(right.mean())
+    landmarks = model.model_.landmarks.double()
+    assert len(landmarks) == 90  # every row but the heldout ones
+    assert torch.cdist(block.X.double(), landmarks).min() > 1e-4
+
+
+def test_every_argument_of_both_estimators_is_an_option(tmp_path: Path, capsys: Capture) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text(run(capsys, "train", "rings.csv", "--print_config").out)
+    printed = {line.partition(":")[0] for line in config.read_text().splitlines()}
+    for estimator in (bochner.KernelClassifier, bochner.KernelRegressor):
+        # The folder is the command's own; class_weight is shown when it is given.
+        assert {*inspect.signature(estimator).parameters} - {"folder", "class_weight"} <= printed
+    assert "--class_weight" in run(capsys, "train", "--help").out
+
+
+def test_the_configuration_it_leaves_repeats_the_run(tmp_path: Path, capsys: Capture) -> None:
+    data = rings_csv(tmp_path / "rings.csv", 120)
+    given = ["--target=ring", "--kernel=laplacian", "--ridge=1e-05", "--random_state=5", "--class_weight=balanced"]
+    run(capsys, "train", data, *given, f"--output_dir={tmp_path / 'a'}")
+    again = run(capsys, "train", "--config", tmp_path / "a" / "config.json", f"--output_dir={tmp_path / 'b'}")
+    assert again.code == 0
+    first, second = (bochner.load(tmp_path / name / "model.safetensors") for name in "ab")
+    assert first.get_params(deep=False) == second.get_params(deep=False)
+    assert (first.ridge, first.class_weight, type(first.kernel_).__name__) == (1e-5, "balanced", "Laplacian")
+    assert torch.equal(first.model_.coefficients, second.model_.coefficients)
+
+
+def test_yaml_with_a_kernel_object(tmp_path: Path, capsys: Capture) -> None:
+    data = rings_csv(tmp_path / "rings.csv", 80)
+    config = tmp_path / "run.yaml"
+    config.write_text(
+        f"data: {data}\ntarget: ring\noutput_dir: {tmp_path / 'm'}\n"
+        "kernel:\n  class_path: bochner.kernels.Matern\n  init_args:\n    smoothness: 1.5\n    bandwidth: 2.0\n"
+    )
+    assert "Matern, bandwidth 2, as given" in run(capsys, "train", "--config", config).out
+    stored = json.loads((tmp_path / "m" / "config.json").read_text())["kernel"]
+    assert stored["class_path"] == "bochner.kernels.Matern"
+    assert run(capsys, "train", "--config", tmp_path / "m" / "config.json", f"--output_dir={tmp_path / 'n'}").code == 0
+
+
+def test_options_with_hyphens_and_bare_switches(tmp_path: Path, capsys: Capture) -> None:
+    data, folder = rings_csv(tmp_path / "rings.csv", 60), tmp_path / "m"
+    words = ["--target", "ring", "--output-dir", folder, "--standardize", "--num-features=30"]
+    assert run(capsys, "train", "--kernel", "sparse-gaussian", data, *words).code == 0
+    model = bochner.load(folder / "model.safetensors")
+    assert model.standardize
+    assert model.num_features == 30
+    assert model.kernel == "sparse-gaussian"
+    assert run(capsys, "train", data, *words, "--overwrite", "--standardize", "false").code == 0
+    assert not bochner.load(folder / "model.safetensors").standardize
+
+
+@pytest.mark.parametrize(
+    ("y", "task"),
+    [
+        (["b", "a", "b"], "classify"),
+        ([3, 7, 3], "classify"),
+        ([True, False, True], "classify"),
+        (list(range(100)), "classify"),
+        (list(range(101)), "regress"),
+        ([1.0, 2.0, 1.0], "regress"),
+        (np.zeros((3, 2)), "regress"),
+    ],
+)
+def test_auto_takes_text_and_few_integers_for_classes(y: object, task: str) -> None:
+    targets = np.array(y)
+    source = ArraySource(np.zeros((len(targets), 1)), targets, shard_rows=40)
+    assert choose_task("auto", source).task == task
+    assert choose_task("classify", source).task == "classify"
+
+
+def test_sgd_leaves_its_history_and_no_checkpoint(tmp_path: Path, capsys: Capture) -> None:
+    X, y = rings(300)
+    np.savez(tmp_path / "rings.npz", X=X, y=y)
+    words = ["--solver=sgd", "--num_features=64", "--max_epochs=3", "--num_blocks=2", f"--output_dir={tmp_path / 'm'}"]
+    out = run(capsys, "train", tmp_path / "rings.npz", *words).out
+    assert "solver    sgd (as asked)" in out
+    records = [json.loads(line) for line in (tmp_path / "m" / "history.jsonl").read_text().splitlines()]
+    assert {record["block"] for record in records} == {0, 1}
+    assert f"fit       {len(records)} epochs" in out
+    assert not (tmp_path / "m" / "checkpoint").exists()
+
+
+def test_a_heldout_file_has_its_columns_found_by_name(tmp_path: Path, capsys: Capture) -> None:
+    data = rings_csv(tmp_path / "rings.csv", 100)
+    X, y = rings(40, seed=1)
+    columns = {"ring": [NAMES[place] for place in y], "north": X[:, 1], "other": y, "east": X[:, 0]}
+    heldout = write_csv(tmp_path / "heldout.csv", columns)
+    words = ["train", data, "--target=ring", f"--heldout={heldout}", f"--output_dir={tmp_path / 'm'}"]
+    assert f"all 40 rows of {heldout}" in run(capsys, *words).out
+    model = bochner.load(tmp_path / "m" / "model.safetensors")
+    accuracy = (model.predict(torch.tensor(X)) == np.array(NAMES)[y]).mean()
+    assert json.loads((tmp_path / "m" / "heldout_metrics.json").read_text())["accuracy"] == pytest.approx(accuracy)
+    assert len(model.model_.landmarks) == 100
+
+
+def test_columns_and_weight_choose_the_inputs(tmp_path: Path, capsys: Capture) -> None:
+    X, y = rings(80)
+    data = write_csv(tmp_path / "d.csv", {"a": X[:, 0], "w": np.ones(80), "b": X[:, 1], "c": X[:, 0], "y": y})
+    words = ["--target=y", "--weight=w", f"--output_dir={tmp_path / 'm'}"]
+    run(capsys, "train", data, *words)
+    assert bochner.load(tmp_path / "m" / "model.safetensors").feature_names_in_.tolist() == ["a", "b", "c"]
+    run(capsys, "train", data, *words, "--columns", "b, a", "--overwrite")
+    assert bochner.load(tmp_path / "m" / "model.safetensors").feature_names_in_.tolist() == ["b", "a"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "npz"])
+def test_the_next_commands_run_as_they_are_printed(
+    kind: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    X, y = rings(60)
+    data = write_csv(Path("my rings.csv"), {"a": X[:, 0], "b": X[:, 1], "t": y})
+    np.savez("my rings.npz", inputs=X, t=y)
+    words = ["--columns", "a,b" if kind == "csv" else "inputs", "--target=t"]
+    out = run(capsys, "train", data.with_suffix(f".{kind}"), *words).out
+    lines = [line[10:].replace("TEST_DATA", f"'my rings.{kind}'") for line in out.splitlines() if " bochner " in line]
+    assert [line.split()[1] for line in lines] == ["predict", "evaluate"]
+    for line in lines:
+        assert run(capsys, *shlex.split(line)[1:]).code == 0
+    assert len(Path("predictions.csv").read_text().splitlines()) == 61
+
+
+def test_inputs_of_different_units_are_warned_of(tmp_path: Path, capsys: Capture) -> None:
+    X, y = rings(60)
+    wide = {"a": X[:, 0], "b": 1000 * X[:, 1], "y": y}
+    rare = {"a": 30 * X[:, 0], "b": (np.arange(60) == 7).astype(int), "y": y}  # 0 and 1: no unit, however rare
+    for columns, options, is_warned in ((wide, [], True), (wide, ["--standardize"], False), (rare, [], False)):
+        data = write_csv(tmp_path / "d.csv", columns)
+        words = ["train", data, "--target=y", "--overwrite", f"--output_dir={tmp_path / 'm'}", *options]
+        assert ("use --standardize" in run(capsys, *words).err) == is_warned
+
+
+def test_a_finished_run_is_kept_unless_told_otherwise(tmp_path: Path, capsys: Capture) -> None:
+    data, folder = rings_csv(tmp_path / "rings.csv", 60), tmp_path / "m"
+    words = ["train", data, "--target=ring", f"--output_dir={folder}"]
+    run(capsys, *words)
+    (folder / "notes.txt").write_text("mine")
+    before = (folder / "model.safetensors").read_bytes()
+    code, _, err = run(capsys, *words, "--kernel=laplacian")
+    assert code == 1
+    assert "choose another --output_dir" in err
+    assert (folder / "model.safetensors").read_bytes() == before
+    assert run(capsys, *words, "--kernel=laplacian", "--overwrite").code == 0
+    assert bochner.load(folder / "model.safetensors").kernel == "laplacian"
+    assert (folder / "notes.txt").read_text() == "mine"
+
+
+def test_a_memory_budget_cuts_the_rows_finer(tmp_path: Path) -> None:
+    np.savez(tmp_path / "d.npz", X=np.zeros((5000, 40), np.float32), y=np.arange(5000))
+    named = {"target": None, "columns": None, "weight": None}
+    whole, fine = (open_rows(tmp_path / "d.npz", **named, memory_budget=budget) for budget in (None, "30MB"))
+    assert max(whole.shard_sizes) == 5000
+    assert max(fine.shard_sizes) == rows_per_shard(30 * 2**20, row_bytes=8 * 40 + 16) < 5000
