@@ -15,7 +15,15 @@ from bochner.learn.heads import BottleneckHead, LinearHead
 from bochner.learn.model import FeatureModel
 from bochner.train.loop import train
 from bochner.train.recipe import Recipe
-from bochner.train.selection import chance_survival, frequency_norms, input_weights, select_features
+from bochner.train.selection import (
+    Selection,
+    chance_survival,
+    frequency_norms,
+    input_weights,
+    random_batches,
+    select_features,
+)
+from bochner.train.step import evaluate
 
 NUM_INPUTS, USEFUL = 20, 3
 
@@ -124,9 +132,8 @@ def test_selection_finds_the_useful_inputs_and_lowers_the_loss() -> None:
         assert weights[:USEFUL].min() > 2 * weights[USEFUL:].mean()
         for name, z in (("random", draw(160, generator(seed))), ("selected", chosen.feature_map)):
             m = FeatureModel(z, linear(160, generator()))
-            losses[name].append(
-                train(m, source, heldout, Recipe(batch_size=64, max_epochs=8), progress=False)[-1]["ce"]
-            )
+            train(m, source, heldout, Recipe(batch_size=64, max_epochs=8), progress=False)
+            losses[name].append(evaluate(m, heldout, loss="softmax").summary()["ce"])
     assert sum(losses["selected"]) < 0.9 * sum(losses["random"])
 
 
@@ -168,12 +175,50 @@ def test_take_and_join_keep_each_frequency(kernel, projection: str, form: str) -
     torch.testing.assert_close(again(X), z(X)[:, columns], rtol=1e-4, atol=1e-5)
 
 
+def test_survival_counts_what_reaches_the_end() -> None:
+    kept = [torch.tensor([1, 1]), torch.tensor([1, 1, 2, 2]), torch.tensor([1, 2, 2, 3, 3, 3])]
+    z = draw_for(Gaussian())(8, generator())
+    survival = Selection(z, torch.tensor([1, 2, 2, 3, 3, 3, 4, 4]), [8, 6, 4, 2], kept).survival()
+    torch.testing.assert_close(survival, torch.tensor([1 / 2, 3 / 4, 1.0], dtype=torch.float64))
+
+
+def test_one_round_only_draws() -> None:
+    source, _ = data(1000)
+    chosen = select_features(
+        draw_for(SPARSE), linear, source, RECIPE, num_features=8, rounds=1, generator=generator(4), progress=False
+    )
+    expected = draw_for(SPARSE)(8, generator(4))
+    torch.testing.assert_close(chosen.feature_map.frequencies(), expected.frequencies())
+    assert len(chosen.survival()) == 0
+
+
+def test_random_batches_lap_and_differ_by_pass() -> None:
+    source = ArraySource(torch.arange(10.0)[:, None], torch.arange(10))
+    recipe = Recipe(batch_size=5)
+    first, again, other = (
+        [block.y.tolist() for block in random_batches(source, recipe, 28, pass_number=number)] for number in (1, 1, 2)
+    )
+    assert first == again != other
+    assert len(first) == 6  # 28 rows take six batches of 5
+    for lap in range(3):
+        assert sorted(first[2 * lap] + first[2 * lap + 1]) == list(range(10))
+    assert first[:2] != first[2:4]
+
+
 def test_bad_arguments() -> None:
     source, _ = data(1000)
     arguments = {"num_features": 8, "generator": generator(), "progress": False}
     with pytest.raises(ValueError, match="rounds must be an integer of at least 1, got 0"):
         select_features(draw_for(SPARSE), linear, source, RECIPE, rounds=0, **arguments)
+    with pytest.raises(ValueError, match=r"rounds must be at most 8, the number of frequencies.* Got 9"):
+        select_features(draw_for(SPARSE), linear, source, RECIPE, rounds=9, **arguments)
     with pytest.raises(ValueError, match=r"learning_rate must be a number for selection"):
         select_features(draw_for(SPARSE), linear, source, Recipe(), **arguments)
+    with pytest.raises(ValueError, match=r"recipe\.directions must be 0 for selection, got 4"):
+        select_features(draw_for(SPARSE), linear, source, Recipe(learning_rate=1.0, directions=4), **arguments)
+    with pytest.raises(FloatingPointError, match=r"selection diverged at recipe\.learning_rate=1e\+38"):
+        select_features(
+            draw_for(SPARSE), linear, source, Recipe(learning_rate=1e38), rounds=2, rows_per_round=999, **arguments
+        )
     with pytest.raises(ValueError, match="maps must have the same form, got 'paired' and 'cosine'"):
         draw_for(SPARSE, form="paired")(8, generator()).join(draw_for(SPARSE)(8, generator()))

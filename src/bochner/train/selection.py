@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from bochner import checks
 from bochner.data.batches import batches
-from bochner.data.blocks import Source
+from bochner.data.blocks import Block, Source
 from bochner.features import FourierMap
 from bochner.learn.heads import Head
 from bochner.learn.model import FeatureModel
@@ -37,8 +37,7 @@ class Selection:
 
         By chance it would be T! / (t! T^(T - t)): see `chance_survival`.
         """
-        final = self.kept[-1]
-        rates = [float((final <= t).sum()) / len(births) for t, births in enumerate(self.kept, start=1)]
+        rates = [float((self.births <= t).sum()) / len(births) for t, births in enumerate(self.kept, start=1)]
         return torch.tensor(rates, dtype=torch.float64)
 
 
@@ -59,38 +58,82 @@ def select_features(
     Each round fills the free places with fresh features, starts the head anew, makes one SGD pass over
     `rows_per_round` random rows at `recipe.learning_rate`, and keeps the frequencies whose rows of Theta (of U V with a
     bottleneck; both rows of a sine-cosine pair together) have the largest l2 norm. The last round only draws.
-    D (T + 1) / 2 features are seen in all. Source: May 2018, Section 5.1; JMLR 2019, Algorithm 1.
+    D (T + 1) / 2 features are seen in all. O(T R D (d + C)) for R = `rows_per_round`, memory that of one model.
+    Source: May 2018, Section 5.1; JMLR 2019, Algorithm 1.
+
+    >>> from bochner.data.sources import ArraySource
+    >>> from bochner.kernels import Laplacian
+    >>> from bochner.learn.heads import LinearHead
+    >>> X = torch.randn(2000, 10, generator=Generator().manual_seed(0))
+    >>> source = ArraySource(X, (X[:, 0] * X[:, 1] > 0).long())  # eight of ten inputs say nothing
+    >>> def draw(num_features, generator):
+    ...     return FourierMap.draw(
+    ...         Laplacian(bandwidth=10.0), num_inputs=10, num_features=num_features, generator=generator
+    ...     )
+    >>> def make_head(num_features, generator):
+    ...     return LinearHead.zeros(num_features=num_features, num_outputs=2)
+    >>> chosen = select_features(
+    ...     draw,
+    ...     make_head,
+    ...     source,
+    ...     Recipe(learning_rate=16.0, batch_size=64),
+    ...     num_features=128,
+    ...     rounds=8,
+    ...     rows_per_round=2000,
+    ...     generator=Generator().manual_seed(0),
+    ...     progress=False,
+    ... )
+    >>> input_weights(chosen.feature_map, drop_largest=True).topk(2).indices.sort().values
+    tensor([0, 1])
     """
     checks.positive_int("num_features", num_features)
     checks.positive_int("rounds", rounds)
     checks.positive_int("rows_per_round", rows_per_round)
-    if isinstance(recipe.learning_rate, str):
-        raise ValueError("recipe.learning_rate must be a number for selection; find one with find_rate first.")
+    fixed_rate(recipe)
     feature_map = draw(num_features, generator)
-    per_frequency = num_features // feature_map.num_frequencies
-    selection = Selection(feature_map, torch.ones(feature_map.num_frequencies, dtype=torch.long))
-    selection.drawn.append(feature_map.num_frequencies)
+    P = feature_map.num_frequencies
+    if rounds > P:
+        raise ValueError(f"rounds must be at most {P}, the number of frequencies: each keeps one more. Got {rounds}.")
+    selection = Selection(feature_map, torch.ones(P, dtype=torch.long), [P])
     for t in tqdm(range(1, rounds), desc="selection", unit="round", disable=not progress):
         model = FeatureModel(selection.feature_map, make_head(num_features, generator))
         _one_pass(model, source, recipe, rows_per_round, epoch=t)
-        count = feature_map.num_frequencies * t // rounds
-        keep = frequency_norms(model).topk(count).indices.sort().values
-        births = selection.births[keep.cpu()]
-        selection.kept.append(births)
-        missing = (feature_map.num_frequencies - count) * per_frequency
-        fresh = draw(missing, generator).to(keep.device)
-        selection.feature_map = selection.feature_map.take(keep).join(fresh)
-        selection.births = torch.cat([births, torch.full((fresh.num_frequencies,), t + 1)])
-        selection.drawn.append(fresh.num_frequencies)
+        keep = largest(usable_norms(model, recipe), P * t // rounds)
+        fresh = draw((P - len(keep)) * num_features // P, generator).to(keep.device)
+        _replace(selection, keep, fresh, t)
     return selection
+
+
+def _replace(selection: Selection, keep: Tensor, fresh: FourierMap, t: int) -> None:
+    """After round t: the frequencies `keep` stay, `fresh` ones take the other places."""
+    births = selection.births[keep.cpu()]
+    selection.kept.append(births)
+    selection.feature_map = selection.feature_map.take(keep).join(fresh)
+    selection.births = torch.cat([births, torch.full((fresh.num_frequencies,), t + 1)])
+    selection.drawn.append(fresh.num_frequencies)
 
 
 def frequency_norms(model: FeatureModel) -> Tensor:
     """How much the head uses each frequency: the norm of its row of Theta, of both rows for a sine-cosine pair."""
-    norms = model.head.row_norms()
-    z = model.feature_map
-    assert isinstance(z, FourierMap)
+    norms, z = model.head.row_norms(), model.feature_map
+    if not isinstance(z, FourierMap):
+        raise TypeError(f"selection needs a model on a FourierMap, got one on a {type(z).__name__}.")
     return norms if z.form == "cosine" else norms.reshape(2, z.num_frequencies).norm(dim=0)
+
+
+def usable_norms(model: FeatureModel, recipe: Recipe) -> Tensor:
+    """`frequency_norms`, or an error when SGD went astray: a NaN would count as the largest."""
+    norms = frequency_norms(model)
+    if not torch.isfinite(norms).all():
+        raise FloatingPointError(
+            f"selection diverged at recipe.learning_rate={recipe.learning_rate!r}; give a smaller one."
+        )
+    return norms
+
+
+def largest(norms: Tensor, count: int) -> Tensor:
+    """The indices of the `count` largest, in their order."""
+    return norms.topk(count).indices.sort().values
 
 
 def chance_survival(rounds: int) -> Tensor:
@@ -111,15 +154,29 @@ def input_weights(feature_map: FourierMap, *, drop_largest: bool = False) -> Ten
     return weights / weights.mean()
 
 
-def _one_pass(model: FeatureModel, source: Source, recipe: Recipe, num_rows: int, *, epoch: int) -> None:
-    """SGD over `num_rows` random rows; more than there are starts over in another order."""
-    assert not isinstance(recipe.learning_rate, str)
-    optimizer = make_optimizer(model, recipe, recipe.learning_rate)
+def fixed_rate(recipe: Recipe) -> float:
+    """The learning rate of a recipe that selection can use: a number, and plain steps as in the papers."""
+    if isinstance(recipe.learning_rate, str):
+        raise ValueError("recipe.learning_rate must be a number for selection; find one with find_rate first.")
+    if recipe.directions:
+        raise ValueError(
+            f"recipe.directions must be 0 for selection, got {recipe.directions!r}; use dataclasses.replace."
+        )
+    return recipe.learning_rate
+
+
+def random_batches(source: Source, recipe: Recipe, num_rows: int, *, pass_number: int) -> Iterator[Block]:
+    """Batches of `num_rows` random rows; more than there are starts over in another order."""
     steps = -(-num_rows // recipe.batch_size)
     orders = (
-        batches(source, batch_size=recipe.batch_size, seed=recipe.seed, epoch=1_000_000 * epoch + lap)
+        batches(source, batch_size=recipe.batch_size, seed=recipe.seed, epoch=1_000_000 * pass_number + lap)
         for lap in itertools.count()
     )
+    return itertools.islice(itertools.chain.from_iterable(orders), steps)
+
+
+def _one_pass(model: FeatureModel, source: Source, recipe: Recipe, num_rows: int, *, epoch: int) -> None:
+    optimizer = make_optimizer(model, recipe, fixed_rate(recipe))
     with compute_precision(recipe.precision, device_of(model)):
-        for block in itertools.islice(itertools.chain.from_iterable(orders), steps):
-            take_step(model, optimizer, block, loss=recipe.loss)
+        for block in random_batches(source, recipe, num_rows, pass_number=epoch):
+            take_step(model, optimizer, block, recipe)
