@@ -1,0 +1,184 @@
+"""Leveraged element low-rank approximation: any matrix, from a sample of its entries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Generator, Tensor
+
+from bochner import checks
+from bochner.features.projections.projection import frozen
+from bochner.lowrank.entries import Entries
+from bochner.lowrank.pattern import Samples
+from bochner.lowrank.ridges import sampled_error, solve_rows
+from bochner.ops import row_tiles
+from bochner.storage import Storable
+
+EntryOracle = Callable[[Tensor, Tensor], Tensor]
+"""Called with row and column indices, [q] each; gives the q entries there."""
+Report = Callable[[int, float], None]
+"""Called with the round, 0 for the start, and the relative error over the sampled entries."""
+
+# Entries asked for at once.
+TILE_ELEMENTS = 2**20
+POWER_ROUNDS = 10
+OVERSAMPLING = 10
+
+
+class TwoSidedFactor(Storable):
+    """M ~ U V^T for a matrix of any shape: left U [n, r], right V [m, r].
+
+    >>> factor = TwoSidedFactor(torch.ones(3, 1), torch.tensor([[1.0], [2.0]]))
+    >>> factor.entries(torch.tensor([0, 2]), torch.tensor([0, 1]))
+    tensor([1., 2.])
+    """
+
+    def __init__(self, left: Tensor, right: Tensor) -> None:
+        super().__init__()
+        checks.inputs("right", right, width=checks.inputs("left", left).shape[1])
+        self.left, self.right = frozen(checks.finite("left", left)), frozen(checks.finite("right", right))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.left), len(self.right)
+
+    @property
+    def num_parameters(self) -> int:
+        return self.left.numel() + self.right.numel()
+
+    def entries(self, rows: Tensor, columns: Tensor) -> Tensor:
+        """(U V^T)_ij [q] for indices [q] each."""
+        return (self.left[rows] * self.right[columns]).sum(dim=1)
+
+    def matmul(self, V: Tensor) -> Tensor:
+        """U V^T times a matrix [m, c], as [n, c]."""
+        return self.left @ (self.right.T @ V)
+
+
+class _Sides(NamedTuple):
+    """The same sampled entries, once by rows and once by columns."""
+
+    by_rows: Entries
+    by_columns: Entries
+
+
+def fit_lela(
+    entries: EntryOracle,
+    *,
+    num_rows: int,
+    num_columns: int,
+    rank: int,
+    generator: Generator,
+    num_samples: int | None = None,
+    rounds: int = 10,
+    ridge: float = 1e-3,
+    report: Report | None = None,
+) -> TwoSidedFactor:
+    """M ~ U V^T for a matrix M [n, m] of which `entries` gives any entry. Each is sampled with probability
+
+        q_ij = min(1, s (||M_i||^2 + ||M^j||^2) / 2 (n + m) ||M||_F^2 + s |M_ij| / 2 sum |M|),    s = `num_samples`,
+
+    and U and V in turn minimise the sum of (M_ij - u_i . v_j)^2 / q_ij over the sample, from the truncated SVD of the
+    matrix of M_ij / q_ij. A small `ridge`, in parts of what a whole row would weigh, holds a row with few samples to
+    where it was. s is r (n + m) log(n + m) when None; `report` is called after each of the `rounds`.
+    The matrix is passed over twice, O(nm) entries, none of them kept; a round costs O(s r^2 + (n + m) r^3), memory is
+    O(s + (n + m) r). Source: Bhojanapalli, Jain & Sanghavi 2015, without its splitting of the sample by rounds.
+
+    >>> def entries(i, j):  # a matrix of rank 2
+    ...     return torch.cos(i * 0.1 - j * 0.2)
+    >>> factor = fit_lela(entries, num_rows=100, num_columns=80, rank=2, generator=Generator().manual_seed(0))
+    >>> i, j = torch.arange(80), torch.arange(80)
+    >>> bool((factor.entries(i, j) - entries(i, j)).abs().max() < 1e-3)
+    True
+    """
+    n, m = checks.positive_int("num_rows", num_rows), checks.positive_int("num_columns", num_columns)
+    if checks.positive_int("rank", rank) > min(n, m):
+        raise ValueError(f"rank must be at most the smaller side of the matrix, {min(n, m)}, got {rank}.")
+    checks.nonnegative_int("rounds", rounds)
+    checks.positive_float("ridge", ridge)
+    default = math.ceil(rank * (n + m) * math.log(n + m))
+    sides = _sample(
+        entries, n, m, checks.positive_int("num_samples", default if num_samples is None else num_samples), generator
+    )
+    left, right = _sparse_svd(sides.by_rows, rank, generator)
+    if report is not None:
+        report(0, sampled_error(sides.by_rows, left, right))
+    for number in range(1, rounds + 1):
+        left, right = _fit_side(sides.by_rows, left, right, ridge)
+        right, left = _fit_side(sides.by_columns, right, left, ridge)
+        if report is not None:
+            report(number, sampled_error(sides.by_rows, left, right))
+    return TwoSidedFactor(left, right)
+
+
+def _fit_side(entries: Entries, moving: Tensor, fixed: Tensor, ridge: float) -> tuple[Tensor, Tensor]:
+    """The best `moving` for the range of `fixed`, and an orthonormal basis of that range in its place."""
+    Q, R = torch.linalg.qr(fixed)
+    return solve_rows(entries, Q, moving @ R.T, ridge=ridge), Q
+
+
+# -- the sample ------------------------------------------------------------------------------------------------
+
+
+def _sample(entries: EntryOracle, n: int, m: int, count: int, generator: Generator) -> _Sides:
+    rows_squared, columns_squared, total = _norms(entries, n, m)
+    frobenius = float(rows_squared.sum())
+    if frobenius == 0:
+        raise ValueError("entries must not all be 0: there is nothing to approximate.")
+    found = []
+    for rows, block in _blocks(entries, n, m):
+        chance = (rows_squared[rows][:, None] + columns_squared) / ((n + m) * frobenius) + block.abs().double() / total
+        chance = (chance * (count / 2)).clamp_max_(1)
+        coins = torch.rand(chance.shape, generator=generator, device=generator.device, dtype=torch.float64)
+        i, j = (coins.to(chance.device) < chance).nonzero(as_tuple=True)
+        found.append((rows[i], j, block[i, j], 1 / chance[i, j]))
+    i, j, values, weights = (torch.cat(parts) for parts in zip(*found, strict=True))
+    return _Sides(_entries(n, m, i, j, values, weights), _entries(m, n, j, i, values, weights))
+
+
+def _norms(entries: EntryOracle, n: int, m: int) -> tuple[Tensor, Tensor, float]:
+    """Squared norms of the rows [n] and columns [m], and the sum of absolute values."""
+    rows_squared, columns_squared, total = [], torch.zeros(m, dtype=torch.float64), 0.0
+    for _, block in _blocks(entries, n, m):
+        squares = checks.finite("entries", block).double().square()
+        rows_squared.append(squares.sum(dim=1))
+        columns_squared = columns_squared.to(squares) + squares.sum(dim=0)
+        total += float(block.abs().sum(dtype=torch.float64))
+    return torch.cat(rows_squared), columns_squared, total
+
+
+def _blocks(entries: EntryOracle, n: int, m: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """All of the matrix, some rows at a time: their indices [k], and the block [k, m]."""
+    for tile in row_tiles(n, row_elements=m, tile_elements=TILE_ELEMENTS):
+        rows, columns = torch.arange(tile.start, tile.stop), torch.arange(m)
+        asked = rows.repeat_interleave(m), columns.repeat(len(rows))
+        yield rows, entries(*asked).reshape(len(rows), m)
+
+
+def _entries(n: int, m: int, rows: Tensor, columns: Tensor, values: Tensor, weights: Tensor) -> Entries:
+    """Entries of an [n, m] matrix, row by row."""
+    order = (rows * m + columns).argsort()
+    offsets = torch.zeros(n + 1, dtype=torch.long, device=rows.device)
+    offsets[1:] = torch.bincount(rows, minlength=n).cumsum(0)
+    none = values.new_zeros(0)
+    blocks = torch.arange(n, device=rows.device)[:, None]
+    samples = Samples(m, blocks, offsets, columns[order], weights[order], offsets[:0], none)
+    return Entries(samples, values[order][:, None], values.new_empty(n, 0), none)
+
+
+def _sparse_svd(entries: Entries, rank: int, generator: Generator) -> tuple[Tensor, Tensor]:
+    """Left [n, r] and right [m, r] factors of the r largest singular triples of the sample over its probabilities."""
+    samples = entries.samples
+    n, m = len(samples.blocks), samples.num_columns
+    rows = torch.repeat_interleave(samples.blocks[:, 0], samples.offsets.diff())
+    scaled = entries.values[:, 0] * samples.weights.to(entries.values)
+    S = torch.sparse_coo_tensor(torch.stack([rows, samples.columns]), scaled, (n, m), check_invariants=True)
+    width = min(n, m, rank + OVERSAMPLING)
+    Q = torch.randn(m, width, generator=generator, device=generator.device, dtype=torch.float64).to(scaled)
+    for _ in range(POWER_ROUNDS):
+        Q = torch.linalg.qr(S.T @ torch.linalg.qr(S @ Q).Q).Q
+    left, values, right = torch.linalg.svd(S @ Q, full_matrices=False)
+    return left[:, :rank] * values[:rank], Q @ right[:rank].T

@@ -1,0 +1,220 @@
+"""Which entries of a kernel matrix to look at: the sampling schemes of alternating least squares."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Generator, Tensor
+
+from bochner import checks
+from bochner.features import FourierMap
+from bochner.features.landmarks import kmeans_centers
+from bochner.kernels import Kernel
+from bochner.lowrank.pattern import Samples, join_pairs
+from bochner.ops import row_tiles, squared_distances
+
+SAMPLING_SCHEMES = [
+    "l1",
+    "l2",
+    "approximate-l2",
+    "uniform",
+    "uniform+diagonal",
+    "clustering",
+    "uniform+clustering",
+    "uniform+clustering+diagonal",
+]
+# Points whose rows share their sampled columns, at most; fewer when there would be less than 64 such blocks.
+BLOCK_SIZE = 64
+MIN_BLOCKS = 64
+# Fourier features that estimate the norms of K's columns.
+NORM_FEATURES = 512
+TILE_ELEMENTS = 2**22
+
+
+def sample_entries(
+    kernel: Kernel,
+    X: Tensor,
+    *,
+    scheme: str,
+    num_samples: int,
+    generator: Generator,
+    block_size: int | None = None,
+) -> Samples:
+    """About m = `num_samples` entries (i, j) of K = k(X, X), X [n, d], always together with (j, i):
+
+    "l1"              with probability min(1, m |K_ij| / sum |K|)                                  O(n^2 d)
+    "l2"              with q_ij = m (||K_i||^2 + ||K_j||^2) / 2 n ||K||_F^2                        O(n^2 d)
+    "approximate-l2"  the same with ||K_i||^2 = z_i^T (sum_j z_j z_j^T) z_i, z Fourier features   O(n D (d + D))
+    "uniform"         all alike
+    "clustering"      the whole rows of the m / n points nearest to k-means centres of the standardised points
+    "uniform+clustering"  m / 2 uniform ones, and the rows of m / 2n such points
+    "...+diagonal"    the diagonal besides
+
+    The mirror images of whole rows are not counted in m, since they cost no kernel value. Uniform entries come in
+    blocks of `block_size` x `block_size`: random points share their columns, while every entry is as likely as any
+    other and each row sees a uniform sample of columns. 1 draws every entry by itself; None is 64, less below 4,096
+    points.
+    Memory O(m). Source: Bhardwaj 2015, 3.4, whose (3.4) lacks the factor n.
+
+    >>> from bochner.kernels import Gaussian
+    >>> X = torch.randn(100, 2, generator=Generator().manual_seed(0))
+    >>> samples = sample_entries(
+    ...     Gaussian(), X, scheme="uniform+diagonal", num_samples=2000, generator=Generator().manual_seed(0)
+    ... )
+    >>> 1900 < samples.num_entries < 2300
+    True
+    """
+    checks.one_of("scheme", scheme, SAMPLING_SCHEMES)
+    n, m = len(X), checks.positive_int("num_samples", num_samples)
+    if scheme == "l1":
+        return _by_values(kernel, X, m, generator)
+    if scheme in ("l2", "approximate-l2"):
+        squares = _column_norms(kernel, X) if scheme == "l2" else _estimated_norms(kernel, X, generator)
+        return _by_norms(squares, m, generator)
+    parts = scheme.split("+")
+    rows = m // n if scheme == "clustering" else m // (2 * n) if "clustering" in parts else 0
+    centers = _central_points(X, min(n, max(1, rows)), generator) if "clustering" in parts else torch.arange(0)
+    uniform = 0 if scheme == "clustering" else m // 2 if "clustering" in parts else m
+    g = default_block_size(n) if block_size is None else checks.positive_int("block_size", block_size)
+    return _uniform_blocks(n, centers.cpu(), uniform, g, "diagonal" in parts, generator).to(X.device)
+
+
+def default_scheme(rank: int) -> str:
+    """The thesis's choice, from its Tables 5.1 to 5.5."""
+    return "uniform+clustering+diagonal" if rank >= 50 else "uniform"
+
+
+def default_num_samples(num_points: int, rank: int) -> int:
+    """r n log n, at most n^2."""
+    return min(num_points**2, math.ceil(rank * num_points * math.log(max(num_points, 2))))
+
+
+def default_block_size(num_points: int) -> int:
+    return max(1, min(BLOCK_SIZE, num_points // MIN_BLOCKS))
+
+
+# -- uniform blocks and whole rows -----------------------------------------------------------------------------
+
+
+def _uniform_blocks(
+    n: int, centers: Tensor, count: int, block_size: int, diagonal: bool, generator: Generator
+) -> Samples:
+    """About `count` uniform entries among the points that are no centers, in blocks, and the centers' rows."""
+    others = torch.ones(n, dtype=torch.bool)
+    others[centers] = False
+    points = others.nonzero().squeeze(1)
+    points = points[torch.randperm(len(points), generator=generator, device=generator.device).cpu()]
+    num_blocks = math.ceil(len(points) / block_size)
+    blocks = torch.full((num_blocks * block_size,), n)
+    blocks[: len(points)] = points
+    blocks = blocks.reshape(num_blocks, block_size)
+    share = count / max(1, len(points)) ** 2
+    rows, columns, weights = _uniform_pairs(num_blocks, share, generator)
+    extra = _diagonal_weights(n, blocks, rows, columns, weights) if diagonal else torch.zeros(0, dtype=torch.float64)
+    return join_pairs(n, blocks, rows, columns, weights, centers=centers, diagonal=extra)
+
+
+def _uniform_pairs(size: int, share: float, generator: Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """A symmetric random set of pairs below `size`, each there with probability `share`: rows, columns, weights.
+
+    Pairs are drawn with replacement, as often as makes the share come out; (i, i), which has no mirror, is there less
+    often and has a weight of its own.
+    """
+    if share >= 1:
+        codes = torch.arange(size * size)
+        return codes // size, codes % size, torch.ones(size * size, dtype=torch.float64)
+    if size == 0 or share <= 0:
+        return torch.arange(0), torch.arange(0), torch.zeros(0, dtype=torch.float64)
+    draws = max(1, round(math.log1p(-share) / math.log1p(-2 / size**2))) if size > 1 else 1
+    pairs = torch.randint(size, (2, draws), generator=generator, device=generator.device).cpu()
+    codes = torch.cat([pairs[0] * size + pairs[1], pairs[1] * size + pairs[0]]).unique()
+    rows, columns = codes // size, codes % size
+    single = torch.where(rows == columns, 1.0, 2.0).double() / size**2
+    return rows, columns, 1 / _ever(single, draws)
+
+
+def _ever(once: Tensor, draws: int) -> Tensor:
+    """The probability to be drawn at least once, when a draw has probability `once`."""
+    return -torch.expm1(draws * torch.log1p(-once.clamp_max(1 - 1e-16)))
+
+
+def _diagonal_weights(n: int, blocks: Tensor, rows: Tensor, columns: Tensor, weights: Tensor) -> Tensor:
+    """What brings the weight of each (i, i) to 1; 0 for centers, which have it."""
+    sampled = torch.zeros(len(blocks), dtype=torch.float64)
+    own = rows == columns
+    sampled[rows[own]] = weights[own]
+    extra = torch.zeros(n + 1, dtype=torch.float64)
+    extra[blocks] = (1 - sampled)[:, None].expand(blocks.shape)
+    return extra[:n]
+
+
+def _central_points(X: Tensor, count: int, generator: Generator) -> Tensor:
+    """The points nearest to `count` k-means centres of the standardised points, each once."""
+    spread = X.std(dim=0, correction=0)
+    scaled = (X - X.mean(dim=0)) / torch.where(spread > 0, spread, 1)
+    centers = kmeans_centers(scaled, count, generator=generator)
+    nearest = [
+        squared_distances(centers[tile], scaled).argmin(dim=1)
+        for tile in row_tiles(count, row_elements=len(X), tile_elements=TILE_ELEMENTS)
+    ]
+    return torch.cat(nearest).unique()
+
+
+# -- entries by their size -------------------------------------------------------------------------------------
+
+
+def _by_values(kernel: Kernel, X: Tensor, m: int, generator: Generator) -> Samples:
+    """Each entry of the upper triangle by its own coin; two passes over K, of which nothing is kept."""
+    rows = max(1, TILE_ELEMENTS // len(X))
+    total = sum(float(block.abs().sum(dtype=torch.float64)) for _, block in kernel.blocks(X, X, rows=rows))
+    found = []
+    for tile, block in kernel.blocks(X, X, rows=rows):
+        chance = (block.abs().double() * (m / max(total, 1e-300))).clamp_max(1).cpu().triu(tile.start)
+        coins = torch.rand(chance.shape, generator=generator, device=generator.device, dtype=torch.float64).cpu()
+        i, j = (coins < chance).nonzero(as_tuple=True)
+        found.append((i + tile.start, j, 1 / chance[i, j]))
+    i, j, weights = (torch.cat(parts) for parts in zip(*found, strict=True))
+    return _mirrored(len(X), i, j, weights).to(X.device)
+
+
+def _by_norms(squares: Tensor, m: int, generator: Generator) -> Samples:
+    """q_ij = m (a_i + a_j) / 2 n sum(a) for a [n]: one of the two by its norm, the other uniform. O(m), not O(n^2)."""
+    a, n = squares.double().cpu(), len(squares)
+    a = a / a.sum()
+    draws = max(1, m // 2)
+    uniforms = torch.rand(draws, generator=generator, device=generator.device, dtype=torch.float64).cpu()
+    i = torch.searchsorted(a.cumsum(0), uniforms).clamp_max(n - 1)
+    j = torch.randint(n, (draws,), generator=generator, device=generator.device).cpu()
+    codes = (torch.minimum(i, j) * n + torch.maximum(i, j)).unique()
+    i, j = codes // n, codes % n
+    once = torch.where(i == j, a[i], a[i] + a[j]) / n
+    return _mirrored(n, i, j, 1 / _ever(once, draws)).to(squares.device)
+
+
+def _mirrored(n: int, i: Tensor, j: Tensor, weights: Tensor) -> Samples:
+    """Entries i <= j and their mirror images, every row a block of its own."""
+    off = i != j
+    rows, columns = torch.cat([i, j[off]]), torch.cat([j, i[off]])
+    weights = torch.cat([weights, weights[off]])
+    order = (rows * n + columns).argsort()
+    return join_pairs(n, torch.arange(n)[:, None], rows[order], columns[order], weights[order])
+
+
+def _column_norms(kernel: Kernel, X: Tensor) -> Tensor:
+    """||K_i||^2 [n], by a pass over K."""
+    rows = max(1, TILE_ELEMENTS // len(X))
+    return torch.cat([block.double().square().sum(dim=1) for _, block in kernel.blocks(X, X, rows=rows)])
+
+
+def _estimated_norms(kernel: Kernel, X: Tensor, generator: Generator) -> Tensor:
+    """||K_i||^2 ~ sum_j (z_i . z_j)^2 = z_i^T (Z^T Z) z_i [n]."""
+    if not kernel.spectral:
+        raise ValueError(f"scheme='approximate-l2' needs a kernel with Fourier features, got {kernel!r}; use 'l2'.")
+    z = FourierMap.draw(
+        kernel, num_inputs=X.shape[1], num_features=NORM_FEATURES, generator=generator, dtype=X.dtype
+    ).to(X.device)
+    moments = X.new_zeros(NORM_FEATURES, NORM_FEATURES)
+    for _, Z in z.stream(X):
+        moments += Z.T @ Z
+    return torch.cat([((Z @ moments) * Z).sum(dim=1).double() for _, Z in z.stream(X)])

@@ -1,0 +1,273 @@
+"""Alternating least squares: each step against the same step on whole matrices, and what the rounds bring."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from bochner.kernels import Gaussian
+from bochner.lowrank import fit_nystrom
+from bochner.lowrank.als import Round, _average, _orthonormal, _symmetry_gap, fit_als
+from bochner.lowrank.entries import evaluate
+from bochner.lowrank.ridges import multiply, sampled_error, solve_rows
+from bochner.lowrank.sampling import SAMPLING_SCHEMES, sample_entries
+from bochner.lowrank.starts import STARTS, first_root
+from tests.kernels.cases import Case, every_kernel
+from tests.kernels.cases import points as kernel_points
+from tests.lowrank.dense import dense_weights, generator, naive_rows, points
+from tests.oracles.memory import peak_elements
+
+KERNEL = Gaussian(bandwidth=1.5)
+every_sample = pytest.mark.parametrize(
+    ("scheme", "block_size"),
+    [
+        (scheme, size)
+        for scheme in SAMPLING_SCHEMES
+        for size in (1, 7)
+        if size == 1 or scheme.startswith(("uniform", "clustering"))
+    ],
+)
+
+
+def spectral(M: Tensor) -> float:
+    return float(torch.linalg.matrix_norm(M, ord=2))
+
+
+def rounds_of(X: Tensor, **options: Any) -> tuple[Tensor, list[Round]]:
+    seen: list[Round] = []
+    root = fit_als(KERNEL, X, **{"rank": 8, "generator": generator(), "report": seen.append, **options}).root
+    return root, seen
+
+
+def heavy_tailed(count: int, seed: int = 0) -> Tensor:
+    """A cloud with a long tail: what few landmarks see badly."""
+    return points(count, seed=seed) * points(count, 1, seed=seed + 100).abs().exp()
+
+
+# -- the parts of a round --------------------------------------------------------------------------------------
+
+
+@every_sample
+def test_rows_solve_their_ridge_problems(scheme: str, block_size: int) -> None:
+    X = points(53)
+    samples = sample_entries(KERNEL, X, scheme=scheme, num_samples=900, block_size=block_size, generator=generator())
+    entries, W, K = evaluate(KERNEL, X, samples), dense_weights(samples), KERNEL(X)
+    Q, prior = torch.linalg.qr(points(53, 5, seed=1)).Q, points(53, 5, seed=2)
+    for ridge in (1e-3, 2.0):
+        solved = solve_rows(entries, Q, prior, ridge=ridge)
+        torch.testing.assert_close(solved, naive_rows(W, K, Q, prior, ridge), rtol=1e-8, atol=1e-8)
+
+
+@every_sample
+def test_products_and_errors_of_the_sample(scheme: str, block_size: int) -> None:
+    X = points(53)
+    samples = sample_entries(KERNEL, X, scheme=scheme, num_samples=900, block_size=block_size, generator=generator())
+    entries, W, K = evaluate(KERNEL, X, samples), dense_weights(samples), KERNEL(X)
+    A, B = points(53, 5, seed=1), points(53, 5, seed=2)
+    torch.testing.assert_close(multiply(entries, A), (W * K) @ A)
+    there = W != 0
+    symmetric = A @ A.T  # of the rows of the centers only the columns are kept
+    expected = (symmetric - K)[there].norm() / K[there].norm()
+    assert sampled_error(entries, A, A) == pytest.approx(float(expected))
+    if len(samples.centers) == 0:
+        assert sampled_error(entries, A, B) == pytest.approx(float((A @ B.T - K)[there].norm() / K[there].norm()))
+
+
+@every_kernel
+@pytest.mark.parametrize("block_size", [1, 6])
+def test_entries_are_the_kernel(case: Case, block_size: int) -> None:
+    X, everything = kernel_points(20), 10**4
+    samples = sample_entries(
+        case.kernel, X, scheme="uniform", num_samples=everything, block_size=block_size, generator=generator()
+    )
+    values, K = evaluate(case.kernel, X, samples).values, case.kernel(X)
+    for a, rows in enumerate(samples.blocks):
+        mine = slice(int(samples.offsets[a]), int(samples.offsets[a + 1]))
+        columns, rows_there = samples.columns[mine], rows[rows < 20]
+        found = values[mine][columns < 20][:, rows < 20]
+        torch.testing.assert_close(found, K[columns[columns < 20]][:, rows_there])
+
+
+@every_kernel
+def test_rows_of_centers_and_diagonal_are_the_kernel(case: Case) -> None:
+    X = kernel_points(20)
+    samples = sample_entries(
+        case.kernel, X, scheme="uniform+clustering+diagonal", num_samples=160, generator=generator()
+    )
+    entries, K = evaluate(case.kernel, X, samples), case.kernel(X)
+    assert len(samples.centers) > 1
+    torch.testing.assert_close(entries.center_columns, K[:, samples.centers])
+    torch.testing.assert_close(entries.diagonal, K.diagonal())
+
+
+def test_the_symmetry_gap_and_the_average() -> None:
+    U, V = points(30, 4), points(30, 4, seed=1)
+    Q, values = _orthonormal(U)
+    torch.testing.assert_close((Q * values) @ Q.T, U @ U.T)
+    torch.testing.assert_close(Q.T @ Q, torch.eye(4, dtype=torch.float64))
+    turned = Q.T @ U / values.sqrt()[:, None]  # U = Q values^{1/2} turned
+    Y = V @ turned.T * values.sqrt()  # so that Q Y^T = U V^T
+    torch.testing.assert_close(Q @ Y.T, U @ V.T)
+    expected = (U @ V.T - V @ U.T).norm() / (U @ V.T).norm()
+    assert _symmetry_gap(Q, Y) == pytest.approx(float(expected))
+    assert _symmetry_gap(Q, Q * values) < 1e-14
+    mean, root = (U + V) / 2, _average(Q, values, Y)
+    torch.testing.assert_close(root @ root.T, mean @ mean.T)
+    flat = torch.tensor([1.0, 1.0, 1.0, 0.0], dtype=torch.float64)
+    assert (_average(Q, flat, Y)[:, 3] == 0).all()  # a direction that U has lost cannot be divided by
+
+
+# -- starts ----------------------------------------------------------------------------------------------------
+
+
+def start(name: str, X: Tensor, *, rank: int, num_samples: int, seed: int = 0) -> Tensor:
+    samples = sample_entries(KERNEL, X, scheme="uniform+diagonal", num_samples=num_samples, generator=generator(seed))
+    return first_root(name, KERNEL, X, evaluate(KERNEL, X, samples), rank=rank, generator=generator(seed))
+
+
+def test_random_starts_have_the_diagonal_on_average() -> None:
+    X = points(40)
+    diagonal = torch.stack(
+        [start("random", X, rank=6, num_samples=100, seed=seed).square().sum(dim=1) for seed in range(200)]
+    )
+    assert (diagonal.mean(dim=0) - 1).abs().max() < 5 * (2 / 6 / 200) ** 0.5
+
+
+def test_the_sparse_svd_of_all_entries_is_the_svd() -> None:
+    X = points(60)
+    K = KERNEL(X)
+    U = start("sparse-svd", X, rank=5, num_samples=10**6)
+    assert spectral(K - U @ U.T) < 1.01 * float(torch.linalg.eigvalsh(K)[-6])
+
+
+def test_nystrom_starts_are_the_nystrom_factors() -> None:
+    X = points(60)
+    for name, rule in (("nystrom", "uniform"), ("kmeans-nystrom", "kmeans")):
+        expected = fit_nystrom(KERNEL, X, rank=5, landmarks=rule, generator=generator()).root
+        torch.testing.assert_close(start(name, X, rank=5, num_samples=100), expected)
+
+
+@pytest.mark.parametrize("name", ["random", "sparse-svd"])
+def test_poor_starts_are_mended(name: str) -> None:
+    X = points(150)
+    _, seen = rounds_of(X, start=name, rounds=10, ridge=0.05)
+    assert min(done.spectral_error for done in seen) < 0.3 * seen[0].spectral_error
+
+
+# -- rounds ----------------------------------------------------------------------------------------------------
+
+
+def test_with_all_entries_the_rounds_end_at_the_optimum() -> None:
+    X = points(120)
+    optimum = float(torch.linalg.eigvalsh(KERNEL(X))[-9])
+    root, seen = rounds_of(X, num_samples=10**6, start="nystrom", ridge=1e-3, rounds=30)
+    assert seen[0].spectral_error > 1.0002 * optimum
+    assert spectral(KERNEL(X) - root @ root.T) < 1.00001 * optimum
+    assert seen[-1].symmetry_gap < 0.1 * seen[1].symmetry_gap
+
+
+def test_rounds_improve_on_their_start() -> None:
+    kernel, before, after = Gaussian(bandwidth=10.0), 0.0, 0.0
+    for seed in range(3):
+        seen: list[Round] = []
+        fit_als(
+            kernel,
+            heavy_tailed(1000, seed=seed),
+            rank=10,
+            sampling="uniform+clustering+diagonal",
+            start="nystrom",
+            generator=generator(seed),
+            report=seen.append,
+        )
+        before, after = before + seen[0].spectral_error, after + min(done.spectral_error for done in seen)
+    assert after < 0.985 * before
+
+
+def test_the_best_round_is_returned() -> None:
+    """With far too few samples the rounds do harm: what comes back is the start."""
+    X = points(300)
+    root, seen = rounds_of(X, num_samples=3000, weighting="equal", ridge=1e-3)
+    assert seen[-1].spectral_error > seen[0].spectral_error
+    assert spectral(KERNEL(X) - root @ root.T) == pytest.approx(min(done.spectral_error for done in seen))
+    unchanged, _ = rounds_of(X, num_samples=3000, rounds=0)
+    torch.testing.assert_close(root, unchanged)
+
+
+def test_rounds_report_their_errors() -> None:
+    X = heavy_tailed(100)
+    root, seen = rounds_of(X, num_samples=10**6, start="nystrom", rounds=4)
+    K = KERNEL(X)
+    assert [done.number for done in seen] == list(range(len(seen)))
+    assert len(seen) > 1
+    best = min(seen, key=lambda done: done.spectral_error)
+    assert best.spectral_error == pytest.approx(spectral(K - root @ root.T))
+    assert best.sampled_error == pytest.approx(float((K - root @ root.T).norm() / K.norm()))
+
+
+def test_a_tolerance_ends_the_rounds() -> None:
+    X = heavy_tailed(200)
+    options: dict[str, Any] = {"num_samples": 10**6, "start": "nystrom", "rounds": 6}
+    _, every = rounds_of(X, **options)
+    _, few = rounds_of(X, **options, tolerance=0.99)
+    assert len(few) == 2 < len(every)
+
+
+def test_with_few_samples_importance_weights_keep_the_fit() -> None:
+    """Rows of centers and the diagonal are there for certain: without weights the fit is mostly of them."""
+    X = points(400, 6)
+    errors = {
+        weighting: [
+            rounds_of(
+                X,
+                rank=30,
+                sampling="uniform+clustering+diagonal",
+                num_samples=8000,
+                weighting=weighting,
+                generator=generator(seed),
+            )[1][1].spectral_error
+            for seed in range(3)
+        ]
+        for weighting in ("importance", "root", "equal")
+    }
+    assert max(errors["importance"]) < min(errors["root"]) < max(errors["root"]) < min(errors["equal"])
+
+
+@pytest.mark.parametrize("scheme", SAMPLING_SCHEMES)
+@pytest.mark.parametrize("name", STARTS)
+def test_every_scheme_with_every_start(scheme: str, name: str) -> None:
+    X = points(60, seed=3).float()
+    root, seen = rounds_of(X, sampling=scheme, start=name, num_samples=1500, rounds=2)
+    assert root.dtype == torch.float32
+    assert root.shape == (60, 8)
+    assert min(done.spectral_error for done in seen) <= seen[0].spectral_error
+
+
+def test_memory_is_that_of_the_sample() -> None:
+    X = points(4000)
+    used = peak_elements(
+        lambda: fit_als(
+            KERNEL, X, rank=4, sampling="uniform+clustering+diagonal", rounds=1, generator=generator(), report=[].append
+        ),
+        dtype=torch.float64,
+    )
+    assert used < 4000**2 / 3
+
+
+def test_bad_arguments() -> None:
+    X = points(20)
+    for options, message in [
+        ({"sampling": "all"}, "scheme must be one of"),
+        ({"start": "svd"}, "start must be one of"),
+        ({"weighting": "none"}, "weighting must be one of"),
+        ({"ridge": 0.0}, "ridge must be a positive"),
+        ({"rounds": -1}, "rounds must be an integer"),
+        ({"tolerance": -0.1}, "tolerance must be a non-negative"),
+        ({"num_samples": 0}, "num_samples must be an integer"),
+        ({"block_size": 0}, "block_size must be an integer"),
+        ({"rank": 21}, "rank must be at most"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            rounds_of(X, **options)  # type: ignore[arg-type]
