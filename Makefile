@@ -32,8 +32,9 @@ docs: $(VENV)/.test
 test-gpu: $(VENV)/.test
 	$(BIN)/python -m pytest -m gpu
 
-bench: $(VENV)/.test
+bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.maps
+	$(BIN)/python -m benchmarks.learning
 
 clean:
 	rm -rf $(VENV) site out
@@ -46,6 +47,10 @@ $(VENV)/.torch: constraints.txt
 
 $(VENV)/.demo: $(VENV)/.torch pyproject.toml
 	$(PIP) -e '.[plot]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.test
+	$(PIP) -e '.[bench]'
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.torch pyproject.toml

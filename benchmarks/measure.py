@@ -77,7 +77,11 @@ def peak_memory(prepare: Callable[..., Run], *args: Any) -> int:
 
 
 def _peak_increment(prepare: Callable[..., Run], args: tuple[Any, ...]) -> int:
-    run = prepare(*args)
+    return peak_of(prepare(*args))
+
+
+def peak_of(run: Run) -> int:
+    """Bytes that `run` adds to the resident set of this process, at the worst moment."""
     gc.collect()
     with suppress(OSError):  # where the kernel allows it, forget the peak of the preparation
         Path("/proc/self/clear_refs").write_text("5")
