@@ -18,8 +18,8 @@ def probabilities(scores: Tensor, link: str) -> Tensor:
     "softmax" (t = C) and "logistic" (t = 1, C = 2) invert the losses of those names. "clipped" (t = C) is for least
     squares on one-hot labels, whose scores estimate p itself: they are clipped from below and scaled to sum to 1.
 
-    >>> probabilities(torch.tensor([[-0.5, 0.25, 0.75]]), "clipped")
-    tensor([[1.0e-04, 2.5e-01, 7.5e-01]], dtype=torch.float64)
+    >>> probabilities(torch.tensor([[-0.5, 0.25, 0.75]]), "clipped").round(decimals=2)
+    tensor([[0.0000, 0.2500, 0.7500]], dtype=torch.float64)
     """
     checks.one_of("link", link, LINKS)
     scores = scores.double()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -32,6 +31,8 @@ from bochner.train.rate import find_rate
 from bochner.train.recipe import Recipe
 from bochner.train.schedule import HalvingSchedule, Verdict
 from bochner.train.step import compute_precision, device_of, evaluate, make_optimizer, take_step
+
+DIVERGED = 1e6
 
 Record = dict[str, Any]
 Writer = Callable[[Record], None]
@@ -89,10 +90,10 @@ def train(
 
 
 def _complain(run: Run) -> None:
-    """Every epoch was undone: an error if the last was still not a number, else a warning."""
+    """Every epoch was undone: an error if the last was still not a number or beyond all bounds, else a warning."""
     last, start = run.history[-1][run.recipe.metric], run.schedule.metric
     what = f"training never improved the heldout {run.recipe.metric}, {start:.4g} at the start"
-    if math.isfinite(last):
+    if last < DIVERGED * max(1.0, abs(start)):
         advice = "the model is the one it began with. Are targets noise, bandwidth far off or learning_rate too large?"
         warnings.warn(f"{what} and {last:.4g} at the end; {advice}", ConvergenceWarning, stacklevel=3)
         return
