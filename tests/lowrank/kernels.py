@@ -33,3 +33,18 @@ class Overflowing(Kernel, abstract=True):
 
     def _evaluate(self, U: Tensor, V: Tensor) -> Tensor:
         return (U @ V.T).exp()
+
+
+class IndefiniteFarOut(Gaussian, abstract=True):
+    """A Gaussian kernel, but 1 - ||x - y||^2 between points whose first input is above 5."""
+
+    def _evaluate(self, U: Tensor, V: Tensor) -> Tensor:
+        far = (U[:, :1] > 5) & (V[:, :1] > 5).T
+        return torch.where(far, 1 - torch.cdist(U, V).square(), super()._evaluate(U, V))
+
+
+class NoDiagonal(Gaussian, abstract=True):
+    """Not a number at k(x, x) alone."""
+
+    def diagonal(self, X: Tensor) -> Tensor:
+        return super().diagonal(X) * torch.nan

@@ -6,24 +6,29 @@ import math
 
 import pytest
 import torch
+from torch import Tensor
 
 from bochner.features import NystromMap
-from bochner.kernels import Gaussian
+from bochner.features.landmarks import pivoted_cholesky
+from bochner.kernels import Gaussian, Kernel
 from bochner.lowrank import (
     DenseFactor,
+    fit_als,
     fit_ensemble,
+    fit_fourier,
+    fit_lela,
     fit_meka,
     fit_nystrom,
     frobenius_error,
     principal_angles,
     spectral_error,
     trace_error,
-    truncate,
 )
 from tests.lowrank.cases import CASES, Case, generator, points
-from tests.lowrank.kernels import Indefinite, Overflowing, SometimesNaN
+from tests.lowrank.kernels import Indefinite, IndefiniteFarOut, NoDiagonal, Overflowing, SometimesNaN
 
 every_method = pytest.mark.parametrize("case", CASES, ids=str)
+every_evaluating_method = pytest.mark.parametrize("case", [case for case in CASES if case.name != "fourier"], ids=str)
 IDENTITY, ONES = Gaussian(bandwidth=1e-3), Gaussian(bandwidth=1e9)
 
 
@@ -77,17 +82,57 @@ def test_kernel_values_that_are_not_finite(case: Case) -> None:
         case.make(100 * points(), kernel=Overflowing())
 
 
-def test_values_that_are_not_finite_beyond_the_probes() -> None:
-    """One far point among many, which the first look at 256 of them misses."""
+def beyond_the_probes(count: int) -> Tensor:
+    """Which of 600 points the first look at 256 of them misses: `count` of those."""
+    seen = torch.linspace(0, 599, 256, dtype=torch.float64).long()
+    unseen = torch.ones(600, dtype=torch.bool).index_fill_(0, seen, False)
+    return unseen.nonzero().squeeze(1)[:count]
+
+
+@every_evaluating_method
+def test_values_that_are_not_finite_beyond_the_probes(case: Case) -> None:
+    """One far point, whose kernel values are all NaN."""
     X = points(600, seed=3).clamp(-1, 1) * 0.5
-    X[8] = 10.0
-    kernel = SometimesNaN(bandwidth=1.0)
+    X[beyond_the_probes(1)] = 10.0
+    with pytest.raises(ValueError, match=r"must be finite|must not contain infs or NaNs"):
+        case.make(X, kernel=SometimesNaN(bandwidth=1.0))
+
+
+@every_evaluating_method
+def test_negative_eigenvalues_beyond_the_probes(case: Case) -> None:
+    X = points(600, seed=3)
+    X[beyond_the_probes(200), 0] += 10
+    with pytest.raises(ValueError, match="kernel must be positive semi-definite"):
+        case.make(X, kernel=IndefiniteFarOut(bandwidth=1.0))
+
+
+@pytest.mark.parametrize("start", ["random", "sparse-svd"])
+def test_negative_eigenvalues_under_starts_without_landmarks(start: str) -> None:
+    X = points(600, seed=3)
+    X[beyond_the_probes(200), 0] += 10
+    with pytest.raises(ValueError, match="kernel must be positive semi-definite"):
+        fit_als(IndefiniteFarOut(bandwidth=1.0), X, rank=12, start=start, generator=generator())
+
+
+def test_fourier_features_see_no_kernel_value() -> None:
+    """Beyond the probes they know the kernel by its spectral density alone."""
+    X = points(600, seed=3).clamp(-1, 1) * 0.5
+    X[beyond_the_probes(1)] = 10.0
+    made, plain = (fit_fourier(k, X, rank=4, generator=generator()) for k in (SometimesNaN(), Gaussian()))
+    assert torch.equal(made.root, plain.root)
+
+
+@every_method
+def test_a_diagonal_that_is_not_finite(case: Case) -> None:
+    with pytest.raises(ValueError, match=r"k\(x, x\) must be finite"):
+        case.make(points(), kernel=NoDiagonal(bandwidth=1.0))
+
+
+@pytest.mark.parametrize("kernel", [NoDiagonal(), SometimesNaN()], ids=str)
+def test_pivots_end_where_values_are_not_finite(kernel: Kernel) -> None:
+    """No residual to draw from is an error, not a reason to draw again."""
     with pytest.raises(ValueError, match=r"k\(X, X\) must be finite"):
-        truncate(kernel, X, rank=4, generator=generator())
-    with pytest.raises(ValueError, match=r"k\(X, landmarks\) must be finite"):
-        fit_nystrom(kernel, X, rank=4, landmarks="uniform", generator=generator())
-    with pytest.raises(ValueError, match="root must be finite"):
-        fit_nystrom(kernel, X, rank=4, landmarks="uniform", truncation="landmarks", generator=generator())
+        pivoted_cholesky(kernel, 3 * points(), 30, generator=generator())
 
 
 @every_method
@@ -103,13 +148,30 @@ def test_duplicated_points(case: Case) -> None:
         torch.testing.assert_close(factor.transform(X) @ U.T, K, rtol=1e-6, atol=1e-6 * float(K.max()))
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.below and "ensemble" not in case.name], ids=str)
+@every_method
+def test_one_point_many_times(case: Case) -> None:
+    X = points(1).repeat(32, 1)
+    factor = case.make(X)
+    if case.converges:  # else links between the halves are left out
+        torch.testing.assert_close(factor.root @ factor.root.T, case.kernel(X))
+    assert torch.isfinite(factor.solve(1e-3, X)).all()
+    assert torch.isfinite(factor.transform(X)).all()
+
+
+@every_evaluating_method
 def test_the_identity(case: Case) -> None:
     """A tiny bandwidth: no factor has an error below 1, none of these has a larger one."""
     X = points()
     factor = case.make(X, kernel=IDENTITY)
     assert spectral_error(factor, X, generator=generator()).value == pytest.approx(1, abs=1e-9)
     torch.testing.assert_close(factor.solve(1.0, X), X / (1 + factor.diag()[:, None]), rtol=1e-6, atol=1e-9)
+
+
+def test_fourier_features_of_the_identity() -> None:
+    """Blind to the data, as their page says: the diagonal is right, and the rest noise of size 1 / sqrt(r)."""
+    factor = fit_fourier(IDENTITY, points(), rank=12, generator=generator())
+    torch.testing.assert_close(factor.diag(), torch.ones(60, dtype=torch.float64))
+    assert spectral_error(factor, points(), generator=generator()).value < 60 / 12**0.5
 
 
 def test_kmeans_centres_miss_the_identity() -> None:
@@ -140,6 +202,24 @@ def test_one_point(case: Case) -> None:
     factor = case.make(X, rank=1)
     torch.testing.assert_close(factor.diag(), case.kernel.diagonal(X))
     assert factor.condition_number() == 1
+
+
+@pytest.mark.parametrize(
+    ("kernel", "X", "rank", "tolerance"),
+    [
+        (Indefinite(), points(), 8, 1e-3),  # legal here: U V^T has any sign; its rank is 5
+        (IDENTITY, points(), 12, 1 + 1e-9),
+        (ONES, points(), 12, 1e-9),
+        (Gaussian(bandwidth=1.5), points(20).repeat(3, 1), 25, 1e-2),
+    ],
+    ids=["indefinite", "identity", "ones", "duplicates"],
+)
+def test_matrices_without_a_kernel(kernel: Kernel, X: Tensor, rank: int, tolerance: float) -> None:
+    """LELA asks for no kernel; its error is at most this share of the matrix."""
+    M = kernel(X)
+    factor = fit_lela(lambda i, j: M[i, j], num_rows=60, num_columns=60, rank=rank, generator=generator())
+    error = torch.linalg.matrix_norm(factor.left @ factor.right.T - M, ord=2)
+    assert error <= tolerance * torch.linalg.matrix_norm(M, ord=2)
 
 
 def test_landmarks_and_parts() -> None:

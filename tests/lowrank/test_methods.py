@@ -44,6 +44,15 @@ def test_truncate_is_the_best() -> None:
     np.testing.assert_allclose(U @ U.T, oracle.best_of_rank(matrix(X), 9), atol=1e-12)
 
 
+def test_truncate_finds_a_point_far_from_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its eigenvalue 1 is among the largest, and no other column of K sees it."""
+    monkeypatch.setattr(svd, "EXACT_POINTS", 100)
+    X = points(600)
+    X[599] += 1000
+    factor = truncate(Gaussian(bandwidth=20.0), X, rank=6, generator=generator())
+    assert factor.diag()[599] == pytest.approx(1)
+
+
 @pytest.mark.parametrize("bandwidth", [0.3, 1.5, 20.0])
 def test_iteration_reaches_the_best(monkeypatch: pytest.MonkeyPatch, bandwidth: float) -> None:
     """Slow, fast and very fast decay of the eigenvalues: within the tolerance of the optimum."""

@@ -120,7 +120,7 @@ class EnsembleNystromMap(FeatureMap):
                 raise ValueError(f"{name} must be a multiple of num_experts, {num_experts}, got {total}.")
         if num_landmarks > len(X):
             raise ValueError(f"num_landmarks must be at most the number of points, {len(X)}, got {num_landmarks}.")
-        parts = uniform_sample(len(X), len(X), generator=generator).to(X.device).chunk(num_experts)
+        parts = uniform_sample(len(X), len(X), generator=generator).to(X.device).tensor_split(num_experts)
         experts = [
             NystromMap.fit(
                 kernel,
@@ -145,5 +145,6 @@ class EnsembleNystromMap(FeatureMap):
 
 def _fitted_weights(kernel: Kernel, experts: Sequence[NystromMap], sample: Tensor) -> Tensor:
     columns = torch.stack([expert.approximate(sample, sample).flatten() for expert in experts], dim=1)
-    solution, _ = nnls(columns.double().cpu().numpy(), kernel(sample).flatten().double().cpu().numpy())
+    values = checks.finite("k(X, X)", kernel(sample)).flatten()
+    solution, _ = nnls(columns.double().cpu().numpy(), values.double().cpu().numpy())
     return torch.as_tensor(solution).to(sample)

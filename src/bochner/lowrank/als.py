@@ -14,7 +14,7 @@ from bochner.kernels import Kernel
 from bochner.lowrank.entries import Entries, evaluate
 from bochner.lowrank.extension import extend
 from bochner.lowrank.factor import DenseFactor
-from bochner.lowrank.inputs import check_problem, kernel_matrix
+from bochner.lowrank.inputs import check_definite, check_problem, kernel_matrix
 from bochner.lowrank.ridges import sampled_error, solve_rows
 from bochner.lowrank.sampling import default_num_samples, default_scheme, sample_entries
 from bochner.lowrank.starts import first_root
@@ -78,7 +78,7 @@ def fit_als(
     off and want a ridge of 0.05), `weighting` what is made of the weights 1 / probability: "importance" takes them as
     they are, "root" their root, "equal" none. `report` is called with each `Round`. New points by least squares on
     `num_anchors` points (`extend`).
-    For m samples in blocks of g: O(m (r + r^2 / g) + n r^3 / g) a round, O(n r + m) memory, d m for K's entries, once.
+    For m samples in blocks of g: O(m (r + r^2 / g^2) + n (r^2 + r^3 / g)) a round, O(n r + m) memory; O(m d) once.
     Source: Bhardwaj 2015, Algorithm 2; docs/als.md says what differs and why.
 
     >>> from bochner.kernels import Gaussian
@@ -111,7 +111,9 @@ def fit_als(
 
 def _check_points(kernel: Kernel, X: Tensor, generator: Generator) -> _CheckPoints:
     chosen = uniform_sample(len(X), min(len(X), CHECK_POINTS), generator=generator).to(X.device)
-    return _CheckPoints(chosen, kernel_matrix(kernel, X[chosen]))
+    matrix = kernel_matrix(kernel, X[chosen])
+    check_definite(kernel, torch.linalg.eigvalsh(matrix))  # a start without landmarks has looked at none of it
+    return _CheckPoints(chosen, matrix)
 
 
 def _alternate(

@@ -9,7 +9,7 @@ from bochner.features import NystromMap
 from bochner.features.landmarks import pivoted_cholesky
 from bochner.kernels import Kernel
 from bochner.lowrank.factor import DenseFactor
-from bochner.lowrank.inputs import check_definite, check_problem, kernel_matrix
+from bochner.lowrank.inputs import check_below, check_definite, check_problem, kernel_matrix
 
 
 def fit_pivoted_cholesky(kernel: Kernel, X: Tensor, *, rank: int, generator: Generator) -> DenseFactor:
@@ -30,6 +30,7 @@ def fit_pivoted_cholesky(kernel: Kernel, X: Tensor, *, rank: int, generator: Gen
     check_problem(kernel, X, rank)
     pivots, root = pivoted_cholesky(kernel, X, rank, generator=generator)
     check_definite(kernel, torch.linalg.eigvalsh(kernel_matrix(kernel, X[pivots])))
+    check_below(kernel, X, root)
     features = NystromMap(kernel, X[pivots], _inverse_transposed(root[pivots]).to(X.dtype).contiguous())
     return DenseFactor(root.to(X.dtype), features)
 

@@ -9,7 +9,7 @@ from bochner import checks
 from bochner.features import EnsembleNystromMap, NystromMap
 from bochner.kernels import Kernel
 from bochner.lowrank.factor import DenseFactor
-from bochner.lowrank.inputs import check_problem
+from bochner.lowrank.inputs import check_below, check_problem
 from bochner.lowrank.nystrom import best_of_rank
 
 # Landmarks of all experts per column of U, unless told otherwise.
@@ -56,7 +56,16 @@ def fit_ensemble(
         landmarks=landmarks,
         generator=generator,
     )
+    _check_experts(ensemble)
     return best_of_rank(_single(ensemble), X, rank)
+
+
+def _check_experts(ensemble: EnsembleNystromMap) -> None:
+    """Each of them by itself, at the landmarks of all: fitted weights may exceed K where no expert does."""
+    experts: list[NystromMap] = list(ensemble.experts)  # type: ignore[arg-type]
+    landmarks = torch.cat([expert.landmarks for expert in experts])
+    for expert in experts:
+        check_below(ensemble.kernel, landmarks, expert(landmarks))
 
 
 def _single(ensemble: EnsembleNystromMap) -> NystromMap:

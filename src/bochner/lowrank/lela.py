@@ -10,6 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from bochner import checks
+from bochner.features.landmarks import uniform_sample
 from bochner.features.projections.projection import frozen
 from bochner.lowrank.entries import Entries
 from bochner.lowrank.pattern import Samples
@@ -24,6 +25,8 @@ Report = Callable[[int, float], None]
 
 # Entries asked for at once.
 TILE_ELEMENTS = 2**20
+# Random rows and columns on whose meeting a round is judged.
+CHECK_POINTS = 256
 POWER_ROUNDS = 10
 OVERSAMPLING = 10
 
@@ -58,6 +61,17 @@ class TwoSidedFactor(Storable):
         return self.left @ (self.right.T @ V)
 
 
+class _Check(NamedTuple):
+    """A few rows and columns, and the matrix where they meet: there the error is known exactly."""
+
+    rows: Tensor  # [h]
+    columns: Tensor  # [w]
+    matrix: Tensor  # [h, w]
+
+    def error(self, left: Tensor, right: Tensor) -> float:
+        return float(torch.linalg.matrix_norm(self.matrix - left[self.rows] @ right[self.columns].T, ord=2))
+
+
 class _Sides(NamedTuple):
     """The same sampled entries, once by rows and once by columns."""
 
@@ -83,7 +97,9 @@ def fit_lela(
 
     and U and V in turn minimise the sum of (M_ij - u_i . v_j)^2 / q_ij over the sample, from the truncated SVD of the
     matrix of M_ij / q_ij. A small `ridge`, in parts of what a whole row would weigh, holds a row with few samples to
-    where it was. s is r (n + m) log(n + m) when None; `report` is called after each of the `rounds`.
+    where it was. s is r (n + m) log(n + m) when None; `report` is called after each of the `rounds`. What is returned
+    is the round, or the start, with the least spectral error where 256 random rows and columns meet: a matrix that has
+    no good approximation of the rank (the identity) invites rounds that fit the sample alone.
     The matrix is passed over twice, O(nm) entries, none of them kept; a round costs O(s r^2 + (n + m) r^3), memory is
     O(s + (n + m) r). Source: Bhojanapalli, Jain & Sanghavi 2015, without its splitting of the sample by rounds.
 
@@ -104,6 +120,21 @@ def fit_lela(
         entries, n, m, checks.positive_int("num_samples", default if num_samples is None else num_samples), generator
     )
     left, right = _sparse_svd(sides.by_rows, rank, generator)
+    check = _check(entries, n, m, generator)
+    return TwoSidedFactor(*_alternate(sides, left, right, check, rounds=rounds, ridge=ridge, report=report))
+
+
+def _check(entries: EntryOracle, n: int, m: int, generator: Generator) -> _Check:
+    rows, columns = (uniform_sample(size, min(size, CHECK_POINTS), generator=generator).cpu() for size in (n, m))
+    asked = rows.repeat_interleave(len(columns)), columns.repeat(len(rows))
+    return _Check(rows, columns, entries(*asked).reshape(len(rows), len(columns)))
+
+
+def _alternate(
+    sides: _Sides, left: Tensor, right: Tensor, check: _Check, *, rounds: int, ridge: float, report: Report | None
+) -> tuple[Tensor, Tensor]:
+    """The best factors of all rounds by the error on the check."""
+    best, least = (left, right), check.error(left, right)
     if report is not None:
         report(0, sampled_error(sides.by_rows, left, right))
     for number in range(1, rounds + 1):
@@ -111,7 +142,10 @@ def fit_lela(
         right, left = _fit_side(sides.by_columns, right, left, ridge)
         if report is not None:
             report(number, sampled_error(sides.by_rows, left, right))
-    return TwoSidedFactor(left, right)
+        error = check.error(left, right)
+        if error < least:
+            best, least = (left, right), error
+    return best
 
 
 def _fit_side(entries: Entries, moving: Tensor, fixed: Tensor, ridge: float) -> tuple[Tensor, Tensor]:

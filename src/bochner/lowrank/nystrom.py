@@ -9,7 +9,7 @@ from bochner import checks
 from bochner.features import NystromMap, choose_landmarks
 from bochner.kernels import Kernel
 from bochner.lowrank.factor import DenseFactor
-from bochner.lowrank.inputs import check_definite, check_problem, kernel_matrix
+from bochner.lowrank.inputs import check_below, check_definite, check_problem, kernel_matrix
 
 # Landmarks per column of U, unless told otherwise: at rank 50, 4 left german.numer 14 % above the optimum, 8 leave
 # 0.1 %.
@@ -51,11 +51,22 @@ def fit_nystrom(
     m = min(len(X), LANDMARKS_PER_COLUMN * rank) if num_landmarks is None else num_landmarks
     if checks.positive_int("num_landmarks", m) < rank:
         raise ValueError(f"num_landmarks must be at least the rank, {rank}, got {m}.")
-    chosen = choose_landmarks(landmarks, kernel, X, m, generator=generator)
+    chosen = _landmarks(landmarks, kernel, X, m, generator)
     if truncation == "landmarks":
         features = landmark_map(kernel, chosen, rank)
-        return DenseFactor(root_of(features, X), features)
-    return best_of_rank(landmark_map(kernel, chosen, m), X, rank)
+        factor = DenseFactor(root_of(features, X), features)
+    else:
+        factor = best_of_rank(landmark_map(kernel, chosen, m), X, rank)
+    check_below(kernel, X, factor.root)
+    return factor
+
+
+def _landmarks(rule: str, kernel: Kernel, X: Tensor, count: int, generator: Generator) -> Tensor:
+    try:
+        return choose_landmarks(rule, kernel, X, count, generator=generator)
+    # a rule that factors parts of K met one that has no factor
+    except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
+        raise ValueError(f"kernel must be positive semi-definite, but {kernel!r} is not on these points.") from error
 
 
 def landmark_map(kernel: Kernel, landmarks: Tensor, count: int) -> NystromMap:

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Generator, Tensor
 
 from bochner import checks
-from bochner.features.landmarks import uniform_sample
+from bochner.features.landmarks import pivoted_cholesky, uniform_sample
 from bochner.kernels import Kernel
 from bochner.lowrank.extension import extend
 from bochner.lowrank.factor import DenseFactor
@@ -38,9 +38,10 @@ def truncate(
     spectral norm (error l_{r+1}), in the Frobenius norm or in the trace.
 
     Up to 2,048 points (and where n <= 3 r) exact in float64, O(n^3). Beyond, Ritz pairs in X's dtype from a space that
-    starts as the range of 2 r columns of K and that each sweep over K widens by the residuals K q - l q: O(n^2 (d + r))
-    a sweep, 3 to 5 of them for most kernels, memory O(n r). It ends when (||K Q - Q L|| / l_{r+1})^2 <= `tolerance`,
-    about the share by which the spectral error exceeds the optimum, or, with a warning, after `max_sweeps`.
+    starts as the range of 2 r columns of K, randomly pivoted, and that each sweep over K widens by the residuals
+    K q - l q: O(n^2 (d + r)) a sweep, 3 to 5 of them for most kernels, memory O(n r). It ends when
+    (||K Q - Q L|| / l_{r+1})^2 <= `tolerance`, about the share by which the spectral error exceeds the optimum, or,
+    with a warning, after `max_sweeps`.
     Eigenvalues that are rounding become zero columns of U. New points by least squares on `num_anchors` of X, as
     `extend` says.
     Sources: Eckart & Young 1936; Zhou & Saad 2008 for the iteration.
@@ -74,7 +75,11 @@ def _iterate(
     kernel: Kernel, X: Tensor, rank: int, generator: Generator, tolerance: float, max_sweeps: int
 ) -> tuple[Tensor, Tensor]:
     width = KEPT * rank
-    start = X[uniform_sample(len(X), width, generator=generator).to(X.device)]
+    # Pivots find points far from all others, whose eigenvectors no uniform sample sees; where K has no more of them,
+    # any rows will do.
+    pivots = pivoted_cholesky(kernel, X, width, generator=generator).pivots
+    others = uniform_sample(len(X), width, generator=generator)
+    start = X[torch.cat([pivots.cpu(), others.cpu()])[:width].to(X.device)]
     Q = torch.linalg.qr(checks.finite("k(X, X)", kernel(X, start))).Q
     KQ = kernel.matmul(X, X, Q)
     for sweep in range(1, max_sweeps + 1):

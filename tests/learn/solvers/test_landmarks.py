@@ -9,8 +9,8 @@ from torch import Tensor
 import bochner
 from bochner.kernels import Gaussian, Laplacian
 from bochner.learn.solvers import LandmarkModel, fit_landmark_ridge
-from bochner.learn.solvers.conjugate import conjugate_gradients
 from bochner.learn.solvers.whitening import Whitening
+from bochner.ops.conjugate import conjugate_gradients
 from tests.learn.solvers.problems import classes, dense_landmark_ridge, numbers, points, weights
 from tests.learn.solvers.rows import Rows
 from tests.oracles.memory import PeakMemory

@@ -11,10 +11,10 @@ from bochner import checks
 from bochner.data.blocks import Source
 from bochner.kernels import Kernel
 from bochner.learn.losses import LOSSES, Loss
-from bochner.learn.solvers.conjugate import Report, conjugate_gradients
-from bochner.learn.solvers.convergence import warn_stopped
 from bochner.learn.solvers.rows import Summary, Tile, read_encoded, split_tile, summarize
 from bochner.learn.solvers.whitening import Whitening, solve_factored
+from bochner.ops.conjugate import Report, conjugate_gradients
+from bochner.ops.convergence import warn_stopped
 from bochner.storage import Storable
 
 # Numbers in one block of K_nm: what a kernel makes in one piece.

@@ -11,11 +11,11 @@ from bochner import checks
 from bochner.data.blocks import Source
 from bochner.kernels import Kernel
 from bochner.learn.losses import Loss, choose_loss
-from bochner.learn.solvers.conjugate import Report, Solution, conjugate_gradients
-from bochner.learn.solvers.convergence import warn_stopped
 from bochner.learn.solvers.landmarks import CrossKernel, LandmarkModel, prepare, scores
 from bochner.learn.solvers.rows import Tile
 from bochner.learn.solvers.whitening import Whitening, solve_factored
+from bochner.ops.conjugate import Report, Solution, conjugate_gradients
+from bochner.ops.convergence import warn_stopped
 
 # The ridge falls by this factor a Newton step on its way down.
 DECAY = 0.03

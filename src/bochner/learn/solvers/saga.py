@@ -12,9 +12,9 @@ from bochner.data.blocks import Source
 from bochner.features import FeatureMap
 from bochner.learn.heads import LinearHead
 from bochner.learn.losses import Loss, choose_loss
-from bochner.learn.solvers.conjugate import Report
-from bochner.learn.solvers.convergence import warn_stopped
 from bochner.learn.solvers.rows import Summary, Tile, read_encoded, split_tile, summarize
+from bochner.ops.conjugate import Report
+from bochner.ops.convergence import warn_stopped
 
 # Rows of a shard that its spread is measured on.
 SPREAD_ROWS = 512
