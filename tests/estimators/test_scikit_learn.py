@@ -106,4 +106,7 @@ def test_every_public_estimator_is_checked() -> None:
         "TensorSketchFeatures",
         "KernelClassifier",
         "KernelRegressor",
+        "LowRankRidge",
+        "LowRankPCA",
+        "LowRankSpectralClustering",
     }
