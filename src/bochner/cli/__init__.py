@@ -7,6 +7,7 @@ from typing import Any
 from jsonargparse import auto_cli
 
 from bochner import __version__
+from bochner.cli.approximate import approximate
 from bochner.cli.demo import demo
 from bochner.cli.evaluate import evaluate
 from bochner.cli.failures import told_in_one_line
@@ -20,6 +21,7 @@ COMMANDS: dict[str, Any] = {
     "predict": predict,
     "evaluate": evaluate,
     "info": info,
+    "approximate": approximate,
     "demo": demo,
 }
 

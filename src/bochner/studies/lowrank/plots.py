@@ -1,0 +1,74 @@
+"""The figures, drawn."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from bochner.studies.lowrank.grids import Curve, Figure, find, summary
+from bochner.studies.lowrank.ledger import Ledger
+
+# Okabe & Ito's colours, which the colour-blind can tell apart, and markers besides.
+COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#999999", "#B8A100")
+MARKERS = "osD^vPX*<"
+# The same method looks the same in every figure.
+STYLES = ("nystrom", "standard nystrom", "als", "standard kmeans-nystrom", "meka", "fourier", "optimum", "exact", "svd")
+BOUNDS = ("optimum", "svd")
+COLUMNS = 4
+
+
+def draw(figure: Figure, ledger: Ledger, path: Path) -> bool:
+    """Write a figure's panels as a picture; False when nothing of it is measured."""
+    if not any(_points(curve, ledger) for panel in figure.panels for curve in panel.curves):
+        return False
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    columns = min(COLUMNS, len(figure.panels))
+    rows = math.ceil(len(figure.panels) / columns)
+    size = (max(6.0, 4.0 * columns), 3.4 * rows + 0.6)
+    page, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, constrained_layout=True)
+    for axis, panel in zip(axes.flat, figure.panels, strict=False):
+        for place, curve in enumerate(panel.curves):
+            _draw_curve(axis, curve, STYLES.index(curve.label) if curve.label in STYLES else place, ledger)
+        axis.set(title=panel.title, xlabel=figure.x, ylabel=figure.y, xscale=figure.x_scale, yscale=figure.y_scale)
+        axis.grid(alpha=0.3)
+    for axis in list(axes.flat)[len(figure.panels) :]:
+        axis.set_axis_off()
+    handles = {
+        label: handle for axis in axes.flat for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
+    page.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns + 2, fontsize=9)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    page.savefig(path, dpi=100)
+    plt.close(page)
+    return True
+
+
+def _draw_curve(axis: Any, curve: Curve, style: int, ledger: Ledger) -> None:
+    points = _points(curve, ledger)
+    if not points:
+        return
+    x, y, spread = zip(*points, strict=True)
+    color = COLORS[style % len(COLORS)]
+    if len(curve.entries) == 1:  # a level, such as that of the exact kernel
+        axis.axhline(y[0], color=color, linestyle="--", label=curve.label)
+        return
+    if curve.label in BOUNDS:  # dashed and on top, so that what reaches it can still be seen
+        axis.plot(x, y, color=color, linestyle="--", linewidth=1.3, zorder=3, label=curve.label)
+        return
+    marker = {"marker": MARKERS[style % len(MARKERS)], "markersize": 5}
+    axis.errorbar(x, y, yerr=spread, color=color, capsize=2, linewidth=1.3, label=curve.label, **marker)
+
+
+def _points(curve: Curve, ledger: Ledger) -> list[tuple[float, float, float]]:
+    """x, y and the spread of y of every entry that is measured and finite."""
+    points = []
+    for entry in curve.entries:
+        x, y = summary(entry.cells, curve.against, ledger), find(entry, ledger)
+        if x is not None and y is not None and math.isfinite(y.mean):
+            points.append((x.mean, y.mean, y.spread))
+    return points

@@ -1,0 +1,94 @@
+"""The study: which cells it has, and running them one by one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from tqdm import tqdm
+
+from bochner import checks
+from bochner.studies.lowrank.cells import Cell, measure
+from bochner.studies.lowrank.figures import figures
+from bochner.studies.lowrank.grids import Figure, Row, Table, cells_of, entries_of, rows_of
+from bochner.studies.lowrank.ledger import Ledger
+from bochner.studies.lowrank.sets import SETS
+from bochner.studies.lowrank.tables import MANY_POINTS, tables
+
+
+@dataclass(frozen=True)
+class Size:
+    """Which sets, over which seeds; 0 and 1 tuned the defaults of `fit_als` and are not among them."""
+
+    sets: tuple[str, ...]
+    seeds: tuple[int, ...]
+    figure_seeds: tuple[int, ...]
+
+
+SIZES: Mapping[str, Size] = MappingProxyType(
+    {
+        "smoke": Size(("german",), (100,), (100,)),
+        "small": Size(
+            tuple(name for name, found in SETS.items() if found.num_points <= MANY_POINTS), (100, 101), (100,)
+        ),
+        "thesis": Size(tuple(SETS), tuple(range(100, 110)), (100, 101, 102)),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Study:
+    """Tables and figures to be filled."""
+
+    tables: tuple[Table, ...]
+    figures: tuple[Figure, ...]
+
+    def cells(self) -> list[Cell]:
+        return cells_of(entries_of(self.tables, self.figures))
+
+    def rows(self, ledger: Ledger) -> list[Row]:
+        return [row for table in self.tables for row in rows_of(table, ledger)]
+
+
+def plan(size: Size, *, parts: Sequence[str] | None = None) -> Study:
+    """All of the study, or some parts of it, such as "table 5.10" and "figure 5.2".
+
+    >>> study = plan(SIZES["smoke"], parts=["table 5.10"])
+    >>> len(study.cells()), study.cells()[0].method
+    (9, 'standard nystrom')
+    """
+    for name in size.sets:
+        checks.one_of("sets", name, SETS)
+    in_tables = {f"table {table.number}": table for table in tables(size.sets, size.seeds)}
+    in_figures = {f"figure {figure.number}": figure for figure in figures(size.sets, size.figure_seeds)}
+    for part in parts or ():
+        checks.one_of("parts", part, [*in_tables, *in_figures])
+    return Study(
+        tuple(table for name, table in in_tables.items() if parts is None or name in parts),
+        tuple(figure for name, figure in in_figures.items() if parts is None or name in parts),
+    )
+
+
+def run(study: Study, data_dir: Path, ledger: Ledger, *, progress: bool = True) -> list[Row]:
+    """Measure the cells that `ledger` does not have, and keep each as soon as it is done; then the rows of the tables.
+
+    A cell that fails is told at once and the others go on; at the end it is an error.
+    """
+    left = [cell for cell in study.cells() if ledger.get(cell) is None]
+    failed = 0
+    bar = tqdm(left, disable=not progress, unit="cell")
+    for cell in bar:
+        bar.set_description(f"{cell.data}, {cell.method or cell.kind}, rank {cell.rank}")
+        try:
+            ledger.add(cell, measure(cell, data_dir))
+        except (ValueError, RuntimeError) as error:
+            tqdm.write(f"{cell} failed: {error}", file=sys.stderr)
+            failed += 1
+    if failed:
+        raise RuntimeError(
+            f"{failed} of {len(left)} cells failed, as told above; the others are kept in {ledger.path}."
+        )
+    return study.rows(ledger)
