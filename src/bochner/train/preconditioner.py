@@ -48,6 +48,10 @@ class Preconditioner:
         G.addmm_(parts, V, alpha=-1)
         g.addmv_(parts, last, alpha=-1)
 
+    def on(self, head: LinearHead) -> Preconditioner:
+        """The same for the gradients of another head."""
+        return Preconditioner(head, self.vectors, self.values, self.floor)
+
     @property
     def rate(self) -> float:
         """A learning rate of the right order: the inverse of the largest curvature that is left."""

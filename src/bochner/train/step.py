@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from bochner.data.batches import in_order
@@ -23,13 +24,31 @@ from bochner.train.recipe import Recipe
 CPU_ELEMENTS, GPU_ELEMENTS = 2**22, 2**26
 
 
+class Runner(NamedTuple):
+    """Something that learns: a module, and what moves it."""
+
+    part: nn.Module
+    optimizer: Optimizer
+    preconditioner: Preconditioner | None = None
+
+
 def evaluate(model: nn.Module, source: Source, *, loss: str) -> Scores:
     """What the metrics need of every row of `source`, in order, in blocks."""
-    like, parts = next(model.parameters()), []
+    return evaluate_parts(nn.Identity(), [model], source, loss=loss, rows=rows_at_once(model))[0]
+
+
+def evaluate_parts(
+    shared: nn.Module, parts: Sequence[nn.Module], source: Source, *, loss: str, rows: int
+) -> list[Scores]:
+    """The same for each part(shared(x)); `shared` is computed once, `rows` of it at a time."""
+    like = next(parts[0].parameters())
+    found: list[list[Scores]] = [[] for _ in parts]
     with torch.no_grad():
-        for block in in_order(source, batch_rows=rows_at_once(model)):
-            parts.append(Scores.of_batch(loss, model(block.X.to(like)), block.y.to(like.device), block.weight))
-    return Scores.join(parts)
+        for block in in_order(source, batch_rows=rows):
+            Z, y = shared(block.X.to(like)), block.y.to(like.device)
+            for part, scores in zip(parts, found, strict=True):
+                scores.append(Scores.of_batch(loss, part(Z), y, block.weight))
+    return [Scores.join(scores) for scores in found]
 
 
 def rows_at_once(model: nn.Module) -> int:
@@ -65,21 +84,26 @@ def take_step(
     block: Block,
     recipe: Recipe,
     preconditioner: Preconditioner | None = None,
-) -> Tensor:
+) -> None:
     """One step on the mean loss of `block`; its gradient is summed over parts whose features fit `rows_at_once`."""
-    like, size = next(model.parameters()), len(block.y)
-    total = torch.zeros((), device=like.device)
-    optimizer.zero_grad(set_to_none=True)
-    for rows in row_tiles(size, row_elements=1, tile_elements=rows_at_once(model)):
-        X, y = block.X[rows].to(like), block.y[rows].to(like.device)
-        weight = None if block.weight is None else block.weight[rows].to(like)
-        value = LOSSES[recipe.loss](model(X), y, weight) * (len(y) / size)
-        value.backward()
-        total += value.detach()
-    if preconditioner is not None:
-        preconditioner.apply(l2=recipe.l2)
-    optimizer.step()
-    return total
+    runner = Runner(model, optimizer, preconditioner)
+    take_steps(nn.Identity(), [runner], block, recipe, rows=rows_at_once(model))
+
+
+def take_steps(shared: nn.Module, runners: Sequence[Runner], block: Block, recipe: Recipe, *, rows: int) -> None:
+    """The same step for each runner, whose module gets shared(x); `shared` is computed once, `rows` of it at a time."""
+    like, size = next(runners[0].part.parameters()), len(block.y)
+    for runner in runners:
+        runner.optimizer.zero_grad(set_to_none=True)
+    for tile in row_tiles(size, row_elements=1, tile_elements=rows):
+        Z, y = shared(block.X[tile].to(like)), block.y[tile].to(like.device)
+        weight = None if block.weight is None else block.weight[tile].to(like)
+        for runner in runners:
+            (LOSSES[recipe.loss](runner.part(Z), y, weight) * (len(y) / size)).backward()
+    for runner in runners:
+        if runner.preconditioner is not None:
+            runner.preconditioner.apply(l2=recipe.l2)
+        runner.optimizer.step()
 
 
 def device_of(model: nn.Module) -> torch.device:
