@@ -81,6 +81,7 @@ CASES = [
     case("sgd", "250MB", rows=3_000, width=784, num_features=8192, optimizer="momentum"),
     case("ridge", "150MB", rows=60_000, width=10, num_features=512, ridge=1e-4),
     case("landmarks", "200MB", rows=60_000, width=10, num_features=1000, ridge=1e-2),  # 229 MiB of kernel matrix
+    case("sgd", "200MB", rows=30_000, width=20, num_features=512, adapt="agop", adapt_rounds=1),  # 234 MiB
 ]
 
 

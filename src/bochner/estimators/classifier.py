@@ -66,6 +66,12 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         Main directions of the features that the gradient is evened out along; 0 is plain SGD as in the papers.
     average : bool, default=True
         Take the mean of an epoch's iterates as its model.
+    adapt : {"agop"} or None, default=None
+        "agop" learns a metric on the inputs first (the average gradient outer product of least squares on 2,048
+        landmarks, fitted anew under each metric), and keeps the one of least heldout loss. It pays where some inputs,
+        or mixtures of them, matter more than others; docs/adapted.md says when, and what it costs.
+    adapt_rounds : int, default=4
+        How often the metric is learned anew, at most.
     metric : str or None, default=None
         What the schedule and early stopping look at: "ce" (the default), "err", "erll:1", "capped:0.1", "topk:0.9", ...
     max_epochs : int, default=100
@@ -132,6 +138,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         batch_size: int = 1024,
         directions: int | str = "auto",
         average: bool = True,
+        adapt: str | None = None,
+        adapt_rounds: int = 4,
         metric: str | None = None,
         max_epochs: int = 100,
         improvement: float = 0.003,
@@ -160,6 +168,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             batch_size=batch_size,
             directions=directions,
             average=average,
+            adapt=adapt,
+            adapt_rounds=adapt_rounds,
             metric=metric,
             max_epochs=max_epochs,
             improvement=improvement,

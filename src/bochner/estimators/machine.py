@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, is_regressor
+from sklearn.base import is_regressor
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 from torch import Generator, Tensor, nn
 
@@ -23,12 +21,14 @@ from bochner.data.sample import sample_rows
 from bochner.data.sources import MappedSource, split, statistics
 from bochner.data.sources.seeds import seeded
 from bochner.estimators.arrays import make_generator, resolve_device
-from bochner.estimators.kernels import KERNEL_CONSTRAINTS, draw_map, dtype_of, resolve_kernel
+from bochner.estimators.kernels import draw_map, dtype_of, resolve_kernel
 from bochner.estimators.memory import RULE_ROWS, MemoryPlan, Sizes, parse_bytes, plan_memory, rows_per_shard
+from bochner.estimators.metric import adapted_kernel
+from bochner.estimators.parameters import MachineParameters
 from bochner.estimators.rows import PermutedRows, checked_weights, dense_rows
 from bochner.estimators.solving import (
-    SOLVERS,
     Task,
+    bias_of,
     choose_solver,
     fit_by_ridge,
     fit_by_saga,
@@ -36,18 +36,15 @@ from bochner.estimators.solving import (
     fit_on_landmarks,
 )
 from bochner.estimators.stored import KINDS, StoredMachine, plain
-from bochner.features import PROJECTION_NAMES, FeatureMap
+from bochner.features import FeatureMap
 from bochner.kernels import ArcCosine, Kernel, Polynomial, Stationary
-from bochner.learn.model import FeatureModel
-from bochner.learn.solvers import LogitAverage, draw_blocks
+from bochner.learn.solvers import draw_blocks
 from bochner.learn.solvers.rows import summarize
 from bochner.ops import row_tiles
 from bochner.train.loop import Record
-from bochner.train.recipe import OPTIMIZERS, PRECISIONS, Recipe
+from bochner.train.recipe import Recipe
 
 _ACCEPTED: dict[str, Any] = {"accept_sparse": "csr", "dtype": "numeric"}  # as it is: a shard is cast when it is read
-_COUNT = Interval(Integral, 1, None, closed="left")
-_POSITIVE = Interval(Real, 0, None, closed="neither")
 
 # Rows that are scored together, always so many: a row alone gets the very scores that it gets among others. A GPU wants
 # more of them.
@@ -66,7 +63,7 @@ def refuse_targets(y: Any, sample_weight: Any) -> None:
         raise ValueError("y and sample_weight must be None with a source, which holds its own targets and weights.")
 
 
-class KernelMachine(BaseEstimator):
+class KernelMachine(MachineParameters):
     """A kernel, features or landmarks for it, and a solver; subclasses say what targets are."""
 
     model_: nn.Module
@@ -74,88 +71,6 @@ class KernelMachine(BaseEstimator):
     solver_: str
     history_: list[Record]
     n_features_in_: int
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **KERNEL_CONSTRAINTS,
-        "num_features": [_COUNT],
-        "projection": [StrOptions(set(PROJECTION_NAMES))],
-        "standardize": ["boolean"],
-        "solver": [StrOptions(set(SOLVERS))],
-        "ridge": [None, Interval(Real, 0, None, closed="left")],
-        "rank": [None, _COUNT],
-        "num_blocks": [_COUNT],
-        "optimizer": [StrOptions(set(OPTIMIZERS))],
-        "learning_rate": [StrOptions({"auto"}), _POSITIVE],
-        "batch_size": [_COUNT],
-        "directions": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
-        "average": ["boolean"],
-        "metric": [None, str],
-        "max_epochs": [_COUNT],
-        "improvement": [Interval(Real, 0, None, closed="left")],
-        "max_halvings": [_COUNT],
-        "heldout_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "precision": [StrOptions({"float64", *PRECISIONS})],
-        "memory_budget": [None, str, _COUNT],
-        "folder": [None, str, os.PathLike],
-        "device": [str, torch.device],
-        "progress": [None, "boolean"],
-        "random_state": ["random_state"],
-    }
-
-    def __init__(
-        self,
-        *,
-        kernel: str | Kernel = "gaussian",
-        bandwidth: float | str | None = None,
-        num_features: int = 4096,
-        projection: str = "auto",
-        standardize: bool = False,
-        solver: str = "auto",
-        ridge: float | None = None,
-        rank: int | None = None,
-        num_blocks: int = 1,
-        optimizer: str = "sgd",
-        learning_rate: float | str = "auto",
-        batch_size: int = 1024,
-        directions: int | str = "auto",
-        average: bool = True,
-        metric: str | None = None,
-        max_epochs: int = 100,
-        improvement: float = 0.003,
-        max_halvings: int = 6,
-        heldout_fraction: float = 0.1,
-        precision: str = "float32",
-        memory_budget: int | str | None = None,
-        folder: str | os.PathLike[str] | None = None,
-        device: str | torch.device = "auto",
-        progress: bool | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.num_features = num_features
-        self.projection = projection
-        self.standardize = standardize
-        self.solver = solver
-        self.ridge = ridge
-        self.rank = rank
-        self.num_blocks = num_blocks
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.directions = directions
-        self.average = average
-        self.metric = metric
-        self.max_epochs = max_epochs
-        self.improvement = improvement
-        self.max_halvings = max_halvings
-        self.heldout_fraction = heldout_fraction
-        self.precision = precision
-        self.memory_budget = memory_budget
-        self.folder = folder
-        self.device = device
-        self.progress = progress
-        self.random_state = random_state
 
     def _seed(self) -> int:
         """The one number that everything random in a fit follows from."""
@@ -193,6 +108,8 @@ class KernelMachine(BaseEstimator):
         self.solver_ = self._chosen_solver(task)
         plan = self._plan(everything, len(task.mean))
         self.kernel_ = self._resolved_kernel(everything, seeded(seed, "kernel"))
+        if self.adapt == "agop":
+            self.kernel_ = self._adapted_kernel(task, plan, seeded(seed, "metric"))
         self.history_ = []
         self.model_ = self._solve(task, plan, seeded(seed, "solver"), seed)
 
@@ -252,6 +169,16 @@ class KernelMachine(BaseEstimator):
             return named.replace(scale=scale).with_bandwidth(rule, sample, generator=generator)
         return resolve_kernel(kernel, self.bandwidth, sample, generator)
 
+    def _adapted_kernel(self, task: Task, plan: MemoryPlan, generator: Generator) -> Kernel:
+        return adapted_kernel(
+            self.kernel_,
+            task,
+            rounds=self.adapt_rounds,
+            num_landmarks=plan.metric_landmarks,
+            memory=max(0, plan.metric_spare),
+            generator=generator,
+        )
+
     def _draw_maps(self, source: Source, seed: int) -> list[FeatureMap]:
         """Landmarks come from the rows; frequencies do not depend on them, nor on how many there are."""
         count = self.num_features if self._has_landmarks() else 1
@@ -303,7 +230,11 @@ class KernelMachine(BaseEstimator):
             has_landmarks=isinstance(self.kernel, Kernel) and not self.kernel.spectral,
         )
         return plan_memory(
-            parse_bytes(self.memory_budget), sizes, solver=self.solver_, precondition=self._directions() != 0
+            parse_bytes(self.memory_budget),
+            sizes,
+            solver=self.solver_,
+            precondition=self._directions() != 0,
+            adapt=self.adapt is not None,
         )
 
     def _kernel_memory(self, plan: MemoryPlan, task: Task) -> int:
@@ -435,14 +366,6 @@ class Moved:
         y = block.y.to(self._device, self._dtype if block.y.is_floating_point() else None)
         weight = None if block.weight is None else block.weight.to(self._device, self._dtype)
         return Block(block.X.to(self._device, self._dtype), y, weight)
-
-
-def bias_of(model: nn.Module) -> Tensor:
-    """The last thing that is added: it says where a model is, and in which dtype."""
-    part = model.models[0] if isinstance(model, LogitAverage) else model
-    bias = part.head.bias if isinstance(part, FeatureModel) else part.bias
-    assert isinstance(bias, Tensor)
-    return bias
 
 
 def resolves(mean: Tensor, std: Tensor, dtype: torch.dtype = torch.float32) -> bool:

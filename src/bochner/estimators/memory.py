@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 UNITS = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 BUFFERED_SHARDS = 11  # the shuffle's buffer of 8, the shard being read and its parts, the batch
 LARGEST_BUFFER = 2**26
 ROWS_A_SHARD = (64, 8192)
 DIRECTION_ROWS, FEWEST_DIRECTION_ROWS, MOST_DIRECTIONS = 2048, 64, 256
+METRIC_LANDMARKS, FEWEST_METRIC_LANDMARKS = 2048, 64
+METRIC_ROWS = 2**16  # a metric is d x d numbers: so many rows tell them well enough
+GRADIENT_ROWS = 256
 JUDGED_ROWS = 2048
 RULE_ROWS = 1000  # what a bandwidth rule looks at
 TILE = 2**22  # numbers in a block of features or of a kernel matrix
+SPARE = 2**30  # for parts of K_nm where nothing else is said
 # Beside what is counted: pieces of blocks, threads, what the allocator keeps.
 OVERHEAD = 3 * 2**24
 
@@ -104,6 +109,12 @@ class Sizes:
         """Of every row, and 2,048 rows of features, thrice."""
         return self.item * (self.num_rows * self.num_outputs + 3 * min(2048, self.num_rows) * self.num_features)
 
+    def metric(self, num_landmarks: int) -> int:
+        """Least squares on those landmarks, 256 rows of it with gradients, and the rows where not all are taken."""
+        taken = 0 if self.num_rows <= METRIC_ROWS else METRIC_ROWS * self.row_bytes
+        gradients = 6 * self.item * GRADIENT_ROWS * num_landmarks
+        return replace(self, num_features=num_landmarks).landmarks + gradients + taken
+
     @property
     def landmarks(self) -> int:
         """Landmarks; K_mm, its root and the preconditioner in float64; a block of K_nm in the making."""
@@ -114,28 +125,46 @@ class Sizes:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Rows that main directions are found from, and bytes to keep parts of K_nm in."""
+    """Rows that main directions are found from, and bytes to keep parts of K_nm in: for the solver, and before it for
+    learning a metric, with the landmarks that there is room for."""
 
     direction_rows: int
     spare: int
+    metric_landmarks: int = METRIC_LANDMARKS
+    metric_spare: int = SPARE
 
 
-def plan_memory(budget: int | None, sizes: Sizes, *, solver: str, precondition: bool = True) -> MemoryPlan:
+def plan_memory(
+    budget: int | None, sizes: Sizes, *, solver: str, precondition: bool = True, adapt: bool = False
+) -> MemoryPlan:
     """Divide `budget` over what a fit holds beside the user's own arrays; refuse one that is too small."""
-    base = OVERHEAD + sizes.rows + max(sizes.rule, _solver_bytes(sizes, solver))
+    if budget is None:
+        return MemoryPlan(DIRECTION_ROWS, SPARE)
+    always = OVERHEAD + sizes.rows
+    base = always + max(sizes.rule, _solver_bytes(sizes, solver))
     direction_rows = DIRECTION_ROWS
-    if solver == "sgd" and precondition and budget is not None:
-        while direction_rows > FEWEST_DIRECTION_ROWS and base + sizes.directions(direction_rows) > budget:
-            direction_rows //= 2
+    if solver == "sgd" and precondition:
+        direction_rows = _largest(DIRECTION_ROWS, FEWEST_DIRECTION_ROWS, sizes.directions, budget - base)
         base += sizes.directions(direction_rows)
-    if budget is not None and base > budget:
+    landmarks = METRIC_LANDMARKS
+    if adapt:
+        landmarks = _largest(METRIC_LANDMARKS, FEWEST_METRIC_LANDMARKS, sizes.metric, budget - always)
+        base = max(base, always + sizes.metric(landmarks))
+    if base > budget:
         needed = max(base, _with_buffer(base - sizes.buffer)) // 2**20 + 1
         raise ValueError(
             f"memory_budget must be at least {needed}MB for solver={solver!r} with {sizes.num_features} features or "
             f"landmarks and shards of {sizes.shard_rows} rows, got {budget / 2**20:.1f}MB; give more, "
             f"fewer num_features{'' if solver == 'sgd' else ', solver=' + repr('sgd')}, or a source of smaller shards."
         )
-    return MemoryPlan(direction_rows, 2**30 if budget is None else budget - base)
+    return MemoryPlan(direction_rows, budget - base, landmarks, budget - always - sizes.metric(landmarks))
+
+
+def _largest(most: int, fewest: int, size: Callable[[int], int], room: int) -> int:
+    """`most`, or what is left of it after halving until it fits the room."""
+    while most > fewest and size(most) > room:
+        most //= 2
+    return most
 
 
 def _with_buffer(rest: int) -> int:

@@ -13,9 +13,9 @@ from bochner.data.blocks import Source
 from bochner.data.sources import MappedSource
 from bochner.data.sources.seeds import seeded
 from bochner.estimators.arrays import as_tensor, make_generator, resolve_device
-from bochner.estimators.machine import KernelMachine, Moved, bias_of, resolves
+from bochner.estimators.machine import KernelMachine, Moved, resolves
 from bochner.estimators.rows import checked_weights
-from bochner.estimators.solving import loss_for, start_head
+from bochner.estimators.solving import bias_of, loss_for, start_head
 from bochner.learn.model import FeatureModel
 from bochner.train.preconditioner import fit_preconditioner
 from bochner.train.rate import START
@@ -29,6 +29,8 @@ def can_step(machine: KernelMachine) -> bool:
             f"partial_fit needs solver 'auto' or 'sgd' and num_blocks=1, got {machine.solver!r} and "
             f"{machine.num_blocks}; use fit."
         )
+    if machine.adapt is not None:
+        raise ValueError(f"partial_fit cannot learn a metric, adapt must be None, got {machine.adapt!r}; use fit.")
     if hasattr(machine, "model_") and not isinstance(machine.model_, FeatureModel):
         raise ValueError(f"partial_fit cannot go on from a fit with solver_={machine.solver_!r}; use solver='sgd'.")
     return True

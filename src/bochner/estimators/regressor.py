@@ -16,9 +16,9 @@ from bochner.data.blocks import Block, Source
 from bochner.data.sources import MappedSource
 from bochner.data.sources.rows import read_targets
 from bochner.estimators.arrays import as_tensor
-from bochner.estimators.machine import KernelMachine, bias_of, is_source, refuse_targets, resolves
+from bochner.estimators.machine import KernelMachine, is_source, refuse_targets, resolves
 from bochner.estimators.online import can_step, step_through
-from bochner.estimators.solving import rescale
+from bochner.estimators.solving import bias_of, rescale
 from bochner.learn.onnx import export_onnx
 
 

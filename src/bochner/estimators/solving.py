@@ -181,12 +181,18 @@ def start_head(
     z: FeatureMap, num_outputs: int, bias: Tensor | None, rank: int | None, generator: Generator
 ) -> LinearHead | BottleneckHead:
     """Weights at 0, or Glorot's for a bottleneck, as in the papers; the bias as given, or 0."""
-    dtype = next(t.dtype for t in z.state_dict().values() if t.is_floating_point())
+    sizes = {"num_features": z.num_features, "num_outputs": num_outputs}
     if rank is None:
-        return LinearHead.zeros(num_features=z.num_features, num_outputs=num_outputs, bias=bias, dtype=dtype)
-    return BottleneckHead.glorot(
-        num_features=z.num_features, num_outputs=num_outputs, rank=rank, generator=generator, bias=bias, dtype=dtype
-    )
+        return LinearHead.zeros(**sizes, bias=bias, dtype=z.dtype)
+    return BottleneckHead.glorot(**sizes, rank=rank, generator=generator, bias=bias, dtype=z.dtype)
+
+
+def bias_of(model: nn.Module) -> Tensor:
+    """The last thing that is added: it says where a model is, and in which dtype."""
+    part = model.models[0] if isinstance(model, LogitAverage) else model
+    bias = part.head.bias if isinstance(part, FeatureModel) else part.bias
+    assert isinstance(bias, Tensor)
+    return bias
 
 
 def rescale(model: nn.Module, mean: Tensor, std: Tensor) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from bochner import checks
-from bochner.estimators.solving import SOLVERS
+from bochner.estimators.solving import SOLVERS, bias_of
 from bochner.kernels import Kernel
 from bochner.storage import Storable
 
@@ -68,9 +68,8 @@ class StoredMachine(Storable):
 
     def _check_outputs(self) -> None:
         """The model takes rows of `num_inputs`, and gives a score for each class, or one for two."""
-        like = next(tensor for tensor in self.model.state_dict().values() if tensor.is_floating_point())
         with torch.no_grad():
-            given = self.model(like.new_zeros(1, self.num_inputs)).shape[1]
+            given = self.model(bias_of(self.model).new_zeros(1, self.num_inputs)).shape[1]
         if self.classes is not None and given != len(self.classes) and (given, len(self.classes)) != (1, 2):
             raise ValueError(f"model must give a score for each of {len(self.classes)} classes, got {given}.")
 

@@ -62,7 +62,7 @@ class MapTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     @property
     def _dtype(self) -> torch.dtype:
-        return next(t.dtype for t in self.map_.state_dict().values() if t.is_floating_point())
+        return self.map_.dtype
 
     @property
     def _device(self) -> torch.device:

@@ -1,0 +1,86 @@
+"""A learned metric on data where two directions of ten matter."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Generator, Tensor, nn
+
+from bochner.data.sources import ArraySource
+from bochner.features import FourierMap
+from bochner.kernels import Gaussian, Stationary
+from bochner.learn.metric import MetricRound, learn_metric
+from bochner.learn.model import FeatureModel
+from bochner.learn.solvers import fit_landmark_ridge, fit_ridge
+
+CALM = 0.05  # of the metric's weight, on inputs that mean nothing
+
+
+def generator(seed: int = 0) -> Generator:
+    return Generator().manual_seed(seed)
+
+
+def draw(count: int, seed: int) -> ArraySource:
+    """y depends on the first two of ten inputs."""
+    X = torch.randn(count, 10, generator=generator(seed), dtype=torch.float64)
+    return ArraySource(X, (2 * X[:, 0]).sin() + X[:, 1].square())
+
+
+ROWS, HELDOUT = draw(600, 1), draw(300, 2)
+
+
+def judge(model: nn.Module) -> float:
+    block = HELDOUT.read(0)
+    with torch.no_grad():
+        return float((model(block.X)[:, 0] - block.y).square().mean())
+
+
+def on_landmarks(kernel: Stationary) -> nn.Module:
+    return fit_landmark_ridge(kernel, ROWS.read(0).X[:200], ROWS, ridge=1e-4)
+
+
+def on_features(kernel: Stationary) -> nn.Module:
+    z = FourierMap.draw(kernel, num_inputs=10, num_features=256, generator=generator(3), dtype=torch.float64)
+    return FeatureModel(z, fit_ridge(z, ROWS, ridge=1e-5))
+
+
+def idle_share(metric: Tensor) -> float:
+    return float(metric.diagonal()[2:].sum() / metric.trace())
+
+
+@pytest.mark.parametrize("fit", [on_landmarks, on_features])
+def test_turns_to_the_inputs_that_matter(fit: object) -> None:
+    tried = learn_metric(Gaussian(bandwidth=3.0), ROWS, fit, judge, generator=generator())  # type: ignore[arg-type]
+    best = min(tried, key=lambda each: each.loss)
+    assert best.loss < tried[0].loss / 3
+    assert best.kernel.metric is not None
+    assert idle_share(best.kernel.metric) < CALM
+
+
+def test_distances_keep_their_median() -> None:
+    kernel = Gaussian(bandwidth=3.0, scale=torch.linspace(0.5, 2.0, 10, dtype=torch.float64))
+    tried = learn_metric(kernel, ROWS, on_landmarks, judge, rounds=2, generator=generator())
+    X = ROWS.read(0).X
+    first, *others = [torch.pdist(each.kernel.prepare(X)).median() for each in tried]
+    assert others
+    assert all(float(other) == pytest.approx(float(first), rel=0.05) for other in others)
+    assert all(each.kernel.bandwidth == 3.0 for each in tried)
+
+
+def test_ends_when_the_loss_rises() -> None:
+    losses = iter([3.0, 2.0, 2.5, 1.0])
+    tried = learn_metric(Gaussian(bandwidth=3.0), ROWS, on_landmarks, lambda _: next(losses), generator=generator())
+    assert [each.loss for each in tried] == [3.0, 2.0, 2.5]
+
+
+def test_a_model_that_looks_at_nothing_leaves_the_kernel() -> None:
+    constant = nn.Linear(10, 1).double()
+    constant.weight.data.zero_()
+    tried = learn_metric(Gaussian(), ROWS, lambda _: constant, lambda _: 1.0, generator=generator())
+    assert [type(each) for each in tried] == [MetricRound]
+
+
+def test_equal_rows_are_refused() -> None:
+    same = ArraySource(torch.ones(9, 2), torch.zeros(9))
+    with pytest.raises(ValueError, match="rows must differ for a metric to be learned"):
+        learn_metric(Gaussian(), same, lambda _: nn.Linear(2, 1), lambda _: 1.0, generator=generator())
