@@ -69,7 +69,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     adapt : {"agop"} or None, default=None
         "agop" learns a metric on the inputs first (the average gradient outer product of least squares on 2,048
         landmarks, fitted anew under each metric), and keeps the one of least heldout loss. It pays where some inputs,
-        or mixtures of them, matter more than others; docs/adapted.md says when, and what it costs.
+        or mixtures of them, matter more than others; docs/metric.md says when, and what it costs.
     adapt_rounds : int, default=4
         How often the metric is learned anew, at most.
     metric : str or None, default=None

@@ -10,7 +10,7 @@ UNITS = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 BUFFERED_SHARDS = 11  # the shuffle's buffer of 8, the shard being read and its parts, the batch
 LARGEST_BUFFER = 2**26
 ROWS_A_SHARD = (64, 8192)
-DIRECTION_ROWS, FEWEST_DIRECTION_ROWS, MOST_DIRECTIONS = 2048, 64, 256
+MOST_DIRECTION_ROWS, FEWEST_DIRECTION_ROWS, MOST_DIRECTIONS = 2048, 64, 256
 METRIC_LANDMARKS, FEWEST_METRIC_LANDMARKS = 2048, 64
 METRIC_ROWS = 2**16  # a metric is d x d numbers: so many rows tell them well enough
 GRADIENT_ROWS = 256
@@ -138,13 +138,13 @@ def plan_memory(
     budget: int | None, sizes: Sizes, *, solver: str, precondition: bool = True, adapt: bool = False
 ) -> MemoryPlan:
     """Divide `budget` over what a fit holds beside the user's own arrays; refuse one that is too small."""
+    direction_rows = _direction_rows(sizes.num_rows)
     if budget is None:
-        return MemoryPlan(DIRECTION_ROWS, SPARE)
+        return MemoryPlan(direction_rows, SPARE)
     always = OVERHEAD + sizes.rows
     base = always + max(sizes.rule, _solver_bytes(sizes, solver))
-    direction_rows = DIRECTION_ROWS
     if solver == "sgd" and precondition:
-        direction_rows = _largest(DIRECTION_ROWS, FEWEST_DIRECTION_ROWS, sizes.directions, budget - base)
+        direction_rows = _largest(direction_rows, FEWEST_DIRECTION_ROWS, sizes.directions, budget - base)
         base += sizes.directions(direction_rows)
     landmarks = METRIC_LANDMARKS
     if adapt:
@@ -158,6 +158,11 @@ def plan_memory(
             f"fewer num_features{'' if solver == 'sgd' else ', solver=' + repr('sgd')}, or a source of smaller shards."
         )
     return MemoryPlan(direction_rows, budget - base, landmarks, budget - always - sizes.metric(landmarks))
+
+
+def _direction_rows(num_rows: int) -> int:
+    """A part of the rows, such that their Gram matrix costs less than an epoch."""
+    return min(MOST_DIRECTION_ROWS, max(512, num_rows // 32))
 
 
 def _largest(most: int, fewest: int, size: Callable[[int], int], room: int) -> int:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from bochner.studies.ledger import Ledger, Result
 from bochner.studies.lowrank import published
 from bochner.studies.lowrank import run as study_run
 from bochner.studies.lowrank.__main__ import study as command
-from bochner.studies.lowrank.cells import Cell, Result
-from bochner.studies.lowrank.ledger import Ledger
+from bochner.studies.lowrank.cells import Cell
 from bochner.studies.lowrank.methods import SCHEMES, STARTS
 from bochner.studies.lowrank.page import write_page
 from bochner.studies.lowrank.run import SIZES, Size, Study, plan, run
@@ -78,17 +78,17 @@ def test_published_numbers_stand_beside_the_cells_they_are_of() -> None:
 
 def test_what_is_measured_is_kept_and_never_measured_again(data_dir: Path, tmp_path: Path, quick: list[Cell]) -> None:
     path, asked = tmp_path / "deep" / "cells.jsonl", plan(SIZES["small"], parts=["table 5.10"])
-    rows = run(asked, data_dir, Ledger(path), progress=False)
+    rows = run(asked, data_dir, Ledger(path, Cell), progress=False)
     assert len(quick) == len(asked.cells()) == len(path.read_text().splitlines())
-    assert run(asked, data_dir, Ledger(path), progress=False) == rows
+    assert run(asked, data_dir, Ledger(path, Cell), progress=False) == rows
     assert len(quick) == len(asked.cells())
     more = replace(SIZES["small"], seeds=(100, 101, 102))
-    run(plan(more, parts=["table 5.10"]), data_dir, Ledger(path), progress=False)
+    run(plan(more, parts=["table 5.10"]), data_dir, Ledger(path, Cell), progress=False)
     assert {cell.seed for cell in quick[len(asked.cells()) :]} == {102}
 
 
 def test_rows_are_means_and_spreads_over_seeds(data_dir: Path, tmp_path: Path, quick: list[Cell]) -> None:
-    rows = run(plan(SIZES["small"], parts=["table 5.10"]), data_dir, Ledger(tmp_path / "cells"), progress=False)
+    rows = run(plan(SIZES["small"], parts=["table 5.10"]), data_dir, Ledger(tmp_path / "cells", Cell), progress=False)
     row = next(row for row in rows if (row.row, row.column) == ("german, r = 50", "als"))
     assert (row.mean, row.spread, row.num_seeds) == (pytest.approx(1.08), pytest.approx(0.05), 2)
     assert (row.published, row.published_spread) == (2.09, 0.07)
@@ -98,7 +98,7 @@ def test_a_failed_cell_is_told_and_the_others_go_on(
     data_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Here there are 150 points: rank 200 cannot be."""
-    size, ledger = Size(("german",), (100,), (100,)), Ledger(tmp_path / "cells.jsonl")
+    size, ledger = Size(("german",), (100,), (100,)), Ledger(tmp_path / "cells.jsonl", Cell)
     asked = plan(size, parts=["table 5.4", "table 5.10"])
     with pytest.raises(
         RuntimeError, match=r"56 of 65 cells failed, as told above; the others are kept in .*cells.jsonl"
@@ -110,17 +110,17 @@ def test_a_failed_cell_is_told_and_the_others_go_on(
 
 def test_a_torn_line_is_named(tmp_path: Path) -> None:
     path = tmp_path / "cells.jsonl"
-    Ledger(path).add(Cell("factor", "german", 1.0, 100, "als", 5), {"spectral": 0.5})
+    Ledger(path, Cell).add(Cell("factor", "german", 1.0, 100, "als", 5), {"spectral": 0.5})
     path.write_text(path.read_text() + '{"cell": {"kind"')
     with pytest.raises(ValueError, match=r"cells.jsonl, line 2 must be a finished cell; remove that line"):
-        Ledger(path)
+        Ledger(path, Cell)
 
 
 def test_the_page_has_both_numbers_the_ratios_and_the_figures(
     data_dir: Path, tmp_path: Path, quick: list[Cell]
 ) -> None:
     size = replace(SIZES["small"], sets=("ijcnn1 small", "german", "satimage", "wine scaled"))
-    everything, ledger, path = plan(size), Ledger(tmp_path / "cells.jsonl"), tmp_path / "docs" / "page.md"
+    everything, ledger, path = plan(size), Ledger(tmp_path / "cells.jsonl", Cell), tmp_path / "docs" / "page.md"
     run(everything, data_dir, ledger, progress=False)
     write_page(everything, ledger, path, command="make page")
     page = path.read_text()
@@ -136,7 +136,7 @@ def test_the_page_has_both_numbers_the_ratios_and_the_figures(
 
 
 def test_the_page_of_a_part_says_what_is_missing(data_dir: Path, tmp_path: Path, quick: list[Cell]) -> None:
-    ledger, path = Ledger(tmp_path / "cells.jsonl"), tmp_path / "page.md"
+    ledger, path = Ledger(tmp_path / "cells.jsonl", Cell), tmp_path / "page.md"
     run(plan(SIZES["smoke"], parts=["table 5.7"]), data_dir, ledger, progress=False)
     write_page(plan(SIZES["smoke"]), ledger, path, command="make page")
     assert "28 of 193 cells are measured" in path.read_text()
@@ -147,7 +147,7 @@ def test_the_page_of_a_part_says_what_is_missing(data_dir: Path, tmp_path: Path,
 def test_the_command_runs_some_parts_on_real_cells(data_dir: Path, tmp_path: Path) -> None:
     ledger, page = tmp_path / "cells.jsonl", tmp_path / "page.md"
     command(data_dir, size="smoke", parts="table 5.10, figure 5.1", sets="german", ledger=ledger, page=page)
-    rows = Study((plan(SIZES["smoke"]).tables[3],), ()).rows(Ledger(ledger))
+    rows = Study((plan(SIZES["smoke"]).tables[3],), ()).rows(Ledger(ledger, Cell))
     assert len([json.loads(line) for line in ledger.read_text().splitlines()]) == 9 + 11
     assert rows == []
     assert "| german, r = 50 |" in page.read_text()

@@ -10,7 +10,8 @@ from typing import Literal
 
 from jsonargparse import auto_cli
 
-from bochner.studies.lowrank.ledger import Ledger
+from bochner.studies.ledger import Ledger
+from bochner.studies.lowrank.cells import Cell
 from bochner.studies.lowrank.page import write_page
 from bochner.studies.lowrank.run import SIZES, plan, run
 
@@ -36,7 +37,7 @@ def study(
         page: The page, with its figures in assets/lowrank/ beside it.
         measure: False only writes the page.
     """
-    finished, chosen = Ledger(ledger), SIZES[size]
+    finished, chosen = Ledger(ledger, Cell), SIZES[size]
     if measure:
         asked = plan(replace(chosen, sets=listed(sets) or chosen.sets), parts=listed(parts))
         run(asked, data_dir, finished)

@@ -14,11 +14,12 @@ from torch import Generator, Tensor
 
 from bochner.kernels import Gaussian, Kernel
 from bochner.lowrank import Factor, spectral_error, stable_rank
+from bochner.studies.ledger import Result
 from bochner.studies.lowrank.methods import STUDIED
 from bochner.studies.lowrank.sets import Points, load
 
 Kind = Literal["factor", "optimum", "stable rank", "split", "folds"]
-Result = dict[str, float]
+
 
 ERROR_POINTS = 1000
 # Added to the seed for the points that judge: drawn with the method's own seed they would be its landmarks.

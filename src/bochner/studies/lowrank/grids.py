@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import fmean, pstdev
 from typing import NamedTuple
 
+from bochner.studies.ledger import Ledger
 from bochner.studies.lowrank.cells import Cell
-from bochner.studies.lowrank.ledger import Ledger
 
 
 class Entry(NamedTuple):
@@ -79,12 +79,12 @@ class Row:
     published_spread: float | None
 
 
-def find(entry: Entry, ledger: Ledger) -> Found | None:
+def find(entry: Entry, ledger: Ledger[Cell]) -> Found | None:
     """What is known of an entry so far; None while none of its cells is done."""
     return summary(entry.cells, entry.measure, ledger)
 
 
-def summary(cells: Iterable[Cell], measure: str, ledger: Ledger) -> Found | None:
+def summary(cells: Iterable[Cell], measure: str, ledger: Ledger[Cell]) -> Found | None:
     results = [result for result in map(ledger.get, cells) if result is not None]
     values = [result[measure] for result in results]
     return Found(fmean(values), pstdev(values), len(values)) if values else None
@@ -101,7 +101,7 @@ def entries_of(tables: Sequence[Table], figures: Sequence[Figure]) -> list[Entry
     return in_tables + [entry for curve in curves for entry in curve.entries]
 
 
-def rows_of(table: Table, ledger: Ledger) -> list[Row]:
+def rows_of(table: Table, ledger: Ledger[Cell]) -> list[Row]:
     """Every entry of a table of which some cell is done."""
     rows = []
     for label, entries in table.rows.items():

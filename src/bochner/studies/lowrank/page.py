@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from bochner.studies.ledger import Ledger
+from bochner.studies.lowrank.cells import Cell
 from bochner.studies.lowrank.grids import Entry, Found, Table, find
-from bochner.studies.lowrank.ledger import Ledger
 from bochner.studies.lowrank.plots import draw
 from bochner.studies.lowrank.run import Study
 from bochner.studies.lowrank.sets import SETS
@@ -33,7 +34,7 @@ the targets; sets called "scaled" have inputs and targets of mean 0 and variance
 factor's own map; the thesis multiplies its weights with exact kernel values there."""
 
 
-def write_page(study: Study, ledger: Ledger, path: Path, *, command: str) -> None:
+def write_page(study: Study, ledger: Ledger[Cell], path: Path, *, command: str) -> None:
     """The page, and the figures in assets/lowrank/ beside it."""
     pictures = []
     for figure in study.figures:
@@ -46,7 +47,7 @@ def write_page(study: Study, ledger: Ledger, path: Path, *, command: str) -> Non
     path.write_text("\n\n".join([*parts, *pictures]) + "\n")
 
 
-def _head(study: Study, ledger: Ledger, command: str) -> str:
+def _head(study: Study, ledger: Ledger[Cell], command: str) -> str:
     cells = study.cells()
     results = [result for result in map(ledger.get, cells) if result is not None]
     threads = sorted({int(result["threads"]) for result in results})
@@ -64,7 +65,7 @@ def _head(study: Study, ledger: Ledger, command: str) -> str:
     )
 
 
-def _summary(study: Study, ledger: Ledger) -> list[str]:
+def _summary(study: Study, ledger: Ledger[Cell]) -> list[str]:
     """Table 5.10 in one line a set: who is best at equal parameters, and how near the optimum."""
     found = [table for table in study.tables if table.number == "5.10"]
     if not found:
@@ -98,7 +99,7 @@ def _setting(study: Study) -> str:
     return f"## Table 5.9: the setting\n\n{_markdown(['set', 'n', 'bandwidth', 'r', 'samples'], rows)}\n\n{note}"
 
 
-def _section(table: Table, ledger: Ledger) -> str:
+def _section(table: Table, ledger: Ledger[Cell]) -> str:
     rows = [[label, *(_cell(entry, ledger) for entry in entries)] for label, entries in table.rows.items()]
     text = f"## Table {table.number}: {table.title}\n\n{_markdown([table.label, *table.columns], rows)}"
     if table.number != "5.12":
@@ -106,7 +107,7 @@ def _section(table: Table, ledger: Ledger) -> str:
     return f"{text}\n\nAs ratios to standard k-means Nystrom in the same run:\n\n{_ratios(table, ledger)}"
 
 
-def _ratios(table: Table, ledger: Ledger) -> str:
+def _ratios(table: Table, ledger: Ledger[Cell]) -> str:
     """Seconds over those of standard k-means Nystrom, ours and the thesis's."""
     place, rows = table.columns.index("standard kmeans-nystrom"), []
     for label, entries in table.rows.items():
@@ -120,7 +121,7 @@ def _ratios(table: Table, ledger: Ledger) -> str:
     return _markdown([table.label, *table.columns], rows)
 
 
-def _cell(entry: Entry, ledger: Ledger) -> str:
+def _cell(entry: Entry, ledger: Ledger[Cell]) -> str:
     found = find(entry, ledger)
     ours = MISSING if found is None else _with_spread(found)
     if entry.published is None:

@@ -6,8 +6,9 @@ import math
 from pathlib import Path
 from typing import Any
 
+from bochner.studies.ledger import Ledger
+from bochner.studies.lowrank.cells import Cell
 from bochner.studies.lowrank.grids import Curve, Figure, find, summary
-from bochner.studies.lowrank.ledger import Ledger
 
 # Okabe & Ito's colours, which the colour-blind can tell apart, and markers besides.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#999999", "#B8A100")
@@ -18,7 +19,7 @@ BOUNDS = ("optimum", "svd")
 COLUMNS = 4
 
 
-def draw(figure: Figure, ledger: Ledger, path: Path) -> bool:
+def draw(figure: Figure, ledger: Ledger[Cell], path: Path) -> bool:
     """Write a figure's panels as a picture; False when nothing of it is measured."""
     if not any(_points(curve, ledger) for panel in figure.panels for curve in panel.curves):
         return False
@@ -48,7 +49,7 @@ def draw(figure: Figure, ledger: Ledger, path: Path) -> bool:
     return True
 
 
-def _draw_curve(axis: Any, curve: Curve, style: int, ledger: Ledger) -> None:
+def _draw_curve(axis: Any, curve: Curve, style: int, ledger: Ledger[Cell]) -> None:
     points = _points(curve, ledger)
     if not points:
         return
@@ -64,7 +65,7 @@ def _draw_curve(axis: Any, curve: Curve, style: int, ledger: Ledger) -> None:
     axis.errorbar(x, y, yerr=spread, color=color, capsize=2, linewidth=1.3, label=curve.label, **marker)
 
 
-def _points(curve: Curve, ledger: Ledger) -> list[tuple[float, float, float]]:
+def _points(curve: Curve, ledger: Ledger[Cell]) -> list[tuple[float, float, float]]:
     """x, y and the spread of y of every entry that is measured and finite."""
     points = []
     for entry in curve.entries:

@@ -11,10 +11,10 @@ from types import MappingProxyType
 from tqdm import tqdm
 
 from bochner import checks
+from bochner.studies.ledger import Ledger
 from bochner.studies.lowrank.cells import Cell, measure
 from bochner.studies.lowrank.figures import figures
 from bochner.studies.lowrank.grids import Figure, Row, Table, cells_of, entries_of, rows_of
-from bochner.studies.lowrank.ledger import Ledger
 from bochner.studies.lowrank.sets import SETS
 from bochner.studies.lowrank.tables import MANY_POINTS, tables
 
@@ -49,7 +49,7 @@ class Study:
     def cells(self) -> list[Cell]:
         return cells_of(entries_of(self.tables, self.figures))
 
-    def rows(self, ledger: Ledger) -> list[Row]:
+    def rows(self, ledger: Ledger[Cell]) -> list[Row]:
         return [row for table in self.tables for row in rows_of(table, ledger)]
 
 
@@ -72,7 +72,7 @@ def plan(size: Size, *, parts: Sequence[str] | None = None) -> Study:
     )
 
 
-def run(study: Study, data_dir: Path, ledger: Ledger, *, progress: bool = True) -> list[Row]:
+def run(study: Study, data_dir: Path, ledger: Ledger[Cell], *, progress: bool = True) -> list[Row]:
     """Measure the cells that `ledger` does not have, and keep each as soon as it is done; then the rows of the tables.
 
     A cell that fails is told at once and the others go on; at the end it is an error.

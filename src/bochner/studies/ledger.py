@@ -3,42 +3,48 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
-from bochner.studies.lowrank.cells import Cell, Result
+Cell = TypeVar("Cell")
+Result = dict[str, float]
 
 
-class Ledger:
+class Ledger(Generic[Cell]):
     """A JSONL file with a line a cell, written as soon as the cell is finished; lines of other files may be appended.
 
+    A cell is a frozen dataclass of plain values.
+
     >>> import tempfile
-    >>> cell = Cell("stable rank", "german", bandwidth=1.0, seed=100)
+    >>> from bochner.studies.adapted_bases.cells import Cell
+    >>> cell = Cell("mnist", "gaussian", "random", num_features=10, effort="smoke", seed=0)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Ledger(Path(folder, "cells.jsonl")).add(cell, {"stable_rank": 2.5})
-    ...     Ledger(Path(folder, "cells.jsonl")).get(cell)
-    {'stable_rank': 2.5}
+    ...     Ledger(Path(folder, "cells.jsonl"), Cell).add(cell, {"accuracy": 0.5})
+    ...     Ledger(Path(folder, "cells.jsonl"), Cell).get(cell)
+    {'accuracy': 0.5}
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, make: Callable[..., Cell]) -> None:
         self.path = path
-        self._results = dict(_lines(path)) if path.exists() else {}
+        self._results: dict[Cell, Result] = dict(_lines(path, make)) if path.exists() else {}
 
     def get(self, cell: Cell) -> Result | None:
         return self._results.get(cell)
 
     def add(self, cell: Cell, result: Result) -> None:
+        stored: Any = cell
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a") as file:
-            file.write(json.dumps({"cell": asdict(cell), "result": result}) + "\n")
+            file.write(json.dumps({"cell": asdict(stored), "result": result}) + "\n")
         self._results[cell] = result
 
 
-def _lines(path: Path) -> Iterator[tuple[Cell, Result]]:
+def _lines(path: Path, make: Callable[..., Cell]) -> Iterator[tuple[Cell, Result]]:
     for number, line in enumerate(path.read_text().splitlines(), start=1):
         try:
             found = json.loads(line)
-            yield Cell(**found["cell"]), found["result"]
+            yield make(**found["cell"]), found["result"]
         except (ValueError, TypeError, KeyError) as error:
             raise ValueError(f"{path}, line {number} must be a finished cell; remove that line: {error}") from error
