@@ -67,6 +67,11 @@ class ArcCosineMap(FeatureMap):
         ]
         return cls(kernel, [kernel.fold(weights[0]), *weights[1:]])
 
+    def adaptable(self) -> list[str]:
+        if self.kernel.order == 0:  # a step has no derivative to follow
+            return []
+        return [f"weights.{layer}" for layer in range(len(self.weights))]
+
     def _features(self, X: Tensor) -> Tensor:
         for W in self.weights:
             Z = X @ W

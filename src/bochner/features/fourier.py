@@ -110,6 +110,10 @@ class FourierMap(FeatureMap):
         W = self.projection.matrix()
         return self.kernel.fold(W) if self.projection.prepared else W
 
+    def adaptable(self) -> list[str]:
+        names = [f"projection.{name}" for name in self.projection.adaptable]
+        return names if self.phases is None else [*names, "phases"]
+
     @property
     def form(self) -> str:
         return "paired" if self.phases is None else "cosine"

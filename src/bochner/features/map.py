@@ -47,6 +47,16 @@ class FeatureMap(Storable, abstract=True):
         for tile in row_tiles(len(X), row_elements=1, tile_elements=rows):
             yield tile, self.write(X[tile], buffer[: tile.stop - tile.start])
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """What the map computes in: that of its own numbers, whatever its kernel keeps a metric in."""
+        own = (tensor for name, tensor in self.state_dict().items() if not name.startswith("kernel."))
+        return next(tensor.dtype for tensor in own if tensor.is_floating_point())
+
+    def adaptable(self) -> list[str]:
+        """Names of the parameters that adapting the map to data changes; none unless a subclass says so."""
+        return []
+
     def approximate(self, X: Tensor, Y: Tensor) -> Tensor:
         """z(X) z(Y)^T [n, m]: what this map makes of k(X, Y)."""
         return self(X) @ self(Y).T

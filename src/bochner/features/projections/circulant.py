@@ -18,6 +18,9 @@ class CirculantProjection(Projection):
     normals, signs [blocks, d]; radii [P]. O(NP log d) time, O(P) memory, no padding. Source: Feng et al. 2015.
     """
 
+    structured = True
+    adaptable = ("normals", "signs")
+
     def __init__(self, normals: Tensor, signs: Tensor, radii: Tensor) -> None:
         super().__init__()
         if normals.ndim != 2 or normals.shape != signs.shape:

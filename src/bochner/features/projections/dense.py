@@ -14,6 +14,7 @@ class DenseProjection(Projection):
     """W [d, P] as it is: O(NPd) time, O(Pd) memory. The kernel's scale or metric is folded into W."""
 
     prepared = False
+    adaptable = ("frequencies",)
     tile_elements = 2**23  # matrix products want tall tiles
 
     def __init__(self, frequencies: Tensor) -> None:

@@ -26,6 +26,9 @@ class FastfoodProjection(Projection):
     signs, normals, permutations [blocks, p]; radii [P]. O(NP log d) time, O(P) memory. Source: Le et al. 2013.
     """
 
+    structured = True
+    adaptable = ("signs", "normals")
+
     def __init__(self, num_inputs: int, signs: Tensor, permutations: Tensor, normals: Tensor, radii: Tensor) -> None:
         super().__init__()
         size = next_power_of_two(num_inputs)

@@ -29,6 +29,9 @@ class HadamardProjection(Projection):
     O(NP log d) time, O(P) memory. Source: Yu et al. 2016; Alber et al. 2017.
     """
 
+    structured = True
+    adaptable = ("diagonals",)
+
     def __init__(self, num_inputs: int, diagonals: Tensor, radii: Tensor) -> None:
         super().__init__()
         size = next_power_of_two(num_inputs)

@@ -19,6 +19,8 @@ class Projection(Storable, abstract=True):
     num_inputs: int
     num_outputs: int
     prepared = True
+    structured = False  # whether W is a chain of diagonals and fast transforms
+    adaptable: tuple[str, ...] = ()  # the parameters that adapting a map to data changes
     tile_elements = 2**20  # outputs a tile, a few MiB: they stay in cache from one pass to the next
 
     def forward(self, X: Tensor) -> Tensor:

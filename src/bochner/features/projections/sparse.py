@@ -22,6 +22,7 @@ class SparseProjection(Projection):
     """
 
     tile_elements = 2**21
+    adaptable = ("values",)
 
     def __init__(self, num_inputs: int, places: Tensor, values: Tensor) -> None:
         super().__init__()

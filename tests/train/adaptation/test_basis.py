@@ -1,0 +1,202 @@
+"""Adapted maps: better than they were, of the same type, and nothing else changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import bochner
+from bochner.data.sources import ArraySource
+from bochner.features import ArcCosineMap, FourierMap, NystromMap
+from bochner.kernels import ArcCosine, Gaussian
+from bochner.learn.heads import LinearHead
+from bochner.learn.model import FeatureModel
+from bochner.train.adaptation import Plan, adapt, alignment, fit_basis
+from bochner.train.adaptation.objectives import kernel_error
+from bochner.train.step import evaluate
+from tests.train.adaptation.families import FAMILIES, FOURIER, draw, points, rows
+
+QUICK = Plan(batches=60, heldout_batches=10, max_epochs=2, learning_rate=0.02)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_gains_by_every_objective(family: str) -> None:
+    z, train, heldout = draw(family), rows(), rows(400, seed=1)
+    before = {name: p.clone() for name, p in z.named_parameters()}
+    for objective, share in {"kernel": 0.85, "alignment": 0.97, "loss": 0.8}.items():
+        found = fit_basis(z, train, objective=objective, heldout=heldout, plan=QUICK, progress=False)
+        assert type(found.feature_map) is type(z)
+        assert min(record["heldout"] for record in found.history) < share * found.history[0]["heldout"]
+        after = dict(found.feature_map.named_parameters())
+        changed = {name for name in after if not torch.equal(after[name], before[name])}
+        assert changed == set(z.adaptable())
+        assert not any(p.requires_grad for p in after.values())
+    assert all(torch.equal(p, before[name]) for name, p in z.named_parameters())
+
+
+def test_only_diagonals_of_structured_maps_adapt() -> None:
+    names = {family: draw(family).adaptable() for family in FAMILIES}
+    assert names["hadamard1"] == names["hadamard2"] == ["projection.diagonals"]
+    assert names["hadamard3"] == ["projection.diagonals", "phases"]
+    assert sorted(names["fastfood"]) == sorted(names["circulant"]) == ["projection.normals", "projection.signs"]
+    assert names["sparse gaussian"] == ["projection.values"]
+    assert names["arc-cosine 3"] == ["weights.0", "weights.1", "weights.2"]
+
+
+def test_objectives_reach_what_they_name_on_new_rows() -> None:
+    X, y = points(500, seed=7)
+    new, z = ArraySource(X, y), draw("orthogonal cosine")
+    plan = Plan(batches=300, heldout_batches=10, max_epochs=2, learning_rate=0.02)
+    kernel, aligned = (adapt(z, rows(2000), objective=o, plan=plan, progress=False) for o in ("kernel", "alignment"))
+    errors = {name: float(kernel_error(one(X), z.kernel(X))) for name, one in {"rb": z, "uab": kernel}.items()}
+    assert errors["uab"] < errors["rb"] / 4
+    assert alignment(aligned, new) > alignment(z, new) + 0.2 > alignment(kernel, new) + 0.1
+
+
+def test_the_joint_head_belongs_to_the_adapted_map() -> None:
+    heldout = rows(400, seed=1)
+    plan = Plan(max_epochs=3)
+    found = fit_basis(draw("orthogonal"), rows(), objective="loss", heldout=heldout, plan=plan, progress=False)
+    assert found.head is not None
+    best = min(record["heldout"] for record in found.history)
+    scores = evaluate(FeatureModel(found.feature_map, found.head), heldout, loss="softmax").summary()
+    assert scores["ce"] == pytest.approx(best, rel=1e-5)
+
+
+def test_the_best_epoch_is_returned_not_the_last() -> None:
+    wild = Plan(batches=20, heldout_batches=10, max_epochs=6, learning_rate=0.8, decay=1.0)
+    heldout = rows(300, seed=1)
+    found = fit_basis(draw("orthogonal"), rows(), heldout=heldout, plan=wild, progress=False)
+    values = [record["heldout"] for record in found.history]
+    assert values[-1] > min(values)
+    again = fit_basis(found.feature_map, rows(), heldout=heldout, plan=wild, progress=False).history[0]["heldout"]
+    assert again == pytest.approx(min(values), rel=1e-5)
+    assert [record["improved"] for record in found.history] == [
+        value < min(values[:place], default=torch.inf) for place, value in enumerate(values)
+    ]
+
+
+def test_adaptation_ends_when_patience_does() -> None:
+    plan = Plan(batches=5, heldout_batches=5, learning_rate=1e-12, patience=2)
+    still = fit_basis(draw("orthogonal"), rows(), plan=plan, progress=False)  # steps too small for float32
+    assert [record["improved"] for record in still.history] == [True, False, False]
+    assert len({record["heldout"] for record in still.history}) == 1  # every epoch is judged by the same batches
+    assert Plan().patience_for(draw("orthogonal")) == Plan().patience_for(draw("arc-cosine 1")) == 10
+    assert all(Plan().patience_for(draw(name)) == 20 for name in FOURIER if name.startswith(("had", "fast", "circ")))
+
+
+def test_rates_fall_after_an_epoch_without_improvement() -> None:
+    moved = {}
+    for decay in (1.0, 1e-9):
+        plan = Plan(batches=20, heldout_batches=10, max_epochs=6, learning_rate=0.8, decay=decay)
+        found = fit_basis(draw("orthogonal"), rows(), heldout=rows(300, seed=1), plan=plan, progress=False)
+        moved[decay] = [record["heldout"] for record in found.history][-2:]
+    assert moved[1.0][0] != moved[1.0][1]
+    assert moved[1e-9][0] == pytest.approx(moved[1e-9][1], rel=1e-6)
+
+
+def test_same_plan_same_map_and_other_seeds_other_maps() -> None:
+    def adapted(seed: int) -> torch.Tensor:
+        plan = Plan(batches=20, heldout_batches=5, max_epochs=2, seed=seed)
+        z = adapt(draw("orthogonal"), rows(), plan=plan, progress=False)
+        assert isinstance(z, FourierMap)
+        return z.frequencies()
+
+    assert torch.equal(adapted(0), adapted(0))
+    assert not torch.equal(adapted(0), adapted(1))
+
+
+def test_a_step_means_the_same_at_every_bandwidth() -> None:
+    X, y = points(600)
+    plan, values = Plan(batches=50, heldout_batches=10, max_epochs=2, learning_rate=0.01), []
+    for scale in (1.0, 64.0):
+        z = FourierMap.draw(
+            Gaussian(bandwidth=2.0 * scale), num_inputs=6, num_features=16, generator=torch.Generator().manual_seed(0)
+        )
+        history = fit_basis(z, ArraySource(scale * X, y), objective="loss", plan=plan, progress=False).history
+        values.append([record["heldout"] for record in history])
+    assert values[0] == pytest.approx(values[1], rel=1e-3)
+
+
+def test_larger_batches_reach_the_same() -> None:
+    train, heldout = rows(4000), rows(1000, seed=1)
+    lowest = []
+    for batch_size, batches, rate in ((64, 200, 0.01), (256, 50, 0.02)):
+        plan = Plan(batch_size=batch_size, batches=batches, heldout_batches=10, max_epochs=4, learning_rate=rate)
+        found = fit_basis(draw("orthogonal cosine"), train, heldout=heldout, plan=plan, progress=False)
+        X = heldout.read(0).X
+        lowest.append(float(kernel_error(found.feature_map(X), found.feature_map.kernel(X))))
+    assert 0.7 < lowest[0] / lowest[1] < 1.4
+
+
+@pytest.mark.parametrize("family", ["hadamard2", "sparse gaussian", "arc-cosine 2"])
+def test_adapted_maps_are_stored_and_streamed_like_any_other(family: str, tmp_path: Path) -> None:
+    plan = Plan(batches=20, heldout_batches=5, max_epochs=1)
+    z = adapt(draw(family), rows(), plan=plan, progress=False)
+    bochner.save(z, tmp_path / "map.safetensors")
+    X, _ = points(50)
+    assert torch.equal(bochner.load(tmp_path / "map.safetensors")(X), z(X))
+    with torch.no_grad():
+        torch.testing.assert_close(z._features(X), z(X), atol=1e-5, rtol=1e-4)
+    if isinstance(z, FourierMap):
+        assert z.take(torch.tensor([1, 3])).num_frequencies == 2
+
+
+def test_other_losses_and_heads() -> None:
+    X, y = points(400)
+    plan = Plan(batches=50, max_epochs=2, loss="squared")
+    found = fit_basis(draw("orthogonal"), ArraySource(X, X[:, :2]), objective="loss", plan=plan, progress=False)
+    assert isinstance(found.head, LinearHead)
+    assert found.head.weights.shape == (2, 24)
+    start = LinearHead.zeros(num_features=24, num_outputs=1)
+    plan = Plan(batches=50, max_epochs=2, loss="logistic")
+    found = fit_basis(
+        draw("orthogonal"), ArraySource(X, y % 2), objective="loss", head=start, plan=plan, progress=False
+    )
+    assert found.history[-1]["heldout"] < found.history[0]["heldout"]
+    assert not start.weights.any()  # the given head is only where it starts
+
+
+def test_writers_see_every_record() -> None:
+    seen: list[dict[str, object]] = []
+    plan = Plan(batches=5, heldout_batches=5, max_epochs=2)
+    found = fit_basis(draw("orthogonal"), rows(), plan=plan, progress=False, writers=[seen.append])
+    assert seen == found.history
+    assert [record["epoch"] for record in seen] == [0, 1, 2]
+
+
+def test_bad_arguments() -> None:
+    X, _ = points(100)
+    z, floats = draw("orthogonal"), ArraySource(X, X[:, 0])
+    with pytest.raises(ValueError, match=r"objective must be one of \['kernel', 'alignment', 'loss'\], got 'error'"):
+        adapt(z, rows(), objective="error")
+    with pytest.raises(ValueError, match="objective='alignment' needs class indices"):
+        adapt(z, floats, objective="alignment", plan=QUICK, progress=False)
+    with pytest.raises(ValueError, match="head must be None with objective='kernel'"):
+        fit_basis(z, rows(), head=LinearHead.zeros(num_features=24, num_outputs=4))
+    nystrom = NystromMap.fit(Gaussian(), X, num_landmarks=5, generator=torch.Generator().manual_seed(0))
+    with pytest.raises(ValueError, match="feature_map must have parameters to adapt"):
+        adapt(nystrom, rows())
+    steps = ArcCosineMap(ArcCosine(order=0), [torch.eye(6)])
+    with pytest.raises(ValueError, match="ArcCosineMap of order 1 or 2"):
+        adapt(steps, rows())
+    with pytest.raises(FloatingPointError, match="give a smaller learning_rate"):
+        adapt(draw("arc-cosine 3"), rows(), plan=Plan(batches=5, heldout_batches=5, learning_rate=1e30), progress=False)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"batch_size": 1}, "batch_size must be at least 2"),
+        ({"batches": 0}, "batches must be an integer of at least 1"),
+        ({"learning_rate": 0.0}, "learning_rate must be a positive"),
+        ({"decay": 1.5}, "decay must be at most 1"),
+        ({"loss": "hinge"}, "loss must be one of"),
+        ({"seed": -1}, "seed must be an integer of at least 0"),
+    ],
+)
+def test_bad_plans(setting: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Plan(**setting)  # type: ignore[arg-type]
