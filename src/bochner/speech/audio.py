@@ -1,0 +1,138 @@
+"""Samples of utterances, through libsndfile: what cannot be used is an error that says why."""
+
+from __future__ import annotations
+
+import io
+import os
+from math import gcd
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import resample_poly
+
+from bochner.checks import nonnegative_float, positive_int
+from bochner.speech.extra import imported
+from bochner.speech.manifest import Utterance
+from bochner.storage import write_atomically
+
+Samples = NDArray[np.float32]
+
+CLIPPED_RUN = 3  # that many equal samples at full scale in a row are cut, not loud
+MAX_CLIPPED = 0.01
+
+
+class AudioError(ValueError):
+    """A recording that cannot be used; `reason` is for a report, the message names the file too."""
+
+    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
+        super().__init__(f"{path}: {reason}.")
+        self.reason = reason
+
+
+def read_audio(utterance: Utterance, *, folder: str | os.PathLike[str], max_clipped: float = MAX_CLIPPED) -> Samples:
+    """The samples of `utterance`, [samples] in [-1, 1]; `folder` is that of its manifest."""
+    if utterance.audio is None or utterance.rate is None:
+        raise ValueError(f"utterance {utterance.id!r} has no audio, only frames ({utterance.frames}).")
+    return read_samples(
+        Path(folder) / utterance.audio,
+        rate=utterance.rate,
+        start=utterance.start,
+        duration=utterance.duration,
+        max_clipped=max_clipped,
+    )
+
+
+def read_samples(
+    path: str | os.PathLike[str],
+    *,
+    rate: int,
+    start: float = 0.0,
+    duration: float | None = None,
+    max_clipped: float = MAX_CLIPPED,
+) -> Samples:
+    """Samples [samples] of one recording in one channel at `rate`, from `start` for `duration` seconds (to the end).
+
+    Refused as AudioError: a file that libsndfile cannot read or that ends early, another rate, several channels, no
+    samples, NaN or infinity, and more than the share `max_clipped` of samples cut off at full scale.
+    """
+    nonnegative_float("max_clipped", max_clipped)
+    with _opened(path) as file:
+        _check_header(path, file, rate)
+        first = round(start * rate)
+        count = len(file) - first if duration is None else round(duration * rate)
+        if first + count > len(file) + 1:  # times are rounded to samples
+            length = len(file) / rate
+            raise AudioError(path, f"too short (ends at {length:.3f} s, wanted up to {(first + count) / rate:.3f} s)")
+        file.seek(min(first, len(file)))
+        samples: Samples = file.read(max(count, 0), dtype="float32")
+    _check_samples(path, samples, max_clipped)
+    return samples
+
+
+def recording_length(path: str | os.PathLike[str]) -> tuple[int, int]:
+    """Number of samples and samples per second of a recording, from its header."""
+    with _opened(path) as file:
+        return len(file), file.samplerate
+
+
+def write_audio(path: str | os.PathLike[str], samples: Samples, *, rate: int) -> None:
+    """Write samples in [-1, 1] as 16-bit .wav or .flac, whole or not at all."""
+    if not np.isfinite(samples).all():
+        raise ValueError(f"samples for {path} must be finite, but hold NaN or infinity.")
+    path, stream = Path(path), io.BytesIO()
+    imported("soundfile").write(
+        stream, samples, positive_int("rate", rate), subtype="PCM_16", format=path.suffix[1:].upper()
+    )
+    write_atomically(path, stream.getvalue())
+
+
+def clipped_share(samples: Samples) -> float:
+    """Share of the samples that stand in runs of three or more at full scale.
+
+    >>> clipped_share(np.array([0, 1, 1, 1, 1, 0.5, 0, 1], dtype=np.float32))
+    0.5
+    """
+    top = np.abs(samples) >= 1.0 - 2.0**-15
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], top.astype(np.int8), [0]])))
+    runs = edges[1::2] - edges[::2]
+    return float(runs[runs >= CLIPPED_RUN].sum() / max(len(samples), 1))
+
+
+def resample(samples: Samples, *, rate: int, new_rate: int) -> Samples:
+    """The same sound at `new_rate` samples per second, band-limited by a polyphase filter.
+
+    >>> resample(np.ones(220, dtype=np.float32), rate=22050, new_rate=8000).shape
+    (80,)
+    """
+    shared = gcd(positive_int("rate", rate), positive_int("new_rate", new_rate))
+    if rate == new_rate:
+        return samples
+    return resample_poly(samples, new_rate // shared, rate // shared).astype(np.float32)
+
+
+def _opened(path: str | os.PathLike[str]) -> Any:
+    if not Path(path).is_file():
+        raise AudioError(path, "no such file")
+    soundfile = imported("soundfile")
+    try:
+        return soundfile.SoundFile(path)
+    except soundfile.LibsndfileError as error:
+        raise AudioError(path, f"not readable ({error.error_string.rstrip('.')})") from error
+
+
+def _check_header(path: str | os.PathLike[str], file: Any, rate: int) -> None:
+    if file.samplerate != rate:
+        raise AudioError(path, f"wrong rate ({file.samplerate} Hz, expected {rate})")
+    if file.channels != 1:
+        raise AudioError(path, f"stereo ({file.channels} channels; write the one with the speech to a file of its own)")
+
+
+def _check_samples(path: str | os.PathLike[str], samples: Samples, max_clipped: float) -> None:
+    if len(samples) == 0:
+        raise AudioError(path, "no samples")
+    if not np.isfinite(samples).all():
+        raise AudioError(path, "NaN or infinite samples")
+    if (share := clipped_share(samples)) > max_clipped:
+        raise AudioError(path, f"clipped ({share:.1%} of the samples at full scale)")

@@ -1,0 +1,1 @@
+"""Corpora -> corpus directories: a manifest with parts disjoint by speaker, a report of what was skipped, a lexicon."""

@@ -1,0 +1,182 @@
+"""Kaldi's data directories: wav.scp, segments, text, utt2spk, feats.scp; read and written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from bochner.checks import positive_float
+from bochner.speech.audio import AudioError, recording_length
+from bochner.speech.corpora.prepared import Prepared, finish
+from bochner.speech.corpora.recordings import relative
+from bochner.speech.extra import imported
+from bochner.speech.manifest import PARTS, Utterance
+from bochner.speech.skipped import Skipped
+from bochner.storage import write_atomically
+
+
+def prepare_kaldi(
+    sources: Mapping[str, str | os.PathLike[str]],
+    directory: str | os.PathLike[str],
+    *,
+    root: str | os.PathLike[str] = ".",
+    frame_shift: float = 0.01,
+    language: str = "",
+) -> Prepared:
+    """Make a corpus directory of Kaldi data directories, one for each part: {"train": "data/train", ...}.
+
+    Needs text and utt2spk, and wav.scp (with segments perhaps) or feats.scp, or both. Paths in them are relative to
+    `root`. A wav.scp line with a command (`sph2pipe ... |`) is not run but reported as skipped, as is an utterance
+    that one of the files lacks.
+    """
+    positive_float("frame_shift", frame_shift)
+    found: list[Utterance | Skipped] = []
+    for part, folder in sources.items():
+        if part not in PARTS:
+            raise ValueError(f"sources must name parts of {PARTS}, got {part!r}.")
+        found.extend(_read(Path(folder), part, Path(directory), Path(root), frame_shift, language))
+    return finish(directory, found)
+
+
+def write_kaldi(
+    utterances: Iterable[Utterance], directory: str | os.PathLike[str], *, folder: str | os.PathLike[str]
+) -> None:
+    """Write data directories `directory`/train, ... of a manifest's utterances; `folder` is that of the manifest.
+
+    wav.scp and segments where there is audio, feats.scp where there are frames (a .npy is no archive: an error), text,
+    utt2spk, spk2utt; sorted as Kaldi wants it, by bytes.
+    """
+    by_part: dict[str, list[Utterance]] = {}
+    for said in utterances:
+        by_part.setdefault(said.part, []).append(said)
+    for part, members in by_part.items():
+        target = Path(directory) / part
+        target.mkdir(parents=True, exist_ok=True)
+        for name, table in _tables(members, Path(folder).resolve()).items():
+            lines = sorted(f"{key} {value}".rstrip().encode() for key, value in table.items())
+            write_atomically(target / name, b"".join(line + b"\n" for line in lines))
+
+
+def read_table(path: Path) -> dict[str, str]:
+    """Lines `key value ...`: the value is the rest of the line; a key given twice is an error."""
+    table: dict[str, str] = {}
+    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+        try:
+            key, _, value = line.decode("utf-8").strip().partition(" ")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}, line {number}: not UTF-8 ({error}).") from error
+        if key in table:
+            raise ValueError(f"{path}, line {number}: {key!r} is given twice.")
+        if key:
+            table[key] = value.strip()
+    return table
+
+
+def _read(
+    folder: Path, part: str, directory: Path, root: Path, frame_shift: float, language: str
+) -> Iterator[Utterance | Skipped]:
+    text, speakers = read_table(folder / "text"), read_table(folder / "utt2spk")
+    tables = {name: _optional(folder / name) for name in ("wav.scp", "segments", "feats.scp", "utt2num_frames")}
+    if not (tables["wav.scp"] or tables["feats.scp"]):
+        raise ValueError(f"{folder} must hold wav.scp or feats.scp, got neither.")
+    for name in sorted(speakers.keys() | text.keys()):
+        if name not in speakers or name not in text:
+            yield Skipped(name, f"not in {'utt2spk' if name not in speakers else 'text'}")
+            continue
+        try:
+            source = _source(name, tables, directory, root, frame_shift, folder)
+        except AudioError as error:
+            yield Skipped(name, error.reason)
+            continue
+        except (ValueError, OSError) as error:
+            yield Skipped(name, str(error))
+            continue
+        said = " ".join(text[name].split())
+        yield Utterance(id=name, speaker=speakers[name], part=part, text=said, language=language, **source)
+
+
+def _optional(path: Path) -> dict[str, str]:
+    return read_table(path) if path.is_file() else {}
+
+
+def _source(
+    name: str, tables: Mapping[str, Mapping[str, str]], directory: Path, root: Path, frame_shift: float, folder: Path
+) -> dict[str, Any]:
+    """The fields of an utterance that say where its samples or frames are."""
+    fields: dict[str, Any] = {}
+    if tables["wav.scp"]:
+        fields |= _audio(name, tables, directory, root, folder)
+    if tables["feats.scp"]:
+        if name not in tables["feats.scp"]:
+            raise ValueError("not in feats.scp")
+        fields |= {"frames": _archive(tables["feats.scp"][name], directory, root), "frame_shift": frame_shift}
+    if "duration" not in fields:
+        fields["duration"] = frame_shift * _num_frames(name, tables, root)
+    return fields
+
+
+def _audio(
+    name: str, tables: Mapping[str, Mapping[str, str]], directory: Path, root: Path, folder: Path
+) -> dict[str, Any]:
+    recording, start, end = name, 0.0, None
+    if tables["segments"]:
+        if name not in tables["segments"]:
+            raise ValueError("not in segments")
+        recording, start, end = _segment(tables["segments"][name], folder)
+    if recording not in tables["wav.scp"]:
+        raise ValueError(f"not in wav.scp (recording {recording})")
+    source = tables["wav.scp"][recording]
+    if source.endswith("|"):
+        raise ValueError(f"command in wav.scp ({source}; run it once and name the file)")
+    count, rate = recording_length(root / source)
+    if count == 0:
+        raise ValueError("no samples")
+    duration = (count / rate if end is None else min(end, count / rate)) - start
+    if duration <= 0:
+        raise ValueError(f"segment outside of the recording ({start} s to {end} s of {count / rate:.3f} s)")
+    audio = relative(root / source, directory)
+    return {"audio": audio, "rate": rate, "start": start, "duration": duration}
+
+
+def _segment(line: str, folder: Path) -> tuple[str, float, float | None]:
+    fields = line.split()
+    try:
+        recording, start, end = fields[0], float(fields[1]), float(fields[2])
+    except (IndexError, ValueError) as error:
+        raise ValueError(f"broken line (segments: {line!r} in {folder})") from error
+    return recording, start, None if end < 0 else end  # Kaldi's -1: to the end
+
+
+def _archive(place: str, directory: Path, root: Path) -> str:
+    path, colon, offset = place.rpartition(":")
+    if not colon or not offset.isdecimal():
+        raise ValueError(f"no place in an archive (feats.scp: {place!r}, expected file.ark:offset)")
+    return f"{relative(root / path, directory)}:{offset}"
+
+
+def _num_frames(name: str, tables: Mapping[str, Mapping[str, str]], root: Path) -> int:
+    if name in tables["utt2num_frames"]:
+        return int(tables["utt2num_frames"][name])
+    path, _, offset = tables["feats.scp"][name].rpartition(":")
+    return len(imported("kaldiio").load_mat(f"{root / path}:{offset}"))
+
+
+def _tables(members: Iterable[Utterance], folder: Path) -> dict[str, dict[str, str]]:
+    tables: dict[str, dict[str, str]] = {name: {} for name in ("text", "utt2spk", "spk2utt", "utt2dur")}
+    for said in sorted(members, key=lambda said: said.id.encode()):
+        tables["text"][said.id] = said.text
+        tables["utt2spk"][said.id] = said.speaker
+        tables["spk2utt"][said.speaker] = f"{tables['spk2utt'].get(said.speaker, '')} {said.id}".strip()
+        tables["utt2dur"][said.id] = f"{said.duration:.6f}"
+        if said.audio is not None:
+            recording = said.audio.replace("/", "_").replace(" ", "_")
+            tables.setdefault("wav.scp", {})[recording] = str(folder / said.audio)
+            times = f"{recording} {said.start:.6f} {said.start + said.duration:.6f}"
+            tables.setdefault("segments", {})[said.id] = times
+        if said.frames is not None:
+            if said.frames.endswith(".npy"):
+                raise ValueError(f"utterance {said.id!r} has its frames in {said.frames}, not in an archive (.ark).")
+            tables.setdefault("feats.scp", {})[said.id] = str(folder / said.frames)
+    return tables

@@ -1,0 +1,157 @@
+"""TIMIT: read American English with phones marked by hand (Garofolo et al. 1993, LDC93S1).
+
+Two layouts: the LDC's (TRAIN/DR1/FCJF0/SA1.PHN, any case) and the 16-speaker sample that comes with NLTK
+(dr1-fvmh0/sa1.phn).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from bochner.checks import one_of
+from bochner.speech.audio import AudioError
+from bochner.speech.corpora.prepared import Prepared, finish
+from bochner.speech.corpora.recordings import recording_fields
+from bochner.speech.corpora.timit_facts import CORE_TEST, DEVELOPMENT, PHONES
+from bochner.speech.corpora.unpack import source_folder
+from bochner.speech.lexicon import Lexicon
+from bochner.speech.manifest import Segment, Utterance
+from bochner.speech.parts import split_speakers
+from bochner.speech.skipped import Skipped
+
+RATE = 16000
+SAMPLE_SIZES = {"train": 12, "test": 4}
+_ENTRY = re.compile(r"^(?:; )?(\S+)  /(.+)/\s*$")  # words that only the transcriptions have stand in its comments
+
+
+def prepare_timit(
+    source: str | os.PathLike[str],
+    directory: str | os.PathLike[str],
+    *,
+    tokens: str = "phones",
+    sa_sentences: bool = False,
+    heldout: float = 0.05,
+    sizes: Mapping[str, float] | None = None,
+    seed: int = 0,
+) -> Prepared:
+    """Make a corpus directory of TIMIT, from its folder or a zip archive of it.
+
+    The text is the 61 `phones` or the `words`; both are there with their times. The SA sentences, which everybody
+    reads, are left out unless asked for. In the LDC's layout train and heldout are the 462 training speakers (heldout
+    the share `heldout` of them), dev the usual 50 and test the 24 of the core test; the other 94 test speakers are
+    left out. The NLTK sample is split by `sizes` (12 for train, 4 for test), men and women evenly. What is left out
+    stands in skipped.jsonl. lexicon.txt has each phone as its own word, or the words of TIMIT's dictionary (which in
+    the sample lacks six of its words: anti, live, mrs, semi, use, wound).
+    """
+    one_of("tokens", tokens, ("phones", "words"))
+    folder = source_folder(source, directory)
+    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() == ".phn")
+    if not files:
+        raise ValueError(f"source must hold TIMIT's .phn files, got none under {folder}.")
+    parts = _parts({_speaker(path): _official(path) for path in files}, heldout, sizes, seed)
+    found = (_utterance(path, Path(directory), parts, tokens, sa_sentences) for path in files)
+    return finish(directory, found, lexicon=_lexicon(folder, tokens))
+
+
+def _speaker(path: Path) -> str:
+    """
+    >>> _speaker(Path("TRAIN/DR1/FCJF0/SA1.PHN")), _speaker(Path("dr1-fvmh0/sa1.phn"))
+    ('fcjf0', 'fvmh0')
+    """
+    return path.parent.name.lower().rpartition("-")[2]
+
+
+def _official(path: Path) -> str | None:
+    """The LDC's own part of a file, or None in the sample's layout."""
+    above = path.parent.parent.parent.name.lower()
+    return above if above in ("train", "test") and "-" not in path.parent.name else None
+
+
+def _parts(
+    official: Mapping[str, str | None], heldout: float, sizes: Mapping[str, float] | None, seed: int
+) -> dict[str, str]:
+    """The part of each speaker; who is in none is missing."""
+    if None in official.values():
+        sexes = {speaker: speaker[0] for speaker in official}
+        whole = SAMPLE_SIZES if sizes is None and len(official) == 16 else sizes
+        return split_speakers(official, seed=seed, sizes=whole, alike=sexes)
+    if sizes is not None:
+        raise ValueError("sizes are only for the NLTK sample: the LDC's corpus has official parts; use heldout.")
+    trained = [speaker for speaker, part in official.items() if part == "train"]
+    shares = {"train": 1.0 - heldout, "heldout": heldout}
+    parts = split_speakers(trained, seed=seed, sizes=shares, alike={speaker: speaker[0] for speaker in trained})
+    tested = {speaker for speaker, part in official.items() if part == "test"}
+    return {**parts, **dict.fromkeys(tested & DEVELOPMENT, "dev"), **dict.fromkeys(tested & CORE_TEST, "test")}
+
+
+def _utterance(
+    path: Path, directory: Path, parts: Mapping[str, str], tokens: str, sa_sentences: bool
+) -> Utterance | Skipped:
+    speaker, sentence = _speaker(path), path.stem.lower()
+    name = f"{speaker}-{sentence}"
+    if sentence.startswith("sa") and not sa_sentences:
+        return Skipped(name, "SA sentence")
+    if speaker not in parts:
+        return Skipped(name, "speaker neither in the core test nor in dev")
+    try:
+        recording = recording_fields(_beside(path, (".wav", ".wav.wav", ".sph", ".flac")), directory, rate=RATE)
+        phones = _segments(path, recording["duration"])
+        words = _segments(_beside(path, (".wrd",)), recording["duration"])
+    except AudioError as error:
+        return Skipped(name, error.reason)
+    except ValueError as error:
+        return Skipped(name, str(error))
+    if unknown := {phone.label for phone in phones} - set(PHONES):
+        return Skipped(name, f"unknown phones ({', '.join(sorted(unknown))} in {path.name})")
+    text = " ".join(segment.label for segment in (phones if tokens == "phones" else words))
+    return Utterance(
+        id=name, speaker=speaker, part=parts[speaker], text=text, words=words, phones=phones, language="english",
+        **recording,
+    )  # fmt: skip
+
+
+def _beside(path: Path, suffixes: tuple[str, ...]) -> Path:
+    """The file of the same sentence with one of the suffixes, in whatever case the disc was copied."""
+    names = {other.name.lower(): other for other in path.parent.iterdir()}
+    for suffix in suffixes:
+        if found := names.get(path.stem.lower() + suffix):
+            return found
+    raise ValueError(f"no {suffixes[0]} file")
+
+
+def _segments(path: Path, duration: float) -> tuple[Segment, ...]:
+    """Lines `first last label` in samples; some of the hand labels end a little after the recording."""
+    segments = []
+    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+        fields = line.split()
+        if len(fields) != 3 or not (fields[0].isdecimal() and fields[1].isdecimal()):
+            raise ValueError(f"broken line ({path.name}, line {number}: {line!r})")
+        start, end = int(fields[0]) / RATE, min(int(fields[1]) / RATE, duration)
+        if start > end:
+            raise ValueError(f"labels after the end of the recording ({path.name}, line {number}: {line!r})")
+        segments.append(Segment(fields[2].lower(), start, end))
+    if not segments:
+        raise ValueError(f"empty labels ({path.name})")
+    return tuple(segments)
+
+
+def _lexicon(folder: Path, tokens: str) -> Lexicon | None:
+    if tokens == "phones":
+        return Lexicon({phone: [(phone,)] for phone in PHONES}, silence=None)
+    dictionary = next((path for path in folder.rglob("*") if path.name.lower() == "timitdic.txt"), None)
+    if dictionary is None:
+        return None
+    entries: dict[str, list[tuple[str, ...]]] = {}
+    for word, phones in _entries(dictionary):
+        entries.setdefault(word, []).append(phones)
+    return Lexicon(entries)
+
+
+def _entries(dictionary: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Words with their phones, without stress, part of speech (`live~v`) and the marks of `mrs.` and `anti-`."""
+    for line in dictionary.read_text(encoding="utf-8", errors="replace").splitlines():
+        if match := _ENTRY.match(line):
+            yield match[1].partition("~")[0].strip("-."), tuple(phone.rstrip("012") for phone in match[2].split())

@@ -1,0 +1,242 @@
+"""Frames on disk: one array [T, ...] for each utterance, written once and then mapped into memory.
+
+A store is a directory of parts of some megabytes. `00000000.npy` holds the frames of many utterances one after the
+other, `00000000.jsonl` says whose they are; `store.json` says what all of them have in common.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bochner.storage import write_atomically
+
+FilePath = str | os.PathLike[str]
+Frames = np.ndarray[Any, Any]
+VERSION = 1
+PART_BYTES = 8 * 2**20
+SUMMARY = "store.json"
+INDEX = "[0-9]" * 8 + ".jsonl"
+
+
+def write_frames(
+    directory: FilePath, arrays: Iterable[tuple[str, Frames]], *, about: Mapping[str, Any] | None = None
+) -> FrameStore:
+    """A new store of (utterance id, array [T, ...]) pairs: all of them or, after an error, none.
+
+    Arrays are float32 [T, d] for frames or integers [T] for labels of frames; all of one kind. `about` is kept as
+    JSON beside them: how they were made. O(8 MiB) memory, however many there are.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = write_frames(folder + "/frames", [("anna-1", np.zeros((200, 13), "float32"))])
+    ...     store.ids, store.dim, store["anna-1"].shape
+    (('anna-1',), 13, (200, 13))
+    """
+    final = check_new(Path(directory))
+    partial = final.with_name(f"{final.name}.{secrets.token_hex(8)}.part")
+    try:
+        writer = FrameWriter(partial, about=about)
+        for name, array in arrays:
+            writer.add(name, array)
+        return writer.finish(final)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+class FrameStore(Mapping[str, Frames]):
+    """The store in `directory`: utterance id -> array [T, ...], read-only and mapped, so that opening costs no read.
+
+    It holds `ids` in the order in which they were written, `sizes` (id -> T), `shape` and `dtype` of one frame, `dim`
+    (the d of [T, d]) and `about`. A store can be handed to other processes: they map the same files.
+    """
+
+    def __init__(self, directory: FilePath) -> None:
+        self.directory = Path(directory)
+        if not (self.directory / SUMMARY).exists():
+            raise ValueError(f"{directory} must be a directory of frames; it has no {SUMMARY}.")
+        summary = _read_summary(self.directory)
+        self.shape, self.dtype, self.about = tuple(summary["shape"]), np.dtype(summary["dtype"]), summary["about"]
+        self._places = dict(_places(self.directory))
+        self._parts: dict[str, Frames] = {}
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(self._places)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {name: place.stop - place.start for name, place in self._places.items()}
+
+    @property
+    def num_frames(self) -> int:
+        return sum(self.sizes.values())
+
+    @property
+    def dim(self) -> int:
+        if len(self.shape) != 1:
+            raise ValueError(f"{self.directory} has no dim: its arrays are [T{', ' * len(self.shape)}...], not [T, d].")
+        return self.shape[0]
+
+    def __getitem__(self, name: str) -> Frames:
+        try:
+            place = self._places[name]
+        except KeyError:
+            raise KeyError(f"{self.directory} has no utterance {name!r}, only {len(self)} others.") from None
+        if place.part not in self._parts:
+            self._parts[place.part] = _map(self.directory / f"{place.part}.npy", self.shape, self.dtype)
+        if place.stop > len(self._parts[place.part]):
+            raise ValueError(f"{self.directory / place.part}.npy ends before the frames of {name!r}.")
+        return self._parts[place.part][place.start : place.stop]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __reduce__(self) -> tuple[type[FrameStore], tuple[Path]]:
+        return FrameStore, (self.directory,)  # the path travels, not the frames
+
+    def __repr__(self) -> str:
+        return f"FrameStore({str(self.directory)!r}, {len(self)} utterances, {self.num_frames} frames)"
+
+
+class FrameWriter:
+    """Arrays added to `folder` part by part; what an interrupted writer left there is kept and its `ids` are known.
+
+    `finish` moves the folder to its final place. Only what is in whole parts survives an interruption.
+    """
+
+    def __init__(self, folder: FilePath, *, about: Mapping[str, Any] | None = None) -> None:
+        self.folder, self._about = Path(folder), json.loads(json.dumps(dict(about or {})))
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._kind = self._resumed()
+        self.ids = {name for name, _ in _places(self.folder)}
+        self._number = len(list(self.folder.glob(INDEX)))
+        self._held: list[tuple[str, Frames]] = []
+
+    def add(self, name: str, array: Frames) -> None:
+        """`array` [T, ...] of the utterance `name`; it is copied."""
+        array = _checked(name, array)
+        kind = (array.shape[1:], array.dtype)
+        if self._kind is None:
+            self._kind = kind
+            self._write_summary()
+        if kind != self._kind:
+            raise ValueError(f"the array of {name!r} must be like those before it, {self._kind}, got {kind}.")
+        if name in self.ids:
+            raise ValueError(f"utterance ids must differ, got {name!r} twice.")
+        self.ids.add(name)
+        self._held.append((name, array))
+        if sum(held.nbytes for _, held in self._held) >= PART_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is held as a part; from here on an interruption does not lose it."""
+        if not self._held:
+            return
+        part = f"{self._number:08d}"
+        content = io.BytesIO()
+        np.save(content, np.concatenate([array for _, array in self._held]), allow_pickle=False)
+        write_atomically(self.folder / f"{part}.npy", content.getvalue())
+        lines = "".join(json.dumps({"id": name, "frames": len(array)}) + "\n" for name, array in self._held)
+        write_atomically(self.folder / f"{part}.jsonl", lines.encode())  # last: it makes the part count
+        self._number, self._held = self._number + 1, []
+
+    def finish(self, directory: FilePath) -> FrameStore:
+        self.flush()
+        if self._kind is None:
+            raise ValueError(f"arrays must hold at least one utterance for {directory}, got none.")
+        return FrameStore(self.folder.replace(check_new(Path(directory))))
+
+    def _resumed(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+        if not (self.folder / SUMMARY).exists():
+            return None
+        summary = _read_summary(self.folder)
+        if summary["about"] != self._about:
+            raise ValueError(
+                f"{self.folder} was begun with {summary['about']}, now asked for {self._about}; "
+                f"ask for the same, or remove that folder to begin anew."
+            )
+        return tuple(summary["shape"]), np.dtype(summary["dtype"])
+
+    def _write_summary(self) -> None:
+        assert self._kind is not None
+        shape, dtype = self._kind
+        summary = {"version": VERSION, "shape": shape, "dtype": dtype.str, "about": self._about}
+        write_atomically(self.folder / SUMMARY, json.dumps(summary).encode())
+
+
+class _Place(NamedTuple):
+    """Rows start <= i < stop of the part of that name."""
+
+    part: str
+    start: int
+    stop: int
+
+
+def _places(folder: Path) -> Iterator[tuple[str, _Place]]:
+    for path in sorted(folder.glob(INDEX)):
+        start = 0
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            try:
+                row = json.loads(line)
+                name, size = str(row["id"]), int(row["frames"])
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                raise ValueError(f"{path}, line {number}, is not the id and size of frames: {error!r}.") from error
+            yield name, _Place(path.stem, start, start + size)
+            start += size
+
+
+def _read_summary(folder: Path) -> dict[str, Any]:
+    path = folder / SUMMARY
+    try:
+        summary = json.loads(path.read_text(encoding="utf-8"))
+        if summary["version"] != VERSION:
+            raise ValueError(f"version {summary['version']!r}, this bochner reads {VERSION}")
+        return {"shape": summary["shape"], "dtype": summary["dtype"], "about": summary["about"]}
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"{path} cannot be read as the summary of a store of frames: {error!r}.") from error
+
+
+def _map(path: Path, shape: Sequence[int], dtype: np.dtype[Any]) -> Frames:
+    try:
+        part: Frames = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path} cannot be read as an array of frames: {error}") from error
+    if part.shape[1:] != tuple(shape) or part.dtype != dtype:
+        raise ValueError(f"{path} must hold {dtype} [T, *{list(shape)}], got {part.dtype} {list(part.shape)}.")
+    return part
+
+
+def _checked(name: str, array: Frames) -> Frames:
+    if not isinstance(name, str) or not name or name.split() != [name]:
+        raise ValueError(f"an utterance id must be a word without spaces, got {name!r}.")
+    array = np.array(array)
+    if array.dtype == np.float64:
+        array = array.astype(np.float32)
+    if array.dtype.kind not in "iuf" or array.ndim == 0:
+        raise ValueError(f"the array of {name!r} must hold numbers [T, ...], got {array.dtype} {list(array.shape)}.")
+    if not len(array):
+        raise ValueError(f"the array of {name!r} must have at least one frame, got none; leave the utterance out.")
+    if not np.isfinite(array).all():
+        raise ValueError(f"the array of {name!r} must be finite, but holds NaN or infinity.")
+    return array
+
+
+def check_new(directory: Path) -> Path:
+    """`directory` once it is seen to be new or empty; its parent is made."""
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise ValueError(f"directory must be new or empty, got {directory}, which holds something.")
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    return directory

@@ -1,0 +1,200 @@
+"""Manifests: what is known of each utterance, one JSON line each. Nothing is loaded until asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bochner.checks import nonnegative_float, one_of, positive_float, positive_int
+from bochner.storage import write_atomically
+
+PARTS = ("train", "heldout", "dev", "test")
+MANIFEST = "utterances.jsonl"
+ROUNDING = 1e-3  # seconds that a segment may end after its utterance
+
+
+class Segment(NamedTuple):
+    """A word or phone and when it was spoken: seconds from the beginning of its utterance."""
+
+    label: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Utterance:
+    """One stretch of speech by one speaker: where its samples (or frames) lie, and what was said when.
+
+    `text` holds tokens (words, characters, phones) joined by single spaces. `audio` is a path relative to the
+    manifest's folder, `rate` its samples per second, and the utterance is `duration` seconds of it from `start`.
+    A corpus that gives frames and no audio names them in `frames` ("file.ark:offset" or an .npy path, relative as
+    well), `frame_shift` seconds apart. Segments count from the utterance's own beginning. A speaker is in one of the
+    four parts only: train; heldout, which drives training; dev, for choices; test, read once.
+
+    >>> said = Utterance(id="ann-1", speaker="ann", part="train", text="yes no", audio="1.wav", rate=8000, duration=1.5)
+    >>> said.tokens
+    ('yes', 'no')
+    """
+
+    id: str
+    speaker: str
+    part: str
+    text: str
+    duration: float
+    audio: str | None = None
+    rate: int | None = None
+    start: float = 0.0
+    frames: str | None = None
+    frame_shift: float | None = None
+    words: tuple[Segment, ...] = ()
+    phones: tuple[Segment, ...] = ()
+    language: str = ""
+    synthetic: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("id", "speaker"):
+            _check_name(name, getattr(self, name))
+        one_of("part", self.part, PARTS)
+        if not isinstance(self.text, str) or self.text != " ".join(self.text.split()):
+            raise ValueError(f"text must be tokens joined by single spaces, got {self.text!r}.")
+        object.__setattr__(self, "duration", positive_float("duration", self.duration))
+        object.__setattr__(self, "start", nonnegative_float("start", self.start))
+        self._check_source()
+        for name in ("words", "phones"):
+            object.__setattr__(self, name, _segments(name, getattr(self, name), self.duration))
+        if not isinstance(self.language, str) or not isinstance(self.synthetic, bool):
+            raise ValueError(
+                f"language must be text and synthetic true or false, got {self.language!r} and {self.synthetic!r}."
+            )
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        return tuple(self.text.split())
+
+    def replace(self, **changes: Any) -> Utterance:
+        """The same utterance with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+    def _check_source(self) -> None:
+        if self.audio is None and self.frames is None:
+            raise ValueError("an utterance must have audio or frames, got neither.")
+        for name in ("audio", "frames"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, str) or not value):
+                raise ValueError(f"{name} must be a path or left out, got {value!r}.")
+        if self.audio is not None or self.rate is not None:
+            positive_int("rate", self.rate)
+        if self.frames is not None or self.frame_shift is not None:
+            positive_float("frame_shift", self.frame_shift)
+
+
+def read_manifest(path: str | os.PathLike[str]) -> list[Utterance]:
+    """The utterances of a manifest, or of the corpus directory that holds one; errors name the file and the line."""
+    file = manifest_path(path)
+    return list(check_utterances(_read_lines(file), where=str(file)))
+
+
+def write_manifest(path: str | os.PathLike[str], utterances: Iterable[Utterance]) -> Path:
+    """Write utterances, whole or not at all, to a manifest or into a corpus directory; gives the manifest's path.
+
+    >>> import tempfile
+    >>> said = Utterance(id="ann-1", speaker="ann", part="train", text="yes", audio="1.wav", rate=8000, duration=1.5,
+    ...                  phones=(Segment("y", 0.0, 0.4), Segment("eh", 0.4, 0.9), Segment("s", 0.9, 1.5)))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     print(write_manifest(folder, [said]).read_text().strip()[:64])
+    ...     read_manifest(folder) == [said]
+    {"id": "ann-1", "speaker": "ann", "part": "train", "text": "yes"
+    True
+    """
+    file = manifest_path(path)
+    lines = [_to_line(utterance) for utterance in check_utterances(utterances, where=str(file))]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, "".join(lines).encode())
+    return file
+
+
+def manifest_path(path: str | os.PathLike[str]) -> Path:
+    """`path` itself when it names a .jsonl file, else the manifest inside the folder `path`."""
+    path = Path(path)
+    return path if path.suffix == ".jsonl" else path / MANIFEST
+
+
+def check_utterances(utterances: Iterable[Utterance], *, where: str = "the corpus") -> Iterator[Utterance]:
+    """The same utterances, one by one; an id given twice or a speaker in two parts is an error."""
+    seen: set[str] = set()
+    part_of: dict[str, str] = {}
+    for said in utterances:
+        if said.id in seen:
+            raise ValueError(f"{where}: utterance {said.id!r} is given twice; ids must be unique.")
+        seen.add(said.id)
+        known = part_of.setdefault(said.speaker, said.part)
+        if known != said.part:
+            raise ValueError(
+                f"{where}: speaker {said.speaker!r} is in two parts, {known} and {said.part} (utterance {said.id!r}); "
+                "put all utterances of a speaker into one."
+            )
+        yield said
+
+
+def _read_lines(file: Path) -> Iterator[Utterance]:
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                yield _from_line(line)
+            except (ValueError, TypeError, RecursionError) as error:
+                raise ValueError(f"{file}, line {number}: {error}") from error
+
+
+def _from_line(line: bytes) -> Utterance:
+    stored = json.loads(line)
+    if not isinstance(stored, dict):
+        raise ValueError(f"an utterance must be a JSON object, got {type(stored).__name__}.")
+    fields = {field.name: field for field in dataclasses.fields(Utterance)}
+    if unknown := sorted(stored.keys() - fields.keys()):
+        raise ValueError(f"unknown fields {unknown}; an utterance has {list(fields)}.")
+    needed = [name for name, field in fields.items() if field.default is dataclasses.MISSING]
+    if missing := [name for name in needed if name not in stored]:
+        raise ValueError(f"fields {missing} are missing.")
+    return Utterance(**stored)
+
+
+def _to_line(utterance: Utterance) -> str:
+    """Fields at their default are left out."""
+    fields = dataclasses.fields(Utterance)
+    stored = {field.name: getattr(utterance, field.name) for field in fields}
+    shown = {field.name: stored[field.name] for field in fields if stored[field.name] != field.default}
+    return json.dumps(shown, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _check_name(name: str, value: object) -> None:
+    if not isinstance(value, str) or len(value.split()) != 1 or value != value.strip():
+        raise ValueError(f"{name} must be text without spaces, got {value!r}.")
+
+
+def _segments(name: str, given: Iterable[Any], duration: float) -> tuple[Segment, ...]:
+    segments = tuple(_segment(name, one) for one in given)
+    last = 0.0
+    for segment in segments:
+        if not last <= segment.start <= segment.end <= duration + ROUNDING:
+            raise ValueError(
+                f"{name} must be ordered and inside the utterance's {duration} s, got {tuple(segment)} after {last} s."
+            )
+        last = segment.start  # the next may begin before this one ends: spoken words run together
+    return segments
+
+
+def _segment(name: str, given: Any) -> Segment:
+    try:
+        label, start, end = given
+        start, end = float(start), float(end)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be [label, start, end], got {given!r}.") from error
+    if not isinstance(label, str) or not label or not (math.isfinite(start) and math.isfinite(end)):
+        raise ValueError(f"{name} must be [label, start, end], got {given!r}.")
+    return Segment(label, start, end)

@@ -1,0 +1,70 @@
+"""When each phone of synthetic speech sounds: the engine's events, put right by the samples.
+
+The engine announces a phone after the pause before it, so the closure of a stop would count to the vowel that ended;
+and it sounds an l or r after a vowel together with the vowel and announces it when it is over. The samples show both:
+pauses of the engine are silent to the last bit or two.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.speech.manifest import Segment
+from bochner.speech.synthesis.espeak import RATE, Event, Spoken
+
+QUIET = 50  # of 32768: below every phone, above what remains in a pause
+LONGEST_CLOSURE = int(0.08 * RATE)
+SHORTEST_PHONE = int(0.01 * RATE)
+FUSED_SHARE = 0.4  # of vowel and liquid together, for the liquid
+
+
+def time_phones(spoken: Spoken) -> tuple[tuple[Segment, ...], ...]:
+    """The phones of each word, in the engine's notation without stress, with start and end in seconds.
+
+    Within a word they touch; where two words do not, there is silence.
+
+    >>> from bochner.speech.synthesis.espeak import speak
+    >>> [[phone.label for phone in word] for word in time_phones(speak("[[k|'a|t]] [[s|'A:|t]]", voice="en-us"))]
+    [['k', 'a', 't'], ['s', 'A:', 't']]
+    """
+    phones = [event for event in spoken.events if event.label]
+    starts = _starts(phones, spoken.samples)
+    ends = [*starts[1:], len(spoken.samples)]
+    words: list[list[Segment]] = []
+    place = 0
+    for event in spoken.events:
+        if not event.label:
+            words.append([])
+            continue
+        start, end, place = starts[place], ends[place], place + 1
+        if not event.label.startswith("_") and words:
+            words[-1].append(Segment(event.label.lstrip("',%="), start / RATE, end / RATE))
+    return tuple(tuple(word) for word in words)
+
+
+def _starts(phones: list[Event], samples: NDArray[np.int16]) -> list[int]:
+    """The sample where each phone begins, pauses included."""
+    loud = np.abs(samples.astype(np.int32)) >= QUIET
+    starts: list[int] = []
+    for place, phone in enumerate(phones):
+        before = phones[place - 1].sample if place else 0
+        start = _after_last_loud(loud, max(before, phone.sample - LONGEST_CLOSURE), phone.sample)
+        starts.append(phone.sample if phone.label.startswith("_") else start)
+    return _with_fused(phones, starts, len(samples))
+
+
+def _after_last_loud(loud: NDArray[np.bool_], low: int, high: int) -> int:
+    places = np.flatnonzero(loud[low:high])
+    return low + int(places[-1]) + 1 if len(places) else low
+
+
+def _with_fused(phones: list[Event], starts: list[int], total: int) -> list[int]:
+    """A phone left without sound was sounded with the one before it: it gets the end of that."""
+    ends = [*starts[1:], total]
+    for place in range(1, len(phones)):
+        silent = ends[place] - starts[place] < SHORTEST_PHONE and not phones[place].label.startswith("_")
+        if silent and not phones[place - 1].label.startswith("_"):
+            length = ends[place] - starts[place - 1]
+            starts[place] = ends[place] - int(FUSED_SHARE * length)
+    return starts

@@ -1,0 +1,101 @@
+"""Who speaks: a voice of the engine, its speed and pitch, and the room, noise and line it is heard through."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bochner.checks import positive_int
+from bochner.speech.manifest import PARTS
+from bochner.speech.parts import split_speakers
+from bochner.speech.synthesis.streams import stream
+
+# The engine's variants that sound like people, but for those with an echo, which would hide the pauses, and those with
+# breath, which is not the same each time.
+FEMALE = (
+    "Andrea", "Annie", "anika", "aunty", "belinda", "f1", "grandma", "linda", "shelby", "steph", "steph2",
+)  # fmt: skip
+MALE = (
+    "Alex", "Andy", "Denis", "Gene", "Gene2", "Jacky", "Lee", "Mario", "Michael", "Mike", "Nguyen", "adam",
+    "antonio", "benjamin", "boris", "david", "ed", "edward", "edward2", "grandpa", "gustave", "ian", "iven",
+    "iven3", "john", "kaukovalta", "klatt2", "klatt4", "m1", "m3", "m4", "m5", "m6", "m7", "m8", "marcelo", "max",
+    "mike2", "norbert", "paul", "pedro", "quincy", "rob", "travis", "zac",
+)  # fmt: skip
+SPEEDS = (130, 215)  # words per minute
+PITCHES = (25, 75)
+PITCH_RANGES = (25, 75)
+REVERBERATION = (0.15, 0.5)  # seconds
+DIRECT_RATIOS = (3.0, 15.0)  # dB
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speaker:
+    """A synthetic speaker. `snr` is the middle of the signal-to-noise ratios (dB) of the recordings."""
+
+    name: str
+    part: str
+    variant: str
+    speed: int
+    pitch: int
+    pitch_range: int
+    telephone: bool
+    babble: bool
+    reverberation: float
+    direct_ratio: float
+    snr: float
+
+
+def draw_speakers(
+    num_speakers: int, *, seed: int, snr: tuple[float, float], telephone: float, babble: float
+) -> list[Speaker]:
+    """Speakers for the four parts, 70, 10, 10 and 10 percent; no variant of the engine's voice is in two parts.
+
+    `snr` bounds the speakers' signal-to-noise ratio (dB); `telephone` and `babble` are the shares of speakers on a
+    telephone and among other voices (the others stand in coloured noise).
+
+    >>> speakers = draw_speakers(8, seed=0, snr=(5.0, 20.0), telephone=0.5, babble=0.3)
+    >>> [speaker.part for speaker in speakers]
+    ['train', 'train', 'train', 'train', 'train', 'heldout', 'dev', 'test']
+    """
+    names = [f"s{place:04d}" for place in range(positive_int("num_speakers", num_speakers))]
+    parts = sorted(split_speakers(names, seed=seed).values(), key=PARTS.index)
+    variants = _variants(seed)
+    speakers = []
+    for place, (name, part) in enumerate(zip(names, parts, strict=True)):
+        generator = stream(seed, "speaker", place)
+        variant = variants[part][place % len(variants[part])]
+        speakers.append(_draw(generator, name, part, variant, snr, telephone, babble))
+    return speakers
+
+
+def _variants(seed: int) -> dict[str, list[str]]:
+    """Each part's voices, in a shuffled order."""
+    sexes = {**dict.fromkeys(FEMALE, "f"), **dict.fromkeys(MALE, "m")}
+    part_of = split_speakers(sexes, seed=seed, alike=sexes)
+    shuffled = stream(seed, "voices").permutation(sorted(sexes))
+    return {part: [str(name) for name in shuffled if part_of[str(name)] == part] for part in PARTS}
+
+
+def _draw(
+    generator: np.random.Generator,
+    name: str,
+    part: str,
+    variant: str,
+    snr: tuple[float, float],
+    telephone: float,
+    babble: float,
+) -> Speaker:
+    return Speaker(
+        name=f"{name}-{variant}",
+        part=part,
+        variant=variant,
+        speed=int(generator.integers(*SPEEDS)),
+        pitch=int(generator.integers(*PITCHES)),
+        pitch_range=int(generator.integers(*PITCH_RANGES)),
+        telephone=bool(generator.random() < telephone),
+        babble=bool(generator.random() < babble),
+        reverberation=float(generator.uniform(*REVERBERATION)),
+        direct_ratio=float(generator.uniform(*DIRECT_RATIOS)),
+        snr=float(generator.uniform(*snr)),
+    )

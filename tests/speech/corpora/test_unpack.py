@@ -1,0 +1,54 @@
+"""Archives: whole, and nowhere but in their folder."""
+
+from __future__ import annotations
+
+import stat
+import zipfile
+
+import pytest
+
+from bochner.speech.corpora.unpack import source_folder, unpack
+
+
+def archive(path, *members):
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in members:
+            file.writestr(name, content)
+    return path
+
+
+def test_an_archive_is_unpacked_once(tmp_path):
+    made = archive(tmp_path / "a.zip", ("./", ""), ("x/1.txt", "one"), ("x/a:b.txt", "two"))
+    folder = source_folder(made, tmp_path / "corpus")
+    assert (folder / "x" / "1.txt").read_text() == "one"
+    (folder / "x" / "1.txt").write_text("kept")
+    assert (source_folder(made, tmp_path / "corpus") / "x" / "1.txt").read_text() == "kept"
+    assert source_folder(folder, tmp_path) == folder
+
+
+@pytest.mark.parametrize("name", ["../evil.txt", "/evil.txt", "x/../../evil.txt", "C:/evil.txt", "..\\evil.txt"])
+def test_a_member_outside_is_refused_and_nothing_is_unpacked(tmp_path, name):
+    made = archive(tmp_path / "a.zip", ("good.txt", "1"), (name, "2"))
+    with pytest.raises(ValueError, match="outside of its folder; refused"):
+        unpack(made, tmp_path / "into")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a.zip"]
+
+
+def test_links_are_refused(tmp_path):
+    link = zipfile.ZipInfo("link")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    with pytest.raises(ValueError, match="is a link; refused"):
+        unpack(archive(tmp_path / "a.zip", (link, "/etc/passwd")), tmp_path / "into")
+
+
+def test_damaged_and_other_files_are_named(tmp_path):
+    made = archive(tmp_path / "a.zip", ("1.txt", "a" * 1000))
+    content = bytearray(made.read_bytes())
+    content[100] ^= 0xFF
+    made.write_bytes(content)
+    with pytest.raises(ValueError, match=r"a.zip cannot be unpacked: Bad CRC"):
+        unpack(made, tmp_path / "into")
+    assert not (tmp_path / "into").exists()
+    (tmp_path / "b.zip").write_text("no archive")
+    with pytest.raises(ValueError, match="folder or a zip archive"):
+        source_folder(tmp_path / "b.zip", tmp_path)

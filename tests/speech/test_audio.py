@@ -1,0 +1,103 @@
+"""Audio: what is read is what was written; what cannot be used says why."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bochner.speech.audio import AudioError, clipped_share, read_audio, read_samples, resample, write_audio
+from bochner.speech.skipped import Skipped, read_skipped, write_skipped
+from tests.speech.made import tone, utterance, write_wav
+
+
+@pytest.mark.parametrize("suffix", ["wav", "flac"])
+def test_round_trip_of_sixteen_bits(tmp_path, suffix):
+    path = tmp_path / f"a.{suffix}"
+    write_audio(path, tone(), rate=16000)
+    assert np.abs(read_samples(path, rate=16000) - tone()).max() <= 2.0**-15
+
+
+def test_an_utterance_is_its_own_stretch_of_the_file(tmp_path):
+    whole = np.random.default_rng(0).uniform(-0.5, 0.5, 16000).astype(np.float32)
+    write_audio(tmp_path / "1.wav", whole, rate=16000)
+    part = read_audio(utterance(start=0.25, duration=0.5), folder=tmp_path)
+    assert len(part) == 8000
+    assert np.abs(part - whole[4000:12000]).max() <= 2.0**-15
+
+
+def bad(name: str) -> tuple[np.ndarray, str]:
+    x = tone()
+    if name == "nan":
+        x[7] = np.nan
+    if name == "infinite":
+        x[7] = np.inf
+    if name == "clipped":
+        x = np.clip(5 * x, -1, 1)
+    return {"stereo": np.stack([x, x], axis=1), "empty": x[:0]}.get(name, x), "FLOAT"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("nan", "NaN or infinite samples"),
+        ("infinite", "NaN or infinite samples"),
+        ("clipped", r"clipped \(\d\d\.\d% of the samples at full scale\)"),
+        ("stereo", r"stereo \(2 channels"),
+        ("empty", "no samples"),
+    ],
+)
+def test_bad_recordings_are_refused_by_name_and_reason(tmp_path, name, reason):
+    samples, subtype = bad(name)
+    path = write_wav(tmp_path / f"{name}.wav", samples, subtype=subtype)
+    with pytest.raises(AudioError, match=rf"{name}\.wav: {reason}") as caught:
+        read_samples(path, rate=16000)
+    assert caught.value.reason in str(caught.value)
+
+
+def test_wrong_rate_missing_broken_and_short_files(tmp_path):
+    path = write_wav(tmp_path / "a.wav", rate=8000)
+    with pytest.raises(AudioError, match=r"wrong rate \(8000 Hz, expected 16000\)"):
+        read_samples(path, rate=16000)
+    with pytest.raises(AudioError, match="no such file"):
+        read_samples(tmp_path / "b.wav", rate=16000)
+    (tmp_path / "c.wav").write_bytes(b"RIFF and nothing more")
+    with pytest.raises(AudioError, match="not readable"):
+        read_samples(tmp_path / "c.wav", rate=16000)
+    with pytest.raises(AudioError, match=r"too short \(ends at 0.500 s, wanted up to 0.600 s\)"):
+        read_samples(path, rate=8000, start=0.5, duration=0.1)
+
+
+def test_loud_is_not_clipped(tmp_path):
+    loud = tone(amplitude=1.0)
+    assert clipped_share(loud) == 0.0
+    assert clipped_share(np.clip(1.5 * loud, -1, 1)) > 0.3
+    write_wav(tmp_path / "1.wav", np.clip(1.5 * loud, -1, 1))
+    assert len(read_audio(utterance(), folder=tmp_path, max_clipped=0.9)) == 8000
+
+
+def test_frames_only_have_no_audio(tmp_path):
+    with pytest.raises(ValueError, match="has no audio, only frames"):
+        read_audio(utterance(audio=None, rate=None, frames="a.npy", frame_shift=0.01), folder=tmp_path)
+
+
+def test_resampling_keeps_a_tone_and_removes_what_does_not_fit():
+    low = resample(tone(1.0, rate=22050), rate=22050, new_rate=16000)
+    inner = slice(200, -200)
+    assert np.abs(low[inner] - tone(1.0)[inner]).max() < 2e-3
+    high = np.sin(2 * np.pi * 6000 * np.arange(16000) / 16000).astype(np.float32)
+    assert np.abs(resample(high, rate=16000, new_rate=8000)[inner]).max() < 0.01
+
+
+def test_writing_refuses_nan_and_leaves_nothing(tmp_path):
+    with pytest.raises(ValueError, match="must be finite"):
+        write_audio(tmp_path / "a.wav", np.array([np.nan], dtype=np.float32), rate=16000)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_report_of_skipped_utterances(tmp_path):
+    report = [Skipped("a", "no samples"), Skipped("b", "clipped (3.0%)")]
+    write_skipped(tmp_path, report)
+    assert read_skipped(tmp_path) == report
+    (tmp_path / "skipped.jsonl").write_text('{"id": "a"}\n')
+    with pytest.raises(ValueError, match="not a report"):
+        read_skipped(tmp_path)
