@@ -1,0 +1,9 @@
+"""N-gram language models: modified Kneser-Ney from text, ARPA files, perplexity."""
+
+from bochner.speech.lm.arpa import read_arpa, write_arpa
+from bochner.speech.lm.kneser_ney import estimate
+from bochner.speech.lm.model import NgramModel
+from bochner.speech.lm.perplexity import Perplexity, perplexity
+from bochner.speech.lm.uniform import uniform
+
+__all__ = ["NgramModel", "Perplexity", "estimate", "perplexity", "read_arpa", "uniform", "write_arpa"]

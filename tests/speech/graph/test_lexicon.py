@@ -1,0 +1,70 @@
+"""L: which phones it takes for which words."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from bochner.speech.graph import lexicon_fst
+from bochner.speech.kaldi import kaldifst
+from bochner.speech.lexicon import Lexicon
+
+LEXICON = Lexicon({"no": [("n", "o")], "know": [("n", "o")], "on": [("o", "n"), ("a", "n")]})
+
+
+def said(fst, phones, lexicon):
+    """All (words, cost) that L gives for phones."""
+    ids = {phone: number for number, phone in enumerate(lexicon.phones, start=1)}
+    spoken = kaldifst.make_linear_acceptor([ids[phone] for phone in phones])
+    both = kaldifst.StdVectorFst(kaldifst.compose(spoken, sorted_by_phone(fst)))
+    paths = kaldifst.convert_nbest_to_vector(kaldifst.shortest_path(both, n=20))
+    found = [kaldifst.get_linear_symbol_sequence(path) for path in paths]
+    return {(tuple(lexicon.words[i - 1] for i in labels), round(weight.value, 4)) for _, _, labels, weight in found}
+
+
+def sorted_by_phone(fst):
+    kaldifst.arcsort(fst, "ilabel")
+    return fst
+
+
+def test_silence_is_optional_before_between_and_after():
+    fst = lexicon_fst(LEXICON, disambiguate=False, silence_probability=0.2)
+    on, off = -math.log(0.2), -math.log(0.8)
+    assert said(fst, ["o", "n"], LEXICON) == {(("on",), round(2 * off, 4))}
+    assert said(fst, ["SIL", "a", "n"], LEXICON) == {(("on",), round(on + off, 4))}
+    assert said(fst, ["SIL", "o", "n", "SIL", "o", "n", "SIL"], LEXICON) == {(("on", "on"), round(3 * on, 4))}
+    assert said(fst, ["SIL", "SIL", "o", "n"], LEXICON) == set()
+
+
+def test_homophones_are_both_there():
+    fst = lexicon_fst(LEXICON, disambiguate=False)
+    assert {words for words, _ in said(fst, ["n", "o"], LEXICON)} == {("no",), ("know",)}
+
+
+def test_without_silence_phone_words_follow_each_other_at_no_cost():
+    plain = Lexicon(LEXICON.entries, silence=None)
+    fst = lexicon_fst(plain, disambiguate=False)
+    assert said(fst, ["o", "n", "a", "n"], plain) == {(("on", "on"), 0.0)}
+
+
+def test_disambiguated_it_can_be_determinised():
+    """Equal input labels never lead to different words: every input sequence has one output."""
+    fst = lexicon_fst(LEXICON)
+    kaldifst.determinize_star(fst)
+    for state in range(fst.num_states):
+        labels = [arc.ilabel for arc in kaldifst.ArcIterator(fst, state)]
+        assert len(set(labels)) == len(labels)
+        assert 0 not in labels
+
+
+def test_phones_of_the_model_give_the_labels():
+    fst = lexicon_fst(Lexicon({"a": [("x",)]}, silence=None), phones=["u", "v", "x"], disambiguate=False)
+    assert {arc.ilabel for state in range(fst.num_states) for arc in kaldifst.ArcIterator(fst, state)} == {0, 3}
+
+
+def test_wrong_arguments_are_named():
+    with pytest.raises(ValueError, match="phones must be known to the model, but SIL, a, n, o are not"):
+        lexicon_fst(LEXICON, phones=["x"])
+    with pytest.raises(ValueError, match=r"silence_probability must lie between 0 and 1, got 1\.0"):
+        lexicon_fst(LEXICON, silence_probability=1.0)
