@@ -11,7 +11,7 @@ from bochner.checks import positive_float
 from bochner.speech.audio import AudioError, recording_length
 from bochner.speech.corpora.prepared import Prepared, finish
 from bochner.speech.corpora.recordings import relative
-from bochner.speech.extra import imported
+from bochner.speech.frontend.archives import read_matrix
 from bochner.speech.manifest import PARTS, Utterance
 from bochner.speech.skipped import Skipped
 from bochner.storage import write_atomically
@@ -160,7 +160,7 @@ def _num_frames(name: str, tables: Mapping[str, Mapping[str, str]], root: Path) 
     if name in tables["utt2num_frames"]:
         return int(tables["utt2num_frames"][name])
     path, _, offset = tables["feats.scp"][name].rpartition(":")
-    return len(imported("kaldiio").load_mat(f"{root / path}:{offset}"))
+    return len(read_matrix(f"{root / path}:{offset}"))
 
 
 def _tables(members: Iterable[Utterance], folder: Path) -> dict[str, dict[str, str]]:

@@ -1,0 +1,82 @@
+"""What an alignment says: labels of frames, and segments of phones and words in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.speech.hmm.contexts import phone_starts
+from bochner.speech.hmm.model import Hmm
+from bochner.speech.lexicon import Lexicon
+from bochner.speech.manifest import Segment
+
+Array = NDArray[Any]
+
+
+def tied_states(hmm: Hmm, transition_ids: Array) -> Array:
+    """The pdf of each frame, int32 [T]: the labels of a hybrid model."""
+    return hmm.table.pdf[transition_ids]
+
+
+def phone_states(hmm: Hmm, transition_ids: Array) -> Array:
+    """The state of the phone of each frame whatever its neighbours, int32 [T]: 0..146 for 49 phones of 3 states."""
+    first = np.cumsum(hmm.states_of) - hmm.states_of
+    return (first[hmm.table.phone] + hmm.table.state)[transition_ids].astype(np.int32)
+
+
+def phone_segments(
+    hmm: Hmm, transition_ids: Array, *, frame_shift: float = 0.01, offset: float = 0.0
+) -> tuple[Segment, ...]:
+    """Phones with their times in seconds. Frame t stands for offset + frame_shift [t, t + 1).
+
+    A frame speaks for the middle of its window: where windows of 25 ms every 10 ms begin with the utterance, `offset`
+    is 0.0075; where the first is centred on the first 10 ms it is 0. The first phone begins at 0 all the same.
+    """
+    starts = phone_starts(hmm, transition_ids)
+    names = [hmm.phones[phone - 1] for phone in hmm.table.phone[np.asarray(transition_ids)[starts]]]
+    times = offset + frame_shift * np.append(starts, len(transition_ids))
+    times[0] = 0.0
+    ends = times.round(6).tolist()
+    return tuple(Segment(*row) for row in zip(names, ends[:-1], ends[1:], strict=True))
+
+
+def word_segments(
+    phones: Sequence[Segment], tokens: Sequence[str], lexicon: Lexicon, *, silence: Sequence[str]
+) -> tuple[Segment, ...]:
+    """The words of a transcript with their times, from its aligned phones; silence lies between words."""
+    spans = _match(phones, tokens, lexicon, frozenset(silence))
+    return tuple(
+        Segment(token, phones[start].start, phones[stop - 1].end)
+        for token, (start, stop) in zip(tokens, spans, strict=True)
+    )
+
+
+def _match(
+    phones: Sequence[Segment], tokens: Sequence[str], lexicon: Lexicon, silence: frozenset[str]
+) -> list[tuple[int, int]]:
+    """Which phones each token covers: the places after each token are followed side by side, one way to each kept."""
+    ways: dict[int, list[tuple[int, int]]] = {0: []}
+    for token in tokens:
+        longer: dict[int, list[tuple[int, int]]] = {}
+        for place, spans in _with_skips(ways, phones, silence).items():
+            for said in lexicon[token]:
+                stop = place + len(said)
+                if [one.label for one in phones[place:stop]] == list(said):
+                    longer.setdefault(stop, [*spans, (place, stop)])
+        ways = longer
+    ends = _with_skips(ways, phones, silence)
+    if len(phones) not in ends:
+        raise ValueError(f"the phones {[one.label for one in phones]} do not spell {' '.join(tokens)!r}.")
+    return ends[len(phones)]
+
+
+def _with_skips(
+    ways: dict[int, list[tuple[int, int]]], phones: Sequence[Segment], silence: frozenset[str]
+) -> dict[int, list[tuple[int, int]]]:
+    skipped = {
+        place + 1: spans for place, spans in ways.items() if place < len(phones) and phones[place].label in silence
+    }
+    return skipped | ways

@@ -1,0 +1,100 @@
+"""The settings of GMM training, stage by stage; the defaults are Kaldi's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bochner.checks import nonnegative_int, one_of, positive_int
+from bochner.speech.align.viterbi import Search
+
+
+@dataclass(frozen=True, kw_only=True)
+class Growth:
+    """`iterations` of EM, which grow the mixtures evenly to `num_gaussians` by iteration `grow_until`.
+
+    Utterances are aligned anew before the iterations in `realign`, and once more at the end. In the first
+    `shared_variance` iterations nothing grows and all Gaussians have one variance in common: a flat start on little
+    data else ends with one phone that swallows its neighbours.
+    """
+
+    num_gaussians: int
+    iterations: int = 35
+    grow_until: int = 25
+    realign: tuple[int, ...] = (10, 20, 30)
+    shared_variance: int = 0
+
+    def __post_init__(self) -> None:
+        nonnegative_int("shared_variance", self.shared_variance)
+        for name in ("num_gaussians", "iterations", "grow_until"):
+            positive_int(name, getattr(self, name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Monophone:
+    """States of phones whatever their neighbours, on frames with `deltas` orders of deltas.
+
+    `start` is "equal", where nothing is known and every state lasts equally long, or "known", where utterances carry
+    the times of their phones.
+    """
+
+    start: str = "equal"
+    num_states: int = 3
+    num_silence_states: int = 3
+    deltas: int = 2
+    growth: Growth = Growth(
+        num_gaussians=1000,
+        iterations=40,
+        grow_until=30,
+        realign=(*range(2, 11), *range(12, 21, 2), *range(23, 39, 3)),
+        shared_variance=10,
+    )
+
+    def __post_init__(self) -> None:
+        one_of("start", self.start, ("equal", "known"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tied:
+    """States tied by a tree with `num_leaves`, each of at least `min_count` frames."""
+
+    num_leaves: int = 2000
+    min_count: float = 100.0
+    growth: Growth = Growth(num_gaussians=10000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LdaMllt(Tied):
+    """`context` frames on each side projected to `dim`, turned by MLLT in the iterations `adjust`."""
+
+    context: int = 4
+    dim: int = 40
+    adjust: tuple[int, ...] = (2, 4, 6, 12)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sat(Tied):
+    """Speakers' fMLLR transforms, learned anew in the iterations `adjust`."""
+
+    adjust: tuple[int, ...] = (2, 4, 6, 12)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """The settings of all stages. `silence` names phones without a neighbourhood, beside the lexicon's own.
+
+    Frame t stands for offset + frame_shift [t, t + 1) seconds, which matters where phones start from known times.
+    """
+
+    monophone: Monophone = Monophone()
+    triphone: Tied = Tied()
+    lda_mllt: LdaMllt = LdaMllt()
+    sat: Sat = Sat()
+    search: Search = field(default_factory=Search)
+    silence: tuple[str, ...] = ()
+    silence_probability: float = 0.5
+    frame_shift: float = 0.01
+    offset: float = 0.0075
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        nonnegative_int("seed", self.seed)

@@ -1,0 +1,8 @@
+"""Hidden Markov models of phones: topology, mixtures of Gaussians, and trees that tie states."""
+
+from bochner.speech.hmm.mixtures import Mixtures
+from bochner.speech.hmm.model import Hmm, make_hmm, monophone_hmm
+from bochner.speech.hmm.tree import Tree, grow_tree
+from bochner.speech.hmm.treefile import context_dependency
+
+__all__ = ["Hmm", "Mixtures", "Tree", "context_dependency", "grow_tree", "make_hmm", "monophone_hmm"]

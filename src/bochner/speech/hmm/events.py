@@ -1,0 +1,69 @@
+"""Gaussian statistics of frames by event: a state of a phone between two others. What trees are grown from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+class EventStatistics(NamedTuple):
+    """For each event that was seen, `events` [E, 4], the sums [E, 1 + 2 d] of 1, x and x^2 over its frames."""
+
+    events: Array
+    sums: Array
+
+    @property
+    def counts(self) -> Array:
+        return self.sums[:, 0]
+
+
+def collect_events(utterances: Iterable[tuple[Array, Array]], *, block: int = 100_000) -> EventStatistics:
+    """Sums over pairs of frames [T, d] and their events [T, 4]; about `block` frames are held at a time.
+
+    >>> found = collect_events([(np.array([[1.0], [3.0]]), np.array([[0, 1, 2, 0], [0, 1, 2, 0]]))])
+    >>> found.events.tolist(), found.sums.tolist()
+    ([[0, 1, 2, 0]], [[2.0, 4.0, 10.0]])
+    """
+    found: list[EventStatistics] = []
+    held: list[tuple[Array, Array]] = []
+    for pair in utterances:
+        held.append(pair)
+        if sum(len(frames) for frames, _ in held) >= block:
+            found.append(_sum_block(held))
+            held = []
+    if held:
+        found.append(_sum_block(held))
+    if not found:
+        raise ValueError("utterances must hold at least one with frames, got none.")
+    return _merge(np.concatenate([one.events for one in found]), np.concatenate([one.sums for one in found]))
+
+
+def gaussian_log_likelihood(sums: Array, *, min_variance: float = 0.01) -> Array:
+    """The log likelihood of frames under the Gaussian fitted to them, from their sums [..., 1 + 2 d].
+
+    -n/2 sum_i (1 + log 2 pi v_i), with v_i = E x_i^2 - (E x_i)^2 >= min_variance; 0 for no frames.
+    """
+    counts = sums[..., 0]
+    dim = (sums.shape[-1] - 1) // 2
+    means = sums[..., 1:] / np.maximum(counts, 1e-10)[..., None]
+    variances = np.maximum(means[..., dim:] - means[..., :dim] ** 2, min_variance)
+    return -0.5 * counts * (1.0 + np.log(2 * np.pi * variances)).sum(axis=-1)
+
+
+def _sum_block(held: list[tuple[Array, Array]]) -> EventStatistics:
+    frames = np.concatenate([frames for frames, _ in held]).astype(np.float64)
+    ones = np.ones((len(frames), 1))
+    return _merge(np.concatenate([events for _, events in held]), np.hstack([ones, frames, frames**2]))
+
+
+def _merge(events: Array, sums: Array) -> EventStatistics:
+    unique, group = np.unique(events, axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    order = np.argsort(group, kind="stable")
+    starts = np.searchsorted(group[order], np.arange(len(unique)))
+    return EventStatistics(unique, np.add.reduceat(sums[order], starts, axis=0))

@@ -1,0 +1,178 @@
+"""The hidden Markov model of an acoustic model: phones, topology, tree and transitions; which pdf goes where."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bochner.speech.hmm.topology import write_topology
+from bochner.speech.kaldi import kaldi_hmm_gmm
+from bochner.storage import read_tensors, write_atomically, write_tensors
+
+Array = NDArray[Any]
+BINARY = b"\0B"  # how a binary file of Kaldi's begins
+
+
+class TransitionTable(NamedTuple):
+    """What each transition id stands for; arrays [1 + number of ids], the unused entry 0 holding zeros.
+
+    `phone` is the phone's id, `state` the place of the state within the phone, `source` the number of the
+    transition-state (from 1), `pdf` what the transition emits; `self_loop` says whether it stays in its state.
+    """
+
+    phone: Array
+    state: Array
+    pdf: Array
+    source: Array
+    self_loop: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Hmm:
+    """Phones and how they move through pdfs (tied states); the pdfs' densities live elsewhere.
+
+    `phones` are names, phone i has the id i + 1 (0 is Kaldi's <eps>); `silence` names those that stand for no speech.
+    `tree` and `transitions` are the ContextDependency and TransitionModel of kaldi_hmm_gmm.
+
+    >>> hmm = monophone_hmm(phones=["SIL", "a", "b"], silence=["SIL"])
+    >>> hmm.num_pdfs, hmm.table.pdf[1:5].tolist(), hmm.table.self_loop[1:5].tolist()
+    (9, [0, 0, 1, 1], [True, False, True, False])
+    """
+
+    phones: tuple[str, ...]
+    silence: tuple[str, ...]
+    topology: str
+    tree: Any
+    transitions: Any
+
+    @property
+    def num_pdfs(self) -> int:
+        return int(self.transitions.num_pdfs)
+
+    @property
+    def num_transition_ids(self) -> int:
+        return int(self.transitions.num_transition_ids)
+
+    @property
+    def context_width(self) -> int:
+        return int(self.tree.context_width)
+
+    @cached_property
+    def phone_ids(self) -> dict[str, int]:
+        return {phone: number for number, phone in enumerate(self.phones, start=1)}
+
+    @cached_property
+    def min_frames(self) -> dict[str, int]:
+        """The fewest frames that each phone can last."""
+        topology = self.transitions.topo
+        return {phone: topology.min_length(number) for phone, number in self.phone_ids.items()}
+
+    @cached_property
+    def states_of(self) -> Array:
+        """The number of states of each phone, by its id [1 + phones]."""
+        states = np.zeros(len(self.phones) + 1, dtype=np.int32)
+        np.maximum.at(states, self.table.phone[1:], self.table.state[1:].astype(np.int32) + 1)
+        return states
+
+    @cached_property
+    def table(self) -> TransitionTable:
+        source = np.array(self.transitions.id2state)
+        tuples = np.array([(0, 0, 0, 0)] + [one.__getstate__() for one in self.transitions.tuples])
+        phone, state, pdf, _ = tuples[source].T
+        ids = range(1, self.num_transition_ids + 1)
+        self_loop = np.array([False] + [self.transitions.is_self_loop(number) for number in ids])
+        return TransitionTable(phone, state, pdf.astype(np.int32), source, self_loop)
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Kaldi's `phones.txt`, `topo` and `tree`, and the transition probabilities in `transitions.safetensors`."""
+        folder = Path(directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        names = ["<eps> 0"] + [f"{phone} {number}" for phone, number in self.phone_ids.items()]
+        write_atomically(folder / "phones.txt", ("\n".join(names) + "\n").encode())
+        write_atomically(folder / "topo", self.topology.encode())
+        write_atomically(folder / "tree", BINARY + tree_bytes(self.tree))
+        state = {"log_probabilities": torch.tensor(self.transitions.log_probs, dtype=torch.float64)}
+        write_tensors(folder / "transitions.safetensors", state, {"silence": list(self.silence)})
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str]) -> Hmm:
+        folder = Path(directory)
+        try:
+            lines = (folder / "phones.txt").read_text(encoding="utf-8").splitlines()
+            tensors, header = read_tensors(folder / "transitions.safetensors")
+            tree = tree_from_bytes((folder / "tree").read_bytes())
+            topology = (folder / "topo").read_text(encoding="utf-8")
+        except FileNotFoundError as error:
+            raise ValueError(
+                f"{directory} must hold a saved Hmm, but {Path(error.filename).name} is missing."
+            ) from error
+        phones = [line.split()[0] for line in lines[1:]]
+        hmm = make_hmm(phones=phones, silence=header["silence"], topology=topology, tree=tree)
+        return hmm.with_log_probabilities(tensors["log_probabilities"].numpy())
+
+    def with_log_probabilities(self, log_probabilities: Array) -> Hmm:
+        """The same with log p of each transition id [1 + ids] (entry 0 unused)."""
+        if log_probabilities.shape != (self.num_transition_ids + 1,):
+            raise ValueError(
+                f"log_probabilities must be [{self.num_transition_ids + 1}], got {list(log_probabilities.shape)}."
+            )
+        looping = np.zeros(self.table.source.max() + 1)
+        np.add.at(looping, self.table.source[self.table.self_loop], np.exp(log_probabilities[self.table.self_loop]))
+        leaving = np.log(np.maximum(1.0 - looping, 1e-10))
+        leaving[0] = 0.0
+        state = list(self.transitions.__getstate__())
+        state[6:8] = [log_probabilities.tolist(), leaving.tolist()]
+        transitions = kaldi_hmm_gmm.TransitionModel.__new__(kaldi_hmm_gmm.TransitionModel)
+        transitions.__setstate__(tuple(state))
+        return Hmm(self.phones, self.silence, self.topology, self.tree, transitions)
+
+
+def make_hmm(*, phones: Sequence[str], silence: Sequence[str], topology: str, tree: Any) -> Hmm:
+    """An Hmm whose transitions have the topology's own probabilities."""
+    parsed = _parse(topology)
+    return Hmm(tuple(phones), tuple(silence), topology, tree, kaldi_hmm_gmm.TransitionModel(tree, parsed))
+
+
+def monophone_hmm(
+    *, phones: Sequence[str], silence: Sequence[str] = (), num_states: int = 3, num_silence_states: int = 3
+) -> Hmm:
+    """One pdf for each state of each phone: 3 x 49 = 147 for TIMIT's 49 phones."""
+    if len(set(phones)) != len(phones) or not set(silence) <= set(phones):
+        raise ValueError(f"phones must differ and contain silence {list(silence)}, got {list(phones)}.")
+    numbers = [number for number, phone in enumerate(phones, start=1) if phone in silence]
+    topology = write_topology(
+        num_phones=len(phones), silence=numbers, num_states=num_states, num_silence_states=num_silence_states
+    )
+    parsed = _parse(topology)
+    tree = kaldi_hmm_gmm.monophone_context_dependency(parsed.phones, parsed.get_phone_to_num_pdf_classes())
+    return make_hmm(phones=phones, silence=silence, topology=topology, tree=tree)
+
+
+def tree_bytes(tree: Any) -> bytes:
+    """A ContextDependency in Kaldi's binary format, without the header of a file."""
+    (signed,) = tree.__getstate__()
+    return np.array(signed, dtype=np.int8).tobytes()
+
+
+def tree_from_bytes(content: bytes) -> Any:
+    """What `tree_bytes` gave, or a binary `tree` file of Kaldi's."""
+    content = content.removeprefix(BINARY)
+    if not content.startswith(b"ContextDependency "):
+        raise ValueError(f"a tree must be in Kaldi's binary format, got content that begins {content[:20]!r}.")
+    tree = kaldi_hmm_gmm.ContextDependency.__new__(kaldi_hmm_gmm.ContextDependency)
+    tree.__setstate__((np.frombuffer(content, dtype=np.int8).tolist(),))
+    return tree
+
+
+def _parse(topology: str) -> Any:
+    parsed = kaldi_hmm_gmm.HmmTopology()
+    parsed.read(topology)
+    return parsed

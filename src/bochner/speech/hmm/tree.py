@@ -1,0 +1,179 @@
+"""Decision trees that tie the states of phones in context: grown by likelihood, asked by event."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.checks import nonnegative_float, positive_int
+from bochner.speech.hmm.contexts import CENTRE, LEFT, RIGHT, STATE
+from bochner.speech.hmm.events import EventStatistics, gaussian_log_likelihood
+from bochner.speech.hmm.questions import Phones
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """The end of a tree: a pdf."""
+
+    pdf: int
+
+
+@dataclass(frozen=True)
+class Split:
+    """Is the event's value in column `column` one of `values`?"""
+
+    column: int
+    values: frozenset[int]
+    yes: Node
+    no: Node
+
+
+@dataclass(frozen=True)
+class Table:
+    """A branch for each value in column `column`."""
+
+    column: int
+    branches: Mapping[int, Node]
+
+
+Node = Leaf | Split | Table
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A root that answers with a pdf for every event, and how many pdfs there are."""
+
+    root: Table
+    num_pdfs: int
+
+
+def grow_tree(
+    statistics: EventStatistics,
+    questions: Sequence[Phones],
+    *,
+    roots: Sequence[Sequence[int]],
+    untied: Sequence[int] = (),
+    states_of: Mapping[int, int],
+    num_leaves: int,
+    min_count: float = 100.0,
+    min_gain: float = 0.0,
+) -> Tree:
+    """Split, always where the likelihood gains most, until there are `num_leaves` pdfs or nothing is left to gain.
+
+    A tree starts from each of `roots`, sets of phones that may share pdfs; it asks about the neighbours, the phone
+    itself where a root has several, and the state. Phones in `untied` (silence) share one pdf for each state, never
+    split. `states_of` gives the states of every phone. Both sides of a split keep `min_count` frames. The number of
+    leaves is never below that of the roots. O(leaves x questions x phones x d).
+
+    Source: Young, Odell & Woodland 1994; Kaldi's `build-tree` without its last merging of leaves.
+    """
+    nonnegative_float("min_count", min_count)
+    fixed = range(max((states_of[phone] for phone in untied), default=0))
+    growing = [_Growing(_rows(statistics, root)) for root in roots]
+    _grow(
+        growing,
+        positive_int("num_leaves", num_leaves) - len(fixed),
+        _Search(statistics, questions, states_of, min_count),
+        min_gain,
+    )
+    numbers = itertools.count()
+    silent = Table(STATE, {state: Leaf(next(numbers)) for state in fixed})
+    branches: dict[int, Node] = dict.fromkeys(untied, silent)
+    for root, start in zip(roots, growing[: len(roots)], strict=True):
+        branches |= dict.fromkeys(root, start.frozen(numbers))
+    return Tree(Table(CENTRE, branches), next(numbers))
+
+
+class _Growing:
+    """A leaf with the rows of statistics that reach it, or, once split, its two children."""
+
+    def __init__(self, rows: Array) -> None:
+        self.rows = rows
+        self.question: tuple[int, frozenset[int]] | None = None
+        self.children: tuple[_Growing, _Growing] | None = None
+
+    def frozen(self, numbers: itertools.count[int]) -> Node:
+        if self.question is None or self.children is None:
+            return Leaf(next(numbers))
+        yes, no = (child.frozen(numbers) for child in self.children)
+        return Split(*self.question, yes, no)
+
+
+class _Search:
+    """The best question for a set of rows: all questions about a column in one product of matrices."""
+
+    def __init__(
+        self, statistics: EventStatistics, questions: Sequence[Phones], states_of: Mapping[int, int], min_count: float
+    ) -> None:
+        self.statistics, self.min_count = statistics, min_count
+        states = range(1, max(states_of.values(), default=1))
+        stages = [frozenset(range(last)) for last in states]
+        self._asked = {LEFT: tuple(questions), CENTRE: tuple(questions), RIGHT: tuple(questions), STATE: tuple(stages)}
+        width = int(max(statistics.events.max(initial=0), max(states_of, default=0))) + 1
+        self._members = {column: _membership(sets, width) for column, sets in self._asked.items()}
+
+    def best(self, rows: Array) -> tuple[float, int, frozenset[int]]:
+        """(gain, column, values); the gain is -inf where no question leaves enough on both sides."""
+        found = (-np.inf, 0, frozenset[int]())
+        for column, sets in self._asked.items():
+            if sets and len(rows):
+                gains = self._gains(rows, column)
+                place = int(np.argmax(gains))
+                found = max(found, (float(gains[place]), column, sets[place]), key=lambda one: one[0])
+        return found
+
+    def divided(self, rows: Array, column: int, values: frozenset[int]) -> tuple[Array, Array]:
+        inside = np.isin(self.statistics.events[rows, column], list(values))
+        return rows[inside], rows[~inside]
+
+    def _gains(self, rows: Array, column: int) -> Array:
+        sums = self.statistics.sums[rows]
+        members = self._members[column]
+        by_value = np.zeros((members.shape[1], sums.shape[1]))
+        np.add.at(by_value, self.statistics.events[rows, column], sums)
+        whole = by_value.sum(axis=0)
+        yes = members @ by_value
+        no = whole - yes
+        gains = gaussian_log_likelihood(yes) + gaussian_log_likelihood(no) - gaussian_log_likelihood(whole)
+        enough = np.minimum(yes[:, 0], no[:, 0]) >= max(self.min_count, 1e-6)
+        return np.where(enough, gains, -np.inf)
+
+
+def _grow(growing: list[_Growing], num_leaves: int, search: _Search, min_gain: float) -> None:
+    tickets = itertools.count()  # equal gains go in order of birth
+    queue: list[tuple[float, int, _Growing, int, frozenset[int]]] = []
+
+    def offer(leaf: _Growing) -> None:
+        gain, column, values = search.best(leaf.rows)
+        if gain > min_gain:
+            heapq.heappush(queue, (-gain, next(tickets), leaf, column, values))
+
+    for leaf in growing:
+        offer(leaf)
+    leaves = len(growing)
+    while queue and leaves < num_leaves:
+        _, _, leaf, column, values = heapq.heappop(queue)
+        yes, no = search.divided(leaf.rows, column, values)
+        leaf.question, leaf.children = (column, values), (_Growing(yes), _Growing(no))
+        for child in leaf.children:
+            offer(child)
+        leaves += 1
+
+
+def _rows(statistics: EventStatistics, phones: Sequence[int]) -> Array:
+    return np.flatnonzero(np.isin(statistics.events[:, CENTRE], list(phones)))
+
+
+def _membership(sets: Sequence[frozenset[int]], width: int) -> Array:
+    members = np.zeros((len(sets), width))
+    for row, values in enumerate(sets):
+        members[row, list(values)] = 1.0
+    return members

@@ -1,0 +1,120 @@
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from bochner.speech.align.forced import FunctionScores, MixtureScores, align_equally, align_utterances
+from bochner.speech.align.labels import phone_segments
+from bochner.speech.align.viterbi import Search
+from bochner.speech.hmm.mixtures import Mixtures
+from bochner.speech.hmm.model import monophone_hmm
+from tests.speech.align.conftest import SHIFT
+
+
+@pytest.fixture(scope="module")
+def model(made):
+    """The mixtures of the truth: one Gaussian for each state, fitted to the frames with their known times."""
+    from bochner.speech.hmm.contexts import event_pdfs, segment_events
+
+    hmm = monophone_hmm(phones=made.lexicon.phones, silence=["SIL"])
+    frames = np.concatenate([made.frames[said.id] for said in made.utterances])
+    times = {"frame_shift": SHIFT, "offset": 0.0}
+    pdfs = np.concatenate(
+        [
+            event_pdfs(hmm, segment_events(hmm, said.phones, len(made.frames[said.id]), **times))
+            for said in made.utterances
+        ]
+    )
+    count = np.arange(hmm.num_pdfs)
+    means = np.stack(
+        [frames[pdfs == pdf].mean(axis=0) if (pdfs == pdf).any() else frames.mean(axis=0) for pdf in count]
+    )
+    return hmm, Mixtures(np.ones(len(count), int), np.ones(len(count)), means, np.full(means.shape, 0.6))
+
+
+def test_known_times_are_found(made, model):
+    hmm, mixtures = model
+    found = align_utterances(hmm, made.lexicon, made.utterances, MixtureScores(mixtures, made.frames))
+    assert not found.skipped
+    for said in made.utterances:
+        segments = phone_segments(hmm, found.paths[said.id], frame_shift=SHIFT)
+        assert [one.label for one in segments] == [one.label for one in said.phones]
+        errors = [abs(a.start - b.start) for a, b in zip(segments, said.phones, strict=True)]
+        assert np.mean(errors) < SHIFT / 2
+        assert max(errors) < 3.5 * SHIFT
+
+
+def test_any_function_can_align(made, model):
+    hmm, mixtures = model
+    said = made.utterances[:5]
+    by_mixtures = align_utterances(hmm, made.lexicon, said, MixtureScores(mixtures, made.frames))
+    constant = lambda name: mixtures.log_likelihoods(made.frames[name]) + 7.0  # noqa: E731
+    by_function = align_utterances(hmm, made.lexicon, said, FunctionScores(constant))
+    for one in said:
+        np.testing.assert_array_equal(by_function.paths[one.id], by_mixtures.paths[one.id])
+
+
+def test_what_cannot_be_aligned_is_reported_with_its_reason(made, model):
+    hmm, mixtures = model
+    good = made.utterances[0]
+    bad = [
+        good.replace(id="words", text="nobody knows"),
+        good.replace(id="short"),
+        good.replace(id="silent", text=""),
+        good.replace(id="absent"),
+        good.replace(id="broken"),
+    ]
+    frames = dict(made.frames, words=made.frames["u00"], silent=made.frames["u00"], short=made.frames["u00"][:10])
+    frames["broken"] = np.full((200, 6), np.nan, np.float32)
+    found = align_utterances(hmm, made.lexicon, [good, *bad], MixtureScores(mixtures, frames))
+    assert list(found.paths) == ["u00"]
+    needed = 3 * len(good.text.replace(" ", ""))
+    assert dict(found.skipped) == {
+        "words": "words missing from the lexicon (knows, nobody)",
+        "short": f"too short for its text (10 frames, {needed} needed)",
+        "silent": "no text",
+        "absent": "no frames",
+        "broken": "scores are not finite",
+    }
+
+
+def test_transition_probabilities_count(made, model):
+    """Where frames say nothing, the state that likes to stay is stayed in."""
+    hmm, _ = model
+    said = made.utterances[0].replace(text=made.lexicon.words[0])
+    nothing = FunctionScores(lambda name: np.zeros((60, hmm.num_pdfs)))
+    for patient in (0, 2):
+        state_stays = np.where(hmm.table.state == patient, 0.9, 0.1)
+        probabilities = np.where(hmm.table.self_loop, state_stays, 1.0 - state_stays)
+        patient_hmm = hmm.with_log_probabilities(np.log(probabilities))
+        path = align_utterances(
+            patient_hmm, made.lexicon, [said], nothing, search=Search(self_loop_scale=1.0, beam=500.0, retry_beam=900.0)
+        ).paths[said.id]
+        assert np.bincount(hmm.table.state[path]).argmax() == patient
+
+
+def test_equal_alignment_reports_too(made):
+    hmm = monophone_hmm(phones=made.lexicon.phones, silence=["SIL"])
+    good = made.utterances[0]
+    frames = {"u00": made.frames["u00"], "short": made.frames["u00"][:10]}
+    utterances = [good, good.replace(id="short"), good.replace(id="absent")]
+    found = align_equally(hmm, made.lexicon, utterances, frames, seed=0)
+    assert len(found.paths["u00"]) == len(frames["u00"])
+    assert [one.id for one in found.skipped] == ["short", "absent"]
+
+
+def test_a_pool_gives_the_same(made, model):
+    hmm, mixtures = model
+    scores = MixtureScores(mixtures, made.frames)
+    alone = align_utterances(hmm, made.lexicon, made.utterances, scores)
+    with ThreadPoolExecutor(2) as pool:
+        shared = align_utterances(hmm, made.lexicon, made.utterances, scores, pool=pool)
+    assert list(shared.paths) == list(alone.paths)
+    assert all((shared.paths[name] == alone.paths[name]).all() for name in alone.paths)
+
+
+def test_all_that_is_sent_to_processes_can_be(made, model):
+    hmm, mixtures = model
+    hmm, scores = pickle.loads(pickle.dumps((hmm, MixtureScores(mixtures, made.frames))))
+    assert align_utterances(hmm, made.lexicon, made.utterances[:1], scores).paths

@@ -1,0 +1,60 @@
+"""Real speech with hand labels: the TIMIT sample, where it lies beside the repository."""
+
+import numpy as np
+import pytest
+
+from bochner.speech.align import (
+    Corpus,
+    Growth,
+    Monophone,
+    Recipe,
+    compare_all,
+    fold_utterance,
+    phone_segments,
+    phone_states,
+    train_gmm,
+)
+from bochner.speech.corpora.timit import prepare_timit
+from bochner.speech.frontend import Mfcc, write_normalized
+from bochner.speech.frontend.extract import extract
+from bochner.speech.lexicon import Lexicon
+from bochner.speech.score import FOLDINGS
+
+FOLDING = {**FOLDINGS["61-48"], "q": "q"}  # with the glottal stop: 49 phones
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    from tests.speech.conftest import DATA
+
+    archive = DATA / "timit_nltk_sample.zip"
+    if not archive.exists():
+        pytest.skip("timit_nltk_sample.zip is not beside the repository (shared/data)")
+    folder = tmp_path_factory.mktemp("timit")
+    prepared = prepare_timit(archive, folder / "corpus", tokens="phones")
+    utterances = [fold_utterance(said, FOLDING) for said in prepared.utterances]
+    raw = extract(utterances, folder / "raw", folder=folder / "corpus", frontend=Mfcc()).store
+    frames = write_normalized(raw, folder / "frames", groups={said.id: said.speaker for said in utterances})
+    return utterances, frames
+
+
+def test_boundaries_of_unseen_speakers_are_found(sample, tmp_path):
+    utterances, frames = sample
+    train = [said for said in utterances if said.part == "train"]
+    test = [said for said in utterances if said.part == "test"]
+    assert (len({said.speaker for said in train}), len({said.speaker for said in test})) == (12, 4)
+    lexicon = Lexicon({phone: [(phone,)] for phone in set(FOLDING.values())}, silence=None)
+    growth = Growth(num_gaussians=500, iterations=6, grow_until=5, realign=())
+    recipe = Recipe(silence=("sil",), monophone=Monophone(start="known", growth=growth))
+    stage = train_gmm(tmp_path, lexicon, train, frames, recipe=recipe, until="monophone")
+    found = Corpus(lexicon, test, frames, recipe.search).align(stage)
+    assert not found.skipped
+    agreement = compare_all(
+        (said.phones, phone_segments(stage.hmm, found.paths[said.id], offset=recipe.offset)) for said in test
+    )
+    assert agreement.boundaries_within > 0.75
+    assert agreement.frames_right > 0.75
+    labels = np.concatenate([phone_states(stage.hmm, path) for path in found.paths.values()])
+    assert stage.hmm.num_pdfs == 147
+    assert labels.max() < 147
+    assert len(np.unique(labels)) > 100

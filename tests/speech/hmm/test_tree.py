@@ -1,0 +1,153 @@
+import itertools
+
+import numpy as np
+import pytest
+
+from bochner.speech.hmm.contexts import CENTRE, LEFT, RIGHT, STATE, event_pdfs
+from bochner.speech.hmm.events import EventStatistics, collect_events, gaussian_log_likelihood
+from bochner.speech.hmm.model import make_hmm, monophone_hmm
+from bochner.speech.hmm.questions import cluster_phones
+from bochner.speech.hmm.tree import Leaf, Split, Table, grow_tree
+from bochner.speech.hmm.treefile import context_dependency
+
+SILENCE, PHONES = 1, (2, 3, 4, 5)
+STATES = {1: 3, 2: 3, 3: 3, 4: 3, 5: 3}
+
+
+@pytest.fixture(scope="module")
+def statistics() -> EventStatistics:
+    """Phones 2, 3 and 4, 5 sound alike; the left neighbour's kind shifts the first state, the right one's the last."""
+    generator = np.random.default_rng(0)
+    rows = []
+    for left, centre, right in itertools.product((0, 1, *PHONES), PHONES, (0, 1, *PHONES)):
+        rows += [(left, centre, right, state) for state in range(3)]
+    rows += [(0, SILENCE, 0, state) for state in range(3)]
+    events = np.repeat(np.array(rows), 20, axis=0)
+    kind = lambda phones: np.where(phones >= 4, 1.0, -1.0)  # noqa: E731
+    frames = generator.standard_normal((len(events), 3))
+    frames[:, 0] += 4 * kind(events[:, CENTRE]) + 0.5 * events[:, CENTRE]
+    frames[events[:, CENTRE] == SILENCE, 0] -= 20
+    frames[:, 1] += 3 * kind(events[:, LEFT]) * (events[:, STATE] == 0)
+    frames[:, 2] += 2 * kind(events[:, RIGHT]) * (events[:, STATE] == 2)
+    return collect_events([(frames, events)])
+
+
+def grown(statistics, num_leaves, **settings):
+    settings = {"roots": [[phone] for phone in PHONES], "untied": [SILENCE], "states_of": STATES, **settings}
+    return grow_tree(statistics, cluster_phones(statistics), num_leaves=num_leaves, **settings)
+
+
+def asked(node, event):
+    while not isinstance(node, Leaf):
+        value = int(event[node.column])
+        node = node.branches[value] if isinstance(node, Table) else node.yes if value in node.values else node.no
+    return node.pdf
+
+
+def test_sums_by_event_are_plain_sums():
+    generator = np.random.default_rng(1)
+    frames, events = generator.standard_normal((50, 2)), generator.integers(0, 2, (50, 4))
+    found = collect_events([(frames[:20], events[:20]), (frames[20:], events[20:])], block=10)
+    for event, sums in zip(found.events, found.sums, strict=True):
+        here = frames[(events == event).all(axis=1)]
+        np.testing.assert_allclose(sums, [len(here), *here.sum(axis=0), *(here**2).sum(axis=0)])
+    assert found.counts.sum() == 50
+
+
+def test_likelihood_of_sums_is_that_of_the_frames():
+    frames = np.random.default_rng(2).standard_normal((40, 3)) * [1.0, 2.0, 3.0]
+    sums = np.concatenate([[40], frames.sum(axis=0), (frames**2).sum(axis=0)])
+    mean, variance = frames.mean(axis=0), frames.var(axis=0)
+    expected = -0.5 * np.sum(np.log(2 * np.pi * variance) + (frames - mean) ** 2 / variance)
+    assert gaussian_log_likelihood(sums) == pytest.approx(expected)
+    assert gaussian_log_likelihood(np.zeros(7)) == 0.0
+
+
+def test_phones_that_sound_alike_are_asked_for_together(statistics):
+    questions = cluster_phones(statistics)
+    assert frozenset({2, 3}) in questions
+    assert frozenset({4, 5}) in questions
+    assert {frozenset({phone}) for phone in PHONES} <= set(questions)
+    assert frozenset({3, 4}) not in questions
+
+
+def test_mergers_lose_the_least_likelihood_each_time(statistics):
+    """The first merger is the best of all pairs."""
+    questions = cluster_phones(statistics)
+    middle = {
+        phone: statistics.sums[(statistics.events[:, CENTRE] == phone) & (statistics.events[:, STATE] == 1)].sum(axis=0)
+        for phone in (SILENCE, *PHONES)
+    }
+    loss = lambda a, b: (  # noqa: E731
+        gaussian_log_likelihood(middle[a])
+        + gaussian_log_likelihood(middle[b])
+        - gaussian_log_likelihood(middle[a] + middle[b])
+    )
+    best = min(itertools.combinations(middle, 2), key=lambda pair: loss(*pair))
+    assert questions[len(middle)] == frozenset(best)
+
+
+def test_the_first_split_gains_most_of_all(statistics):
+    tree = grown(statistics, 8, roots=[PHONES])  # silence has 3 leaves, the one root grows to 5
+    questions = cluster_phones(statistics)
+    spoken = statistics.events[:, CENTRE] != SILENCE
+    events, sums = statistics.events[spoken], statistics.sums[spoken]
+    gains = {}
+    candidates = [(column, values) for column in (LEFT, CENTRE, RIGHT) for values in questions]
+    for column, values in [*candidates, (STATE, frozenset({0})), (STATE, frozenset({0, 1}))]:
+        yes = np.isin(events[:, column], list(values))
+        if yes.any() and not yes.all():
+            parts = gaussian_log_likelihood(sums[yes].sum(axis=0)) + gaussian_log_likelihood(sums[~yes].sum(axis=0))
+            gains[column, values] = parts
+    root = tree.root.branches[2]
+    assert isinstance(root, Split)
+    assert gains[root.column, root.values] == pytest.approx(max(gains.values()))
+
+
+@pytest.mark.parametrize("num_leaves", [7, 12, 30])
+def test_any_number_of_leaves(statistics, num_leaves):
+    assert grown(statistics, num_leaves).num_pdfs == num_leaves
+
+
+def test_never_fewer_than_the_roots(statistics):
+    assert grown(statistics, 1).num_pdfs == 7  # three states of silence, four phones
+
+
+def test_leaves_keep_enough_frames(statistics):
+    tree = grown(statistics, 1000, min_count=200)
+    pdfs = np.array([asked(tree.root, event) for event in statistics.events])
+    counts = np.bincount(pdfs, weights=statistics.counts)
+    assert tree.num_pdfs > 12
+    assert counts[3:].min() >= 200
+
+
+def test_growth_stops_where_nothing_is_gained(statistics):
+    few = grown(statistics, 1000, min_gain=500.0).num_pdfs
+    assert few < grown(statistics, 1000, min_gain=0.0).num_pdfs
+
+
+def test_kaldi_gives_the_same_answers(statistics):
+    phones = ["SIL", "a", "b", "c", "d"]
+    tree = grown(statistics, 25)
+    start = monophone_hmm(phones=phones, silence=["SIL"])
+    hmm = make_hmm(phones=phones, silence=["SIL"], topology=start.topology, tree=context_dependency(tree))
+    assert (hmm.num_pdfs, hmm.context_width) == (25, 3)
+    expected = [asked(tree.root, event) for event in statistics.events]
+    assert event_pdfs(hmm, statistics.events).tolist() == expected
+    assert len(set(expected)) == 25
+
+
+def test_silence_has_one_pdf_for_each_state(statistics):
+    tree = grown(statistics, 20)
+    silent = {asked(tree.root, (left, SILENCE, right, 1)) for left in range(6) for right in range(6)}
+    assert len(silent) == 1
+
+
+def test_pooled_roots_share_pdfs(statistics):
+    tree = grown(statistics, 5, roots=[[2, 3], [4, 5]])
+    assert asked(tree.root, (0, 2, 0, 0)) == asked(tree.root, (0, 3, 0, 0)) != asked(tree.root, (0, 4, 0, 0))
+
+
+def test_no_frames_are_an_error():
+    with pytest.raises(ValueError, match="at least one"):
+        collect_events([])
