@@ -32,9 +32,8 @@ def ours(seeds: int = 3, **settings: Any) -> Contender:
     shown = ", ".join(f"{name}={value!r}" for name, value in settings.items())
 
     def build(bandwidth: float, num_features: int, seed: int) -> Any:
-        return bochner.KernelClassifier(
-            bandwidth=bandwidth, num_features=num_features, random_state=seed, progress=False, **settings
-        )
+        shared = {"bandwidth": bandwidth, "num_features": num_features, "random_state": seed, "progress": False}
+        return bochner.KernelClassifier(**{**shared, **settings})
 
     return Contender(f"KernelClassifier({shown})", build, seeds)
 
@@ -43,9 +42,8 @@ def our_regressor(seeds: int = 3, **settings: Any) -> Contender:
     shown = ", ".join(f"{name}={value!r}" for name, value in settings.items())
 
     def build(bandwidth: float, num_features: int, seed: int) -> Any:
-        return bochner.KernelRegressor(
-            bandwidth=bandwidth, num_features=num_features, random_state=seed, progress=False, **settings
-        )
+        shared = {"bandwidth": bandwidth, "num_features": num_features, "random_state": seed, "progress": False}
+        return bochner.KernelRegressor(**{**shared, **settings})
 
     return Contender(f"KernelRegressor({shown})", build, seeds)
 
@@ -79,7 +77,7 @@ def _lightgbm(kind: str) -> Contender:
 LOGISTIC = fourier(LogisticRegression(), "LogisticRegression", seeds=3)
 LOOSE = fourier(LogisticRegression(C=100), "LogisticRegression(C=100)")
 TREES = Contender("HistGradientBoosting", lambda *_: HistGradientBoostingClassifier(random_state=0))
-CLASSIFIERS = [ours(), LOGISTIC, LOOSE, TREES, _lightgbm("LGBMClassifier")]
+CLASSIFIERS = [ours(), ours(adapt="agop"), LOGISTIC, LOOSE, TREES, _lightgbm("LGBMClassifier")]
 NYSTROEM = [
     nystroem(LogisticRegression(), "LogisticRegression"),
     nystroem(LogisticRegression(C=100), "LogisticRegression(C=100)"),
@@ -93,7 +91,9 @@ CONTENDERS: dict[str, list[Contender]] = {
     "covtype": [*CLASSIFIERS, *NYSTROEM],
     "made": [
         ours(),
-        ours(projection="hadamard3"),
+        ours(projection="hadamard3", heldout_fraction=0.05),
+        ours(adapt="agop"),
+        ours(adapt="agop", num_features=16384),
         ours(solver="landmarks"),
         ours(solver="newton"),
         LOGISTIC,

@@ -78,7 +78,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         The schedule usually stops earlier.
     improvement : float, default=0.003
         The rate is halved after an epoch that did not improve the metric by this part (1 % in the papers).
-    max_halvings : int, default=6
+    max_halvings : int, default=3
         Training ends when the rate has been halved so often (10 times in the papers).
     heldout_fraction : float, default=0.1
         Rows set aside for the schedule and for choices, unless `fit` is given some.
@@ -143,7 +143,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         metric: str | None = None,
         max_epochs: int = 100,
         improvement: float = 0.003,
-        max_halvings: int = 6,
+        max_halvings: int = 3,
         heldout_fraction: float = 0.1,
         precision: str = "float32",
         memory_budget: int | str | None = None,

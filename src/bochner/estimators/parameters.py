@@ -74,7 +74,7 @@ class MachineParameters(BaseEstimator):
         metric: str | None = None,
         max_epochs: int = 100,
         improvement: float = 0.003,
-        max_halvings: int = 6,
+        max_halvings: int = 3,
         heldout_fraction: float = 0.1,
         precision: str = "float32",
         memory_budget: int | str | None = None,

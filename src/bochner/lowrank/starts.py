@@ -11,7 +11,8 @@ from bochner.lowrank.entries import Entries
 from bochner.lowrank.nystrom import fit_nystrom
 from bochner.lowrank.ridges import multiply
 
-STARTS = ["random", "nystrom", "kmeans-nystrom", "sparse-svd"]
+STARTS = ["random", "nystrom", "kmeans-nystrom", "pivoted-nystrom", "sparse-svd"]
+LANDMARKS = {"nystrom": "uniform", "kmeans-nystrom": "kmeans", "pivoted-nystrom": "pivoted-cholesky"}
 # Rounds of subspace iteration for "sparse-svd": a start needs no more.
 POWER_ROUNDS = 10
 OVERSAMPLING = 10
@@ -23,6 +24,7 @@ def first_root(start: str, kernel: Kernel, X: Tensor, entries: Entries, *, rank:
     "random"          Normal(0, k(x, x) / r) entries: U U^T has K's diagonal on average
     "nystrom"         `fit_nystrom` from uniform points, cut back to its best rank r
     "kmeans-nystrom"  the same from k-means centres
+    "pivoted-nystrom" the same from random pivots, which find points far from all others
     "sparse-svd"      the r largest eigenpairs of the sampled entries over their probabilities, 0 elsewhere
     """
     checks.one_of("start", start, STARTS)
@@ -30,10 +32,8 @@ def first_root(start: str, kernel: Kernel, X: Tensor, entries: Entries, *, rank:
         case "random":
             sizes = (kernel.diagonal(X) / rank).sqrt()
             return sizes[:, None] * _normals(len(X), rank, generator).to(X)
-        case "nystrom":
-            return fit_nystrom(kernel, X, rank=rank, landmarks="uniform", generator=generator).root
-        case "kmeans-nystrom":
-            return fit_nystrom(kernel, X, rank=rank, landmarks="kmeans", generator=generator).root
+        case "nystrom" | "kmeans-nystrom" | "pivoted-nystrom":
+            return fit_nystrom(kernel, X, rank=rank, landmarks=LANDMARKS[start], generator=generator).root
         case _:
             return _sparse_svd(entries, rank, _normals(len(X), min(len(X), rank + OVERSAMPLING), generator).to(X))
 
