@@ -94,6 +94,8 @@ CONTENDERS: dict[str, list[Contender]] = {
         ours(projection="hadamard3", heldout_fraction=0.05),
         ours(adapt="agop"),
         ours(adapt="agop", num_features=16384),
+        ours(adapt="agop", solver="newton"),
+        ours(adapt="agop", solver="landmarks", num_features=8192),
         ours(solver="landmarks"),
         ours(solver="newton"),
         LOGISTIC,

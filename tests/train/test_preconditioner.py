@@ -16,9 +16,10 @@ from bochner.kernels import Gaussian
 from bochner.learn.heads import BottleneckHead, LinearHead
 from bochner.learn.model import FeatureModel
 from bochner.train.loop import train
+from bochner.train.optimizers import make_optimizer
 from bochner.train.preconditioner import SMALLEST_FLOOR, Preconditioner, fit_preconditioner
 from bochner.train.recipe import Recipe
-from bochner.train.step import make_optimizer, take_step
+from bochner.train.step import take_step
 from tests.train.runs import generator, model, rings, weights
 from tests.train.test_loop import StoppedError, StoppingSource
 

@@ -17,9 +17,10 @@ from bochner.estimators.machine import KernelMachine, Moved, resolves
 from bochner.estimators.rows import checked_weights
 from bochner.estimators.solving import bias_of, loss_for, start_head
 from bochner.learn.model import FeatureModel
+from bochner.train.optimizers import make_optimizer
 from bochner.train.preconditioner import fit_preconditioner
 from bochner.train.rate import START
-from bochner.train.step import compute_precision, make_optimizer, take_step
+from bochner.train.step import compute_precision, take_step
 
 
 def can_step(machine: KernelMachine) -> bool:

@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from bochner.storage import read_tensors, write_tensors
 
@@ -49,21 +47,3 @@ def read_checkpoint(folder: Path, fingerprint: Mapping[str, Any]) -> tuple[dict[
         changes = ", ".join(f"{key}: {found.get(key)!r} there, {fingerprint.get(key)!r} here" for key in differing)
         raise ValueError(f"{path} belongs to another configuration ({changes}); use another folder or delete it.")
     return tensors, state
-
-
-def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
-    return {
-        f"optimizer.{index}.{name}": torch.as_tensor(value)
-        for index, slots in optimizer.state_dict()["state"].items()
-        for name, value in slots.items()
-        if value is not None
-    }
-
-
-def restore_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    state: dict[int, dict[str, Tensor]] = {}
-    for key, tensor in tensors.items():
-        if key.startswith("optimizer."):
-            _, index, name = key.split(".", 2)
-            state.setdefault(int(index), {})[name] = tensor
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

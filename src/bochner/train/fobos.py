@@ -15,6 +15,7 @@ from bochner import checks
 from bochner.data.blocks import Source
 from bochner.learn.heads import LinearHead
 from bochner.learn.model import FeatureModel
+from bochner.train.optimizers import make_optimizer
 from bochner.train.recipe import Recipe
 from bochner.train.selection import (
     DrawMap,
@@ -26,7 +27,7 @@ from bochner.train.selection import (
     random_batches,
     usable_norms,
 )
-from bochner.train.step import compute_precision, device_of, make_optimizer, take_step
+from bochner.train.step import compute_precision, device_of, take_step
 
 MOST_TRIALS = 16
 WALK = 4.0  # the factor between penalties until the wanted number lies between two of them

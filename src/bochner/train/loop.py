@@ -13,24 +13,18 @@ from typing import Any
 import torch
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
-from torch.optim import Optimizer
 from tqdm import tqdm
 
 from bochner.data.batches import batches
 from bochner.data.blocks import Source
 from bochner.learn.metrics import Metric
-from bochner.train.checkpoint import (
-    optimizer_tensors,
-    read_checkpoint,
-    restore_optimizer,
-    trainable,
-    write_checkpoint,
-)
+from bochner.train.checkpoint import read_checkpoint, trainable, write_checkpoint
+from bochner.train.optimizers import Optimizer, make_optimizer, optimizer_tensors, restore_optimizer
 from bochner.train.preconditioner import Preconditioner, stored_preconditioner
 from bochner.train.rate import find_rate
 from bochner.train.recipe import Recipe
 from bochner.train.schedule import HalvingSchedule, Verdict
-from bochner.train.step import compute_precision, device_of, evaluate, make_optimizer, take_step
+from bochner.train.step import compute_precision, device_of, evaluate, take_step
 
 DIVERGED = 1e6
 

@@ -19,9 +19,10 @@ from bochner.learn.heads import LinearHead
 from bochner.learn.metrics import Metric
 from bochner.learn.model import FeatureModel
 from bochner.train.checkpoint import trainable
+from bochner.train.optimizers import make_optimizer
 from bochner.train.preconditioner import Preconditioner
 from bochner.train.recipe import Recipe
-from bochner.train.step import Runner, evaluate_parts, make_optimizer, rows_at_once, take_steps
+from bochner.train.step import Runner, evaluate_parts, rows_at_once, take_steps
 
 MOST_STEPS, FEWEST_STEPS = 100, 10
 JUDGED_ROWS = 2048

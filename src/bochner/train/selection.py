@@ -16,8 +16,9 @@ from bochner.data.blocks import Block, Source
 from bochner.features import FourierMap
 from bochner.learn.heads import Head
 from bochner.learn.model import FeatureModel
+from bochner.train.optimizers import make_optimizer
 from bochner.train.recipe import Recipe
-from bochner.train.step import compute_precision, device_of, make_optimizer, take_step
+from bochner.train.step import compute_precision, device_of, take_step
 
 DrawMap = Callable[[int, Generator], FourierMap]  # number of features, generator
 MakeHead = Callable[[int, Generator], Head]  # number of features, generator

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import torch
 from torch import nn
-from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from bochner.data.batches import in_order
 from bochner.data.blocks import Block, Source
@@ -16,7 +15,7 @@ from bochner.learn.losses import LOSSES
 from bochner.learn.metrics import Scores
 from bochner.learn.model import FeatureModel
 from bochner.ops import row_tiles
-from bochner.train.checkpoint import trainable
+from bochner.train.optimizers import Optimizer
 from bochner.train.preconditioner import Preconditioner
 from bochner.train.recipe import Recipe
 
@@ -58,24 +57,6 @@ def rows_at_once(model: nn.Module) -> int:
         width = max(width, model.feature_map.num_inputs, model.feature_map.num_features)
     elements = CPU_ELEMENTS if device_of(model).type == "cpu" else GPU_ELEMENTS
     return max(1, elements // width)
-
-
-def make_optimizer(model: nn.Module, recipe: Recipe, rate: float) -> Optimizer:
-    parameters = list(trainable(model).values())
-    decay = 0.0 if recipe.directions else recipe.l2  # the preconditioner adds the penalty before it is applied
-    groups = [
-        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": decay},
-        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
-    ]
-    match recipe.optimizer:
-        case "sgd":
-            return SGD(groups, lr=rate)
-        case "momentum":
-            return SGD(groups, lr=rate, momentum=0.9)
-        case "adam":
-            return Adam(groups, lr=rate)
-        case _:
-            return AdamW(groups, lr=rate)
 
 
 def take_step(

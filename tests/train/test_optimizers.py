@@ -1,0 +1,59 @@
+"""Plain SGD against torch's own, and what it is for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from bochner.train.optimizers import PlainSGD, make_optimizer, restore_optimizer
+from bochner.train.recipe import Recipe
+
+
+def network() -> nn.Module:
+    model = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3))
+    generator = torch.Generator().manual_seed(0)
+    for p in model.parameters():
+        p.data.normal_(generator=generator)
+    return model
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.01])
+def test_equals_torch_to_the_last_bit(l2: float) -> None:
+    ours, theirs = network(), network()
+    weights = [p for p in theirs.parameters() if p.ndim > 1]
+    biases = [p for p in theirs.parameters() if p.ndim == 1]
+    groups = [{"params": weights, "weight_decay": l2}, {"params": biases, "weight_decay": 0.0}]
+    peer = torch.optim.SGD(groups, lr=0.3)
+    mine = make_optimizer(ours, Recipe(l2=l2), 0.3)
+    assert isinstance(mine, PlainSGD)
+    X = torch.randn(20, 5, generator=torch.Generator().manual_seed(1))
+    for _ in range(5):
+        for model, optimizer in ((ours, mine), (theirs, peer)):
+            optimizer.zero_grad(set_to_none=True)
+            model(X).square().sum().backward()
+            optimizer.step()
+    for p, q in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.equal(p, q)
+
+
+def test_has_no_state_to_restore() -> None:
+    optimizer = make_optimizer(network(), Recipe(), 1.0)
+    restore_optimizer(optimizer, {})
+    with pytest.raises(ValueError, match="state must be empty for plain SGD"):
+        restore_optimizer(optimizer, {"optimizer.0.momentum_buffer": torch.zeros(1)})
+
+
+def test_a_fit_does_without_the_compiler() -> None:
+    """It takes longer to import than most fits take."""
+    code = (
+        "import sys, numpy as np, bochner; G = np.random.default_rng(0);"
+        "X = G.normal(size=(3000, 4)).astype('float32');"
+        "bochner.KernelClassifier(num_features=32, max_epochs=1, progress=False).fit(X, X[:, 0] > 0);"
+        "assert 'torch._dynamo' not in sys.modules"
+    )
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert child.returncode == 0, child.stderr
