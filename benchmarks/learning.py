@@ -29,6 +29,8 @@ PAGE = ROOT / "docs" / "benchmarks_learning.md"
 PEER = "RBFSampler + LogisticRegression"
 TARGETS = {"mnist": 0.980, "a9a": 0.850, "ijcnn1": 0.980}
 MOST_EPOCHS = 40
+# What is not the default on the way to the peer's accuracy; on a9a the peer's own penalty, C = 1.
+REACH: dict[str, dict[str, Any]] = {"made": {"projection": "hadamard3"}, "a9a": {"ridge": 3e-5}}
 PROTOCOL = (
     "Each fit runs alone in a fresh process that holds the float32 data; seconds are those of `fit`, all of it; memory "
     "is what the resident set adds during `fit` at its worst moment, beside data and libraries. Figures are means over "
@@ -62,9 +64,10 @@ def run_task(task: Task, data: Path, cells: dict[str, Any], output: Path) -> Non
                 f"{task.name}/{contender.name}/{seed}", cells, output, fit_cell, task.name, data, contender.name, seed
             )
     if not task.is_regression:
+        peers = [cells[key] for seed in range(3) if (key := f"{task.name}/{PEER}/{seed}") in cells]
+        wanted = statistics.mean(peer["score"] for peer in peers)
         for seed in range(3):
-            peer = cells.get(f"{task.name}/{PEER}/{seed}") or cells[f"{task.name}/{PEER}/0"]
-            run_cell(f"{task.name}/reach/{seed}", cells, output, reach_cell, task.name, data, peer["score"], seed)
+            run_cell(f"{task.name}/reach/{seed}", cells, output, reach_cell, task.name, data, wanted, seed)
 
 
 def run_cell(key: str, cells: dict[str, Any], output: Path, run: Any, *arguments: Any) -> None:
@@ -89,7 +92,6 @@ def reach_cell(name: str, data: Path, score: float, seed: int) -> dict[str, floa
     """The first of ours, with max_epochs = 1, 2, .., that tests at `score` or above: a whole fit for each."""
     task = find_task(name)
     X, y, X_test, y_test = task.load(data)
-    settings: dict[str, Any] = {"projection": "hadamard3"} if task.name == "made" else {}
     found: dict[str, float] = {}
     for epochs in range(1, MOST_EPOCHS + 1):
         model = bochner.KernelClassifier(
@@ -98,7 +100,7 @@ def reach_cell(name: str, data: Path, score: float, seed: int) -> dict[str, floa
             random_state=seed,
             max_epochs=epochs,
             progress=False,
-            **settings,
+            **REACH.get(task.name, {}),
         )
         found = {**measured(model, X, y, X_test, y_test), "epochs": epochs}
         if found["score"] >= score or len(model.history_) < epochs:
@@ -172,8 +174,10 @@ def _row(task: Task, contender: Contender, cells: dict[str, Any]) -> str:
 def _reach_table(cells: dict[str, Any]) -> Iterable[str]:
     yield f"\n## Time to the accuracy of {PEER}\n"
     yield (
-        "Ours is the shortest fit, max_epochs = 1, 2, .., whose test accuracy is at least the peer's: seconds of that "
-        "whole fit. Targets: 3 times as fast, a quarter of the memory.\n"
+        "Ours is the shortest fit, max_epochs = 1, 2, .., whose test accuracy is at least the peer's mean: seconds of "
+        "that whole fit. Not the defaults: "
+        + "; ".join(f"{name}: {', '.join(f'{k}={v!r}' for k, v in options.items())}" for name, options in REACH.items())
+        + ". Targets: 3 times as fast, a quarter of the memory.\n"
     )
     yield "| set | peer's accuracy | peer | ours | epochs | faster (range) | met | memory | met |"
     yield "|---|---:|---:|---:|---:|---:|---|---:|---|"

@@ -23,7 +23,7 @@ by a tenth from draw to draw.
 - *standard* (k-means) Nystrom is the thesis's: 4 r landmarks, of whose own matrix the r largest eigenpairs are kept.
 - *nystrom* and *kmeans-nystrom* are this library's: the n x 8r factor cut back to its best rank r, from random pivots
   and from k-means centres. *cut* ones are the same from as many landmarks as their *standard* neighbours.
-- *als* is `fit_als` with its defaults, |Ω| and rounds as in Table 5.9; it starts from *kmeans-nystrom*.
+- *als* is `fit_als` with its defaults, |Ω| and rounds as in Table 5.9; it starts from *nystrom*.
 - *meka* has 5 clusters, and ranks such that its parameters are just above n r.
 - *optimum on the points* is eigenvalue r + 1 of the kernel matrix of the 1,000 points alone. That is what the thesis
   prints as SVD (satimage: 0.12): a bound below every column of rank r, but not the error of any factor of all n points.
