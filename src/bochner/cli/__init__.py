@@ -14,6 +14,7 @@ from bochner.cli.failures import told_in_one_line
 from bochner.cli.info import info
 from bochner.cli.parser import CommandParser
 from bochner.cli.predict import predict
+from bochner.cli.speech import SPEECH
 from bochner.cli.train import train
 
 COMMANDS: dict[str, Any] = {
@@ -24,13 +25,14 @@ COMMANDS: dict[str, Any] = {
     "approximate": approximate,
     "demo": demo,
 }
+GROUPS: dict[str, Any] = {"speech": SPEECH}
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run `bochner COMMAND ...`."""
     with told_in_one_line():
         auto_cli(
-            COMMANDS,
+            COMMANDS | GROUPS,
             args=arguments,
             parser_class=CommandParser,
             prog="bochner",

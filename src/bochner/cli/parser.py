@@ -30,7 +30,8 @@ class CommandParser(ArgumentParser):
     def add_function_arguments(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> list[str]:
         added = super().add_function_arguments(function, *args, **kwargs)
         places = [action.dest.upper() for action in self._actions if not action.option_strings]
-        self.usage = " ".join(["bochner", function.__name__, *places, "[options]"])
+        command = function.__module__.removeprefix("bochner.cli.").split(".")  # speech/align.py: bochner speech align
+        self.usage = " ".join(["bochner", *command, *places, "[options]"])
         self.epilog = _body(function)
         return added
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from kaldiio import save_ark
 
-from bochner.speech.frontend.archives import read_matrix
+from bochner.speech.frontend.archives import read_integer_vectors, read_matrix
 
 MATRIX = np.random.default_rng(0).standard_normal((7, 3)).astype("float32")
 
@@ -62,3 +63,35 @@ def test_a_vector_is_no_matrix(tmp_path: Path) -> None:
     save_ark(str(tmp_path / "a.ark"), {"x": MATRIX[0]})
     with pytest.raises(ValueError, match=r"must hold a matrix \[T, d\], got shape \[3\]"):
         read_matrix(tmp_path / "a.ark:2")
+
+
+IDS = {"u1": np.array([2, 1, 1, 4], np.int32), "u2": np.array([], np.int32), "u3": np.array([-6], np.int32)}
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_integer_vectors_come_back(tmp_path: Path, text: bool) -> None:
+    if text:  # as Kaldi's copy-int-vector writes them
+        content = b"".join(b"%s %s\n" % (name.encode(), b"".join(b"%d " % i for i in ids)) for name, ids in IDS.items())
+    else:
+        save_ark(str(tmp_path / "a.ark"), IDS)
+        content = (tmp_path / "a.ark").read_bytes()
+    found = dict(read_integer_vectors(io.BytesIO(content)))
+    assert list(found) == list(IDS)
+    for name, ids in found.items():
+        assert ids.dtype == np.int32
+        np.testing.assert_array_equal(ids, IDS[name])
+
+
+def test_no_vector_is_unpickled(tmp_path: Path) -> None:
+    content = b"u1 PKL" + pickle.dumps(Trap(tmp_path / "sprung"))
+    with pytest.raises(ValueError, match="u1 is not a vector of integers"):
+        list(read_integer_vectors(io.BytesIO(content)))
+    assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize("size", [2, 4, 7, 12, 20])
+def test_vectors_cut_short(tmp_path: Path, size: int) -> None:
+    save_ark(str(tmp_path / "a.ark"), IDS)
+    content = (tmp_path / "a.ark").read_bytes()[:size]
+    with pytest.raises(ValueError, match=r"the archive ends (within|after)"):
+        list(read_integer_vectors(io.BytesIO(content)))

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import kaldiio
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.speech.frontend.archives import read_integer_vectors
 from bochner.speech.hmm.model import BINARY, Hmm, make_hmm, tree_from_bytes
 
 Array = NDArray[Any]
@@ -43,9 +43,8 @@ def read_kaldi_alignments(directory: str | os.PathLike[str]) -> Iterator[tuple[s
     for path in files:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             try:
-                for name, ids in kaldiio.load_ark(file):
-                    yield name, np.asarray(ids, dtype=np.int32)
-            except (ValueError, EOFError, AssertionError, OSError) as error:
+                yield from read_integer_vectors(file)
+            except (ValueError, EOFError, OSError) as error:
                 raise ValueError(f"{path} cannot be read as an archive of alignments: {error}") from error
 
 

@@ -198,7 +198,7 @@ def _check_length(compiler: GraphCompiler, said: Utterance, num_frames: int) -> 
 
 def _gathered(results: Iterable[tuple[str, Array | Skipped]], *, total: int, progress: bool) -> Alignments:
     gathered = Alignments()
-    for name, result in tqdm(results, total=total, desc="align", unit="utterance", disable=not progress):
+    for name, result in tqdm(results, total=total, desc="align", unit="utterance", leave=False, disable=not progress):
         if isinstance(result, Skipped):
             gathered.skipped.append(result)
         else:

@@ -6,7 +6,7 @@ import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,6 +15,14 @@ from bochner.speech.frontend.arrays import Array
 BINARY = b"\0B"
 TEXT = re.compile(rb"\s*\[")
 LONGEST_KEY = 4096
+
+
+class Bytes(Protocol):
+    """An open file, zipped or not."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+    def readline(self) -> bytes: ...
 
 
 def read_matrix(place: str | Path) -> Array:
@@ -48,7 +56,7 @@ def _reader(head: bytes) -> Any:
     return matio.read_matrix_or_vector if head.startswith(BINARY) else matio.read_ascii_mat
 
 
-def read_integer_vectors(file: IO[bytes]) -> Iterator[tuple[str, Array]]:
+def read_integer_vectors(file: Bytes) -> Iterator[tuple[str, Array]]:
     """(key, int32 [T]) of an archive of integer vectors, binary or text, such as Kaldi's alignments.
 
     >>> import io
@@ -56,11 +64,11 @@ def read_integer_vectors(file: IO[bytes]) -> Iterator[tuple[str, Array]]:
     [('ann-1', [3, 4, 4]), ('ann-2', [5])]
     """
     while (key := _key(file)) is not None:
-        head = file.read(len(BINARY))
-        yield key, _binary_integers(file, key) if head == BINARY else _text_integers(head, file, key)
+        first = file.read(1)
+        yield key, _binary_integers(file, key) if first == BINARY[:1] else _text_integers(first, file, key)
 
 
-def _key(file: IO[bytes]) -> str | None:
+def _key(file: Bytes) -> str | None:
     """What stands before the next space, or None at the end."""
     key = b""
     while (byte := file.read(1)) not in (b" ", b""):
@@ -74,22 +82,25 @@ def _key(file: IO[bytes]) -> str | None:
     return key.decode("utf-8").strip()
 
 
-def _binary_integers(file: IO[bytes], key: str) -> Array:
-    size, count = struct.unpack("<bi", _exactly(file, 5, key))
-    if size != 4 or count < 0:
+def _binary_integers(file: Bytes, key: str) -> Array:
+    mark, size, count = struct.unpack("<cbi", _exactly(file, 6, key))
+    if mark != BINARY[1:] or size != 4 or count < 0:
         raise ValueError(f"{key} is not a vector of 32-bit integers.")
-    return np.frombuffer(_exactly(file, 4 * count, key), dtype="<i4").astype(np.int32)
+    rows = np.frombuffer(_exactly(file, 5 * count, key), dtype=[("size", "i1"), ("value", "<i4")])
+    if (rows["size"] != 4).any():
+        raise ValueError(f"{key} is not a vector of 32-bit integers.")
+    return rows["value"].astype(np.int32)
 
 
-def _text_integers(head: bytes, file: IO[bytes], key: str) -> Array:
-    line = head if b"\n" in head else head + file.readline()
+def _text_integers(first: bytes, file: Bytes, key: str) -> Array:
+    line = first if first == b"\n" else first + file.readline()
     try:
-        return np.array(line.split(), dtype=np.int32)
+        return np.array([int(number) for number in line.split()], dtype=np.int32)
     except (ValueError, OverflowError) as error:
         raise ValueError(f"{key} is not a vector of integers: {line[:20]!r}.") from error
 
 
-def _exactly(file: IO[bytes], size: int, key: str) -> bytes:
+def _exactly(file: Bytes, size: int, key: str) -> bytes:
     content = file.read(size)
     if len(content) < size:
         raise ValueError(f"the archive ends within {key}.")

@@ -1,0 +1,58 @@
+"""Settings of GMM training for as much speech as there is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from bochner.speech.align import Growth, LdaMllt, Monophone, Recipe, Sat, Tied
+
+MOST_LEAVES, MOST_GAUSSIANS, MOST_MONOPHONE_GAUSSIANS = 2000, 10_000, 1000  # Kaldi's, for hours of speech
+LEAVES_A_ROOT = 1.6  # leaves / sqrt(frames)
+FRAMES_A_GAUSSIAN, FRAMES_A_MONOPHONE_GAUSSIAN = 50, 60
+FEWEST_FRAMES = 40.0  # of a leaf
+LABELLED = Growth(num_gaussians=1, iterations=10, grow_until=8, realign=())  # frames keep the phones they are known by
+
+
+def recipe_for(
+    num_frames: int,
+    *,
+    num_phones: int,
+    start: str,
+    num_leaves: int | None,
+    num_gaussians: int | None,
+    silence: tuple[str, ...],
+    shift: float,
+    offset: float,
+    seed: int,
+) -> Recipe:
+    """Kaldi's numbers for hours of speech, fewer states and Gaussians for minutes.
+
+    Leaves grow with the square root of the number of frames, as more speech has more contexts but also more of each.
+
+    >>> recipe = recipe_for(30_000, num_phones=48, start="equal", num_leaves=None, num_gaussians=None, silence=("SIL",),
+    ...                     shift=0.01, offset=0.0075, seed=0)
+    >>> recipe.monophone.growth.num_gaussians, recipe.triphone.num_leaves, recipe.triphone.growth.num_gaussians
+    (500, 277, 600)
+    """
+    states = 3 * num_phones
+    leaves = num_leaves or max(states, min(round(LEAVES_A_ROOT * math.sqrt(num_frames)), MOST_LEAVES))
+    gaussians = num_gaussians or max(leaves, min(num_frames // FRAMES_A_GAUSSIAN, MOST_GAUSSIANS))
+    alone = max(states, min(num_frames // FRAMES_A_MONOPHONE_GAUSSIAN, MOST_MONOPHONE_GAUSSIANS))
+    tied: dict[str, Any] = {"num_leaves": leaves, "min_count": FEWEST_FRAMES, "growth": Growth(num_gaussians=gaussians)}
+    return Recipe(
+        monophone=_monophone(start, alone),
+        triphone=Tied(**tied),
+        lda_mllt=LdaMllt(**tied),
+        sat=Sat(**tied),
+        silence=silence,
+        frame_shift=shift,
+        offset=offset,
+        seed=seed,
+    )
+
+
+def _monophone(start: str, num_gaussians: int) -> Monophone:
+    growth = Monophone().growth if start == "equal" else LABELLED
+    return Monophone(start=start, growth=replace(growth, num_gaussians=num_gaussians))
