@@ -110,10 +110,12 @@ class Sizes:
         return self.item * (self.num_rows * self.num_outputs + 3 * min(2048, self.num_rows) * self.num_features)
 
     def metric(self, num_landmarks: int) -> int:
-        """Least squares on those landmarks, 256 rows of it with gradients, and the rows where not all are taken."""
+        """Least squares on those landmarks, 256 rows of it with gradients, blocks of heldout rows, and the rows where
+        not all are taken."""
         taken = 0 if self.num_rows <= METRIC_ROWS else METRIC_ROWS * self.row_bytes
         gradients = 6 * self.item * GRADIENT_ROWS * num_landmarks
-        return replace(self, num_features=num_landmarks).landmarks + gradients + taken
+        judged = 3 * self.item * TILE
+        return replace(self, num_features=num_landmarks).landmarks + gradients + judged + taken
 
     @property
     def landmarks(self) -> int:
