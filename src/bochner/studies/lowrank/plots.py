@@ -20,24 +20,25 @@ COLUMNS = 4
 
 
 def draw(figure: Figure, ledger: Ledger[Cell], path: Path) -> bool:
-    """Write a figure's panels as a picture; False when nothing of it is measured."""
-    if not any(_points(curve, ledger) for panel in figure.panels for curve in panel.curves):
+    """Write the panels that have a curve as a picture; False when there is none."""
+    panels = [panel for panel in figure.panels if any(len(_points(curve, ledger)) > 1 for curve in panel.curves)]
+    if not panels:
         return False
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    columns = min(COLUMNS, len(figure.panels))
-    rows = math.ceil(len(figure.panels) / columns)
+    columns = min(COLUMNS, len(panels))
+    rows = math.ceil(len(panels) / columns)
     size = (max(6.0, 4.0 * columns), 3.4 * rows + 0.6)
     page, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, constrained_layout=True)
-    for axis, panel in zip(axes.flat, figure.panels, strict=False):
+    for axis, panel in zip(axes.flat, panels, strict=False):
         for place, curve in enumerate(panel.curves):
             _draw_curve(axis, curve, STYLES.index(curve.label) if curve.label in STYLES else place, ledger)
         axis.set(title=panel.title, xlabel=figure.x, ylabel=figure.y, xscale=figure.x_scale, yscale=figure.y_scale)
         axis.grid(alpha=0.3)
-    for axis in list(axes.flat)[len(figure.panels) :]:
+    for axis in list(axes.flat)[len(panels) :]:
         axis.set_axis_off()
     handles = {
         label: handle for axis in axes.flat for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
