@@ -8,7 +8,7 @@ import torch
 from bochner.kernels import Gaussian
 from bochner.lowrank.entries import evaluate
 from bochner.lowrank.grams import block_grams, worth_sharing
-from bochner.lowrank.pattern import Samples
+from bochner.lowrank.pattern import Samples, Tile
 from bochner.lowrank.ridges import solve_rows
 from bochner.lowrank.sampling import sample_entries
 from tests.lowrank.dense import dense_weights, generator, naive_rows, points
@@ -52,3 +52,12 @@ def test_grams_are_shared_while_there_is_room(block_size: int, num_samples: int,
     Q, prior = torch.linalg.qr(points(53, 8, seed=1)).Q, points(53, 8, seed=2)
     expected = naive_rows(W, KERNEL(X), Q, prior, 0.1)
     torch.testing.assert_close(solve_rows(entries, Q, prior, ridge=0.1), expected, rtol=1e-8, atol=1e-8)
+
+
+def test_blocks_that_sampled_nothing_have_no_grams() -> None:
+    samples, Q = samples_of(5, 1200), points(53, 4, seed=1)
+    grams = block_grams(samples, torch.cat([Q, torch.zeros(1, 4, dtype=torch.float64)]))
+    nothing = torch.zeros(2, 0)
+    assert grams.of_tile(Tile(torch.arange(2), nothing.long(), nothing, nothing.long())).equal(
+        torch.zeros(2, 4, 4, dtype=torch.float64)
+    )

@@ -289,3 +289,15 @@ def test_meka_with_a_cluster_without_points(monkeypatch: pytest.MonkeyPatch) -> 
     factor = fit_meka(GAUSSIAN, X, rank=60, num_clusters=2, generator=generator())
     torch.testing.assert_close(factor.root @ factor.root.T, alone.root @ alone.root.T, rtol=1e-3, atol=1e-3)
     torch.testing.assert_close(factor.transform(X), factor.root, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_new_points_are_mapped_well_where_some_points_are_lonely(seed: int) -> None:
+    """A direction that one point carries is lost by most draws of anchors, and its least squares then know no bound."""
+    axes = 9 * torch.eye(3, dtype=torch.float64)  # 6 bandwidths from the crowd: k is 1e-8, small but not 0
+    X, new = torch.cat([points(600), axes, -axes]), points(50, seed=9)
+    values, vectors = torch.linalg.eigh(GAUSSIAN(X))
+    root = vectors[:, -35:] * values[-35:].sqrt()
+    found = extend(GAUSSIAN, X, root, num_anchors=100, generator=generator(seed))(new)
+    best = torch.linalg.lstsq(root, GAUSSIAN(X, new)).solution.T
+    assert (found - best).norm() < 0.2 * best.norm()

@@ -23,10 +23,11 @@ class BlockGrams(NamedTuple):
 
     def of_tile(self, tile: Tile) -> Tensor:
         """sum_i w_i q_i q_i^T over the columns of each block of the tile, [T, r, r]."""
-        g = self.block_size
+        g, side = self.block_size, round(self.own.shape[1] ** 0.5)
+        if not tile.columns.numel():  # blocks that sampled nothing, which an embedding bag refuses
+            return self.own.new_zeros(len(tile.columns), side, side)
         sampled, weights = self.block_of[tile.columns[:, ::g]], tile.weights[:, ::g].to(self.own)
         sums = torch.nn.functional.embedding_bag(sampled, self.own, per_sample_weights=weights, mode="sum")
-        side = round(sums.shape[1] ** 0.5)
         return sums.reshape(-1, side, side)
 
 
