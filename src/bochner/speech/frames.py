@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bochner.data.sources.stored import DAMAGE
+from bochner.speech.lines import numbered_lines
 from bochner.storage import write_atomically
 
 FilePath = str | os.PathLike[str]
@@ -188,7 +190,7 @@ class _Place(NamedTuple):
 def _places(folder: Path) -> Iterator[tuple[str, _Place]]:
     for path in sorted(folder.glob(INDEX)):
         start = 0
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        for number, line in numbered_lines(path):
             try:
                 row = json.loads(line)
                 name, size = str(row["id"]), int(row["frames"])
@@ -212,7 +214,7 @@ def _read_summary(folder: Path) -> dict[str, Any]:
 def _map(path: Path, shape: Sequence[int], dtype: np.dtype[Any]) -> Frames:
     try:
         part: Frames = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
+    except DAMAGE as error:
         raise ValueError(f"{path} cannot be read as an array of frames: {error}") from error
     if part.shape[1:] != tuple(shape) or part.dtype != dtype:
         raise ValueError(f"{path} must hold {dtype} [T, *{list(shape)}], got {part.dtype} {list(part.shape)}.")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from bochner.speech.lines import numbered_lines
 from bochner.speech.manifest import Segment
 from bochner.storage import write_atomically
 
@@ -31,10 +33,12 @@ def write_ctm(path: str | os.PathLike[str], segments: Iterable[tuple[str, Sequen
 def read_ctm(path: str | os.PathLike[str]) -> dict[str, tuple[Segment, ...]]:
     """Segments by utterance id; a line that is not one is an error that names file and line."""
     found: dict[str, list[Segment]] = {}
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in numbered_lines(path):
         try:
             name, _, start, duration, label = line.split()[:5]
             segment = Segment(label, float(start), round(float(start) + float(duration), 6))
+            if not 0 <= segment.start <= segment.end < math.inf:
+                raise ValueError("no time")
         except ValueError as error:
             raise ValueError(
                 f"{path}, line {number}: a CTM line is `utterance channel start duration label`, got {line!r}."

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from bochner.speech.frontend.archives import read_integer_vectors
 from bochner.speech.hmm.model import BINARY, Hmm, make_hmm, tree_from_bytes
+from bochner.speech.lines import numbered_lines
 
 Array = NDArray[Any]
 
@@ -50,8 +51,14 @@ def read_kaldi_alignments(directory: str | os.PathLike[str]) -> Iterator[tuple[s
 
 def _read_phones(path: Path) -> tuple[str, ...]:
     """The names of phones 1..n; <eps> and the disambiguation symbols #0, #1, ... are left out."""
-    rows = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
-    names = {int(number): name for name, number in rows if number != "0" and not name.startswith("#")}
+    names: dict[int, str] = {}
+    for line, text in numbered_lines(path):
+        try:
+            name, number = text.split()
+            if int(number) != 0 and not name.startswith("#"):
+                names[int(number)] = name
+        except ValueError as error:
+            raise ValueError(f"{path}, line {line}, must be `phone number`, got {text!r}.") from error
     if sorted(names) != list(range(1, len(names) + 1)):
         raise ValueError(f"{path} must number its phones from 1 without gaps, got {sorted(names)[:10]} ...")
     return tuple(names[number] for number in sorted(names))

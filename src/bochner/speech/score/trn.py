@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from bochner.speech.frames import FilePath
+from bochner.speech.lines import numbered_lines
 from bochner.speech.score.protocol import Protocol
 from bochner.storage import write_atomically
 
@@ -61,7 +62,7 @@ def _full_name(name: str, speakers: Mapping[str, str]) -> str:
 
 def _read(path: Path) -> Iterator[tuple[str, str]]:
     seen: set[str] = set()
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in numbered_lines(path):
         if not line.strip():
             continue
         found = LINE.fullmatch(line)
