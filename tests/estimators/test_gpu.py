@@ -20,7 +20,8 @@ SMALL = {"num_features": 256, "random_state": 0, "progress": False}
 
 
 @pytest.mark.parametrize(
-    "settings", [{"solver": "sgd"}, {"solver": "sgd", "rank": 5}, {"solver": "sgd", "num_blocks": 2}]
+    "settings",
+    [{"solver": "sgd"}, {"solver": "sgd", "rank": 9, "batch_size": 64}, {"solver": "sgd", "num_blocks": 2}],
 )
 def test_stochastic_solvers_learn_as_well(settings) -> None:
     scores = [

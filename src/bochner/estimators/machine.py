@@ -302,7 +302,7 @@ class KernelMachine(MachineParameters):
         if isinstance(X, Tensor):
             X = self._checked(X, reset=reset)
             y = y.cpu().numpy() if isinstance(y, Tensor) else y
-            _, y = check_X_y(np.empty((len(X), 1)), y, multi_output=is_regression, y_numeric=is_regression)
+            _, y = check_X_y(np.zeros((len(X), 1)), y, multi_output=is_regression, y_numeric=is_regression)
         else:
             X, y = validate_data(
                 self, X, y, reset=reset, multi_output=is_regression, y_numeric=is_regression, **_ACCEPTED

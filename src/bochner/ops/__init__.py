@@ -1,8 +1,36 @@
-"""The fast parts below everything else: tiles that bound memory, and transforms on tensors."""
+"""The fast parts below everything else: tiles that bound memory, transforms on tensors, the steps of training."""
 
+from bochner.ops.descent import descend_bottleneck, descend_linear
 from bochner.ops.distance import squared_distances
 from bochner.ops.hadamard import hadamard_matrix, hadamard_transform
+from bochner.ops.step import (
+    SoftmaxRows,
+    cosine_features,
+    cosine_scores,
+    long_product,
+    softmax_rows,
+    sparse_cosine_features,
+    update_head,
+)
+from bochner.ops.superbatch import minibatches_at_once, superbatch_steps
 from bochner.ops.tiles import row_tiles
 from bochner.ops.waves import write_waves
 
-__all__ = ["hadamard_matrix", "hadamard_transform", "row_tiles", "squared_distances", "write_waves"]
+__all__ = [
+    "SoftmaxRows",
+    "cosine_features",
+    "cosine_scores",
+    "descend_bottleneck",
+    "descend_linear",
+    "hadamard_matrix",
+    "hadamard_transform",
+    "long_product",
+    "minibatches_at_once",
+    "row_tiles",
+    "softmax_rows",
+    "sparse_cosine_features",
+    "squared_distances",
+    "superbatch_steps",
+    "update_head",
+    "write_waves",
+]

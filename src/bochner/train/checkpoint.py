@@ -25,12 +25,17 @@ def write_checkpoint(folder: Path, tensors: Mapping[str, Tensor], state: Mapping
     try:
         write_tensors(folder / FILE_NAME, tensors, state)
     except OSError as error:
-        raise OSError(
-            error.errno,
-            f"could not write a checkpoint ({os.strerror(error.errno or 0)}); the last good one is kept. Free some "
-            "space and start the same command again to resume",
-            str(folder / FILE_NAME),
-        ) from error
+        raise unwritable(folder / FILE_NAME, error) from error
+
+
+def unwritable(path: Path, error: OSError) -> OSError:
+    """What went wrong, what is left, and what to do."""
+    return OSError(
+        error.errno,
+        f"could not write a checkpoint ({os.strerror(error.errno or 0)}); the last good one is kept. Free some "
+        "space and start the same command again to resume",
+        str(path),
+    )
 
 
 def read_checkpoint(folder: Path, fingerprint: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
@@ -39,6 +44,12 @@ def read_checkpoint(folder: Path, fingerprint: Mapping[str, Any]) -> tuple[dict[
     if not path.exists():
         return None
     tensors, state = read_tensors(path)
+    check_fingerprint(path, state, fingerprint)
+    return tensors, state
+
+
+def check_fingerprint(path: Path, state: Mapping[str, Any], fingerprint: Mapping[str, Any]) -> None:
+    """An error where the state in `path` is that of another configuration."""
     found = state.get("fingerprint")
     if not isinstance(found, dict):
         raise ValueError(f"{path} is not a training checkpoint.")
@@ -46,4 +57,3 @@ def read_checkpoint(folder: Path, fingerprint: Mapping[str, Any]) -> tuple[dict[
     if differing:
         changes = ", ".join(f"{key}: {found.get(key)!r} there, {fingerprint.get(key)!r} here" for key in differing)
         raise ValueError(f"{path} belongs to another configuration ({changes}); use another folder or delete it.")
-    return tensors, state

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,13 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from bochner.data.batches import batches
-from bochner.data.blocks import Source
+from bochner.data.blocks import Block, Source
 from bochner.learn.metrics import Metric
-from bochner.train.checkpoint import read_checkpoint, trainable, write_checkpoint
+from bochner.train.checkpoint import trainable
+from bochner.train.feeding import on_device
+from bochner.train.fused import fused_steps
 from bochner.train.optimizers import Optimizer, make_optimizer, optimizer_tensors, restore_optimizer
+from bochner.train.parallel.team import here
 from bochner.train.preconditioner import Preconditioner, stored_preconditioner
 from bochner.train.rate import find_rate
 from bochner.train.recipe import Recipe
@@ -42,6 +45,7 @@ class Run:
     recipe: Recipe
     schedule: HalvingSchedule
     optimizer: Optimizer
+    fingerprint: Record
     preconditioner: Preconditioner | None = None
     epoch: int = 0
     batch: int = 0
@@ -65,19 +69,20 @@ def train(
 
     With a `folder`, the run is checkpointed there at every epoch and every `checkpoint_seconds`, its history is kept in
     history.jsonl, and the same call made again goes on where the last one stopped; on a CPU the result is
-    bit-equal to that of an undisturbed run. `progress` None shows bars on a terminal only.
+    bit-equal to that of an undisturbed run. `progress` None shows bars on a terminal only. Processes that work together
+    (see `bochner.train.parallel`) all make the same call, and each ends with the whole model.
     """
     with compute_precision(recipe.precision, device_of(model)):
         run = _begin(model, source, heldout, recipe, folder)
         while not run.schedule.finished and run.epoch < recipe.max_epochs:
             _train_epoch(run, folder, checkpoint_seconds, progress)
             _end_epoch(run)
-            for writer in writers:
+            for writer in writers if here().is_first else ():
                 writer(run.history[-1])
             if folder is not None:
-                folder.mkdir(parents=True, exist_ok=True)
                 _write_history(run, folder)
                 _checkpoint(run, folder)
+    here().gather(run.model, model)
     if all(record["verdict"] == Verdict.REVERT.value for record in run.history):
         _complain(run)
     return run.history
@@ -99,18 +104,22 @@ def _complain(run: Run) -> None:
 
 def _begin(model: nn.Module, source: Source, heldout: Source, recipe: Recipe, folder: Path | None) -> Run:
     _check_sources(source, heldout)
+    here().align(model)
     fingerprint = _fingerprint(model, source, recipe)
-    found = None if folder is None else read_checkpoint(folder, fingerprint)
-    preconditioner = stored_preconditioner(model, source, recipe, folder, fingerprint)
+    found = None if folder is None else here().read_checkpoint(folder, fingerprint, model)
+    preconditioner = stored_preconditioner(model, source, recipe, folder, fingerprint) if here().is_first else None
+    model, preconditioner = here().split(model, preconditioner)
     if found is not None:
         schedule = HalvingSchedule(**found[1]["schedule"])
         optimizer = make_optimizer(model, recipe, schedule.rate)
-        return _resume(Run(model, source, heldout, recipe, schedule, optimizer, preconditioner), *found)
+        run = Run(model, source, heldout, recipe, schedule, optimizer, fingerprint, preconditioner)
+        return _resume(run, *found)
     metric = Metric.parse(recipe.metric).of(evaluate(model, heldout, loss=recipe.loss))
     given = recipe.learning_rate
     rate = find_rate(model, source, heldout, recipe, preconditioner) if isinstance(given, str) else given
     schedule = HalvingSchedule(rate, metric, recipe.improvement, recipe.max_halvings)
-    return Run(model, source, heldout, recipe, schedule, make_optimizer(model, recipe, rate), preconditioner)
+    optimizer = make_optimizer(model, recipe, rate)
+    return Run(model, source, heldout, recipe, schedule, optimizer, fingerprint, preconditioner)
 
 
 def _train_epoch(run: Run, folder: Path | None, checkpoint_seconds: float, progress: bool | None) -> None:
@@ -126,23 +135,32 @@ def _train_epoch(run: Run, folder: Path | None, checkpoint_seconds: float, progr
         desc=f"epoch {run.epoch + 1}",
         unit="row",
         unit_scale=True,
-        disable=None if progress is None else not progress,
+        disable=(None if progress is None else not progress) if here().is_first else True,
         leave=False,
     )
     bar.set_postfix({recipe.metric: f"{run.schedule.metric:.4f}", "rate": f"{run.schedule.rate:.3g}"})
+    fused = fused_steps(run.model, recipe) if here().num_processes == 1 else None
+    rows = recipe.batch_size if fused is None else fused.rows
     last = time.monotonic()
     with bar:
-        for block in batches(
-            run.source, batch_size=recipe.batch_size, seed=recipe.seed, epoch=run.epoch, start=run.batch
-        ):
-            take_step(run.model, run.optimizer, block, recipe, run.preconditioner)
-            run.batch += 1
+        for block in on_device(_blocks(run, rows), device_of(run.model)):
+            if fused is None:
+                take_step(run.model, run.optimizer, block, recipe, run.preconditioner)
+            else:
+                fused.take(block, rate=run.schedule.rate)
+            run.batch += -(-len(block.y) // recipe.batch_size)
             for name, mean in run.mean.items():
                 mean.lerp_(trainable(run.model)[name].detach(), 1 / run.batch)
             bar.update(len(block.y))
-            if folder is not None and time.monotonic() - last >= checkpoint_seconds:
+            if folder is not None and here().agree(time.monotonic() - last) >= checkpoint_seconds:
                 _checkpoint(run, folder)
                 last = time.monotonic()
+
+
+def _blocks(run: Run, rows: int) -> Iterator[Block]:
+    """What is left of the epoch, `rows` at a time: one batch, or several whole ones."""
+    start, ahead = run.batch * run.recipe.batch_size // rows, device_of(run.model).type == "cuda"
+    return batches(run.source, batch_size=rows, seed=run.recipe.seed, epoch=run.epoch, start=start, prefetch=ahead)
 
 
 def _end_epoch(run: Run) -> None:
@@ -150,7 +168,7 @@ def _end_epoch(run: Run) -> None:
         for name, mean in run.mean.items():
             trainable(run.model)[name].copy_(mean)
     scores = evaluate(run.model, run.heldout, loss=run.recipe.loss)
-    metric = Metric.parse(run.recipe.metric).of(scores)
+    metric = here().agree(Metric.parse(run.recipe.metric).of(scores))
     rate = run.schedule.rate
     verdict = run.schedule.judge(metric)
     if verdict is Verdict.REVERT:
@@ -179,13 +197,13 @@ def _checkpoint(run: Run, folder: Path) -> None:
     tensors |= {f"start.{name}": tensor for name, tensor in run.start.items()}
     tensors |= {f"mean.{name}": tensor for name, tensor in run.mean.items()}
     state = {
-        "fingerprint": _fingerprint(run.model, run.source, run.recipe),
+        "fingerprint": run.fingerprint,
         "epoch": run.epoch,
         "batch": run.batch,
         "schedule": asdict(run.schedule),
         "history": run.history,
     }
-    write_checkpoint(folder, tensors, state)
+    here().write_checkpoint(folder, tensors, state, run.model)
 
 
 def _resume(run: Run, tensors: dict[str, Tensor], state: dict[str, Any]) -> Run:
@@ -214,6 +232,9 @@ def _fingerprint(model: nn.Module, source: Source, recipe: Recipe) -> dict[str, 
 
 
 def _write_history(run: Run, folder: Path) -> None:
+    if not here().is_first:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
     lines = (json.dumps(record) + "\n" for record in run.history)
     (folder / "history.jsonl").write_text("".join(lines))
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Generator, Tensor, nn
 
 from bochner.data.blocks import Source
@@ -69,7 +70,13 @@ def fit_preconditioner(model: nn.Module, source: Source, recipe: Recipe) -> Prec
         return None
     model, head = _on_features(model, recipe)
     sample = sample_rows(source, recipe.direction_rows, generator=Generator().manual_seed(recipe.seed)).X
-    U = _augmented(model, sample)
+    U = _augmented(model, sample).to(head.weights.dtype)
+    with torch.autocast(U.device.type, enabled=False):  # eigenvectors are for the masters' precision
+        return _from_features(U, head, recipe)
+
+
+def _from_features(U: Tensor, head: LinearHead, recipe: Recipe) -> Preconditioner:
+    """The preconditioner of `head` by its inputs U [n, D + 1]."""
     wanted = min(MOST_DIRECTIONS if isinstance(recipe.directions, str) else recipe.directions, len(U) - 1)
     gram = U @ U.T / len(U)
     values, left = top_eigenpairs(gram, wanted + 1, generator=Generator().manual_seed(recipe.seed))

@@ -15,7 +15,9 @@ from bochner.learn.losses import LOSSES
 from bochner.learn.metrics import Scores
 from bochner.learn.model import FeatureModel
 from bochner.ops import row_tiles
+from bochner.train.checkpoint import trainable
 from bochner.train.optimizers import Optimizer
+from bochner.train.parallel.team import here
 from bochner.train.preconditioner import Preconditioner
 from bochner.train.recipe import Recipe
 
@@ -43,11 +45,11 @@ def evaluate_parts(
     like = next(parts[0].parameters())
     found: list[list[Scores]] = [[] for _ in parts]
     with torch.no_grad():
-        for block in in_order(source, batch_rows=rows):
+        for block in map(here().share, in_order(source, batch_rows=rows * here().num_shares)):
             Z, y = shared(block.X.to(like)), block.y.to(like.device)
             for part, scores in zip(parts, found, strict=True):
                 scores.append(Scores.of_batch(loss, part(Z), y, block.weight))
-    return [Scores.join(scores) for scores in found]
+    return [here().join(Scores.join(scores)) for scores in found]
 
 
 def rows_at_once(model: nn.Module) -> int:
@@ -74,14 +76,16 @@ def take_step(
 def take_steps(shared: nn.Module, runners: Sequence[Runner], block: Block, recipe: Recipe, *, rows: int) -> None:
     """The same step for each runner, whose module gets shared(x); `shared` is computed once, `rows` of it at a time."""
     like, size = next(runners[0].part.parameters()), len(block.y)
+    block = here().share(block)
     for runner in runners:
         runner.optimizer.zero_grad(set_to_none=True)
-    for tile in row_tiles(size, row_elements=1, tile_elements=rows):
+    for tile in row_tiles(len(block.y), row_elements=1, tile_elements=rows):
         Z, y = shared(block.X[tile].to(like)), block.y[tile].to(like.device)
         weight = None if block.weight is None else block.weight[tile].to(like)
         for runner in runners:
             (LOSSES[recipe.loss](runner.part(Z), y, weight) * (len(y) / size)).backward()
     for runner in runners:
+        here().sum_gradients(list(trainable(runner.part).values()))
         if runner.preconditioner is not None:
             runner.preconditioner.apply(l2=recipe.l2)
         runner.optimizer.step()

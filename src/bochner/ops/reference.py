@@ -1,0 +1,121 @@
+"""The operations of a training step in plain torch: any device, any float dtype. What the fused kernels must equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from bochner.ops.tiles import row_tiles
+from bochner.ops.waves import write_waves
+
+# Features that exist at once where only scores are wanted.
+TILE = 2**20
+
+
+class SoftmaxRows(NamedTuple):
+    """Of each row of scores: p - onehot(y) [n, C], log p(y), the entropy of p, and 1 where the arg-max is not y."""
+
+    residual: Tensor
+    log_p: Tensor
+    entropy: Tensor
+    wrong: Tensor
+
+
+def cosine_features(
+    X: Tensor, frequencies: Tensor, phases: Tensor | None, *, amplitude: float, out: Tensor | None = None
+) -> Tensor:
+    P, inner = frequencies.shape[1], wide(X.dtype)  # an angle of many turns has no digits to lose
+    Z = X.new_empty(len(X), P if phases is not None else 2 * P) if out is None else out
+    features = Z if Z.dtype == inner else torch.empty_like(Z, dtype=inner)
+    torch.mm(X.to(inner), frequencies.to(inner), out=features[:, :P])
+    _write_waves(features, phases, amplitude)
+    return Z if features is Z else Z.copy_(features)
+
+
+def sparse_cosine_features(
+    X: Tensor, places: Tensor, values: Tensor, phases: Tensor | None, *, amplitude: float
+) -> Tensor:
+    inner = wide(X.dtype)
+    sums = F.embedding_bag(places, X.T.to(inner).contiguous(), mode="sum", per_sample_weights=values.to(inner))
+    features = sums.T if phases is not None else torch.cat([sums, sums]).T
+    features = features.contiguous()
+    _write_waves(features, phases, amplitude)
+    return features.to(X.dtype)
+
+
+def cosine_scores(
+    X: Tensor, frequencies: Tensor, phases: Tensor | None, weights: Tensor, *, amplitude: float
+) -> Tensor:
+    return scores_by_tiles(cosine_features, X, frequencies, phases, weights, amplitude=amplitude)
+
+
+def scores_by_tiles(
+    features: Callable[..., Tensor],
+    X: Tensor,
+    frequencies: Tensor,
+    phases: Tensor | None,
+    weights: Tensor,
+    *,
+    amplitude: float,
+    tile_elements: int = TILE,
+) -> Tensor:
+    """Scores from `features` of a few frequencies after the other."""
+    P = frequencies.shape[1]
+    scores = X.new_zeros(len(X), len(weights), dtype=wide(X.dtype))
+    for tile in row_tiles(P, row_elements=len(X), tile_elements=tile_elements):
+        Z = features(X, frequencies[:, tile], None if phases is None else phases[tile], amplitude=amplitude)
+        half = tile.stop - tile.start
+        scores += long_product(Z[:, :half], weights[:, tile].to(X.dtype))
+        if phases is None:
+            scores += long_product(Z[:, half:], weights[:, P + tile.start : P + tile.stop].to(X.dtype))
+    return scores
+
+
+def softmax_rows(
+    scores: Tensor,
+    y: Tensor,
+    *,
+    bias: Tensor | None = None,
+    scale: float = 1.0,
+    weight: Tensor | None = None,
+    out: Tensor | None = None,
+) -> SoftmaxRows:
+    inner = wide(scores.dtype)
+    logs = F.log_softmax(scores.to(inner) if bias is None else scores.to(inner) + bias, dim=1)
+    residual = logs.exp() if out is None else torch.exp(logs, out=out)
+    entropy = -(residual * logs).sum(dim=1)
+    wrong = (logs.argmax(dim=1) != y).to(logs.dtype)
+    log_p = logs.gather(1, y[:, None]).squeeze(1)
+    residual[torch.arange(len(y), device=y.device), y] -= 1
+    residual.mul_(scale if weight is None else scale * weight[:, None])
+    return SoftmaxRows(residual, log_p, entropy, wrong)
+
+
+def update_head(weights: Tensor, G: Tensor, Z: Tensor, *, rate: float, copy: Tensor | None = None) -> None:
+    weights.addmm_(G.T.to(weights.dtype), Z.to(weights.dtype), alpha=-rate)
+    if copy is not None:
+        copy[: len(weights)].copy_(weights)
+
+
+def long_product(A: Tensor, B: Tensor) -> Tensor:
+    if A.is_cuda and A.dtype in (torch.bfloat16, torch.float16):
+        return torch.mm(A, B.T, out_dtype=torch.float32)
+    return A.to(wide(A.dtype)) @ B.to(wide(B.dtype)).T
+
+
+def wide(dtype: torch.dtype) -> torch.dtype:
+    """What sums over the features are kept in: at least float32."""
+    return torch.promote_types(dtype, torch.float32)
+
+
+def _write_waves(features: Tensor, phases: Tensor | None, amplitude: float) -> None:
+    """From angles, which without phases are the first half of the columns, to waves in place."""
+    if phases is not None:
+        write_waves(features.add_(phases.to(features.dtype)), amplitude)
+    else:
+        cosines, sines = features.chunk(2, dim=1)
+        write_waves(cosines, amplitude, sines=sines)

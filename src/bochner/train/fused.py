@@ -1,0 +1,120 @@
+"""Steps of plain SGD on a GPU without autograd: short numbers in the products, several minibatches at once."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+import torch
+from torch import Tensor, nn
+
+from bochner.data.blocks import Block
+from bochner.features import FourierMap
+from bochner.features.projections import DenseProjection, SparseProjection
+from bochner.learn.model import FeatureModel
+from bochner.ops import (
+    cosine_features,
+    descend_bottleneck,
+    descend_linear,
+    minibatches_at_once,
+    row_tiles,
+    sparse_cosine_features,
+)
+from bochner.train.recipe import Recipe
+
+# The features of so many numbers may exist at once; a larger batch is summed in parts by the ordinary step.
+MOST_ELEMENTS = 2**31
+FEATURE_ROWS = 2048  # made together: the map is read once for all of them
+ALIGNED = 16
+
+
+class Settings(TypedDict):
+    rate: float
+    batch_size: int
+    weight: Tensor | None
+
+
+class FusedSteps:
+    """SGD of softmax regression for one model: the same steps as `take_step`, up to the rounding of `precision`.
+
+    Holds the map and the weights once more in the precision of the products; the model's own stay what they are and
+    are updated in place. Make a new one when anything else has changed them.
+    """
+
+    def __init__(self, model: FeatureModel, recipe: Recipe) -> None:
+        head = model.head
+        self.parts = [p.detach() for p in head.parameters()]  # in the order of their registration, the bias last
+        self.dtype = torch.bfloat16 if recipe.precision == "bf16" else self.parts[0].dtype
+        short = self.dtype != self.parts[0].dtype
+        self.copies = [_copy(part, self.dtype) for part in self.parts[:-1]] if short else []
+        self.feature_map, self.batch_size = model.feature_map, recipe.batch_size
+        outputs = len(self.parts[0])
+        one = recipe.precision == "float32"  # its products leave time to read the weights
+        self.minibatches = 1 if one else minibatches_at_once(outputs, recipe.batch_size)
+        self._frequencies = _frequencies(model.feature_map, self.dtype)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the blocks it likes best: whole superbatches, as many as make the product with the map efficient."""
+        superbatch = self.minibatches * self.batch_size
+        most = min(FEATURE_ROWS, MOST_ELEMENTS // self.feature_map.num_features)
+        return superbatch * max(1, most // superbatch)
+
+    @torch.no_grad()
+    def take(self, block: Block, *, rate: float) -> None:
+        """A step at `rate` for each minibatch of `block`."""
+        like = self.parts[0]
+        with torch.autocast(like.device.type, enabled=False):  # the precisions here are chosen one by one
+            Z, y = self._features(block.X.to(like.device)), block.y.to(like.device)
+            weight = None if block.weight is None else block.weight.to(like)
+            for rows in row_tiles(len(y), row_elements=1, tile_elements=self.minibatches * self.batch_size):
+                part = None if weight is None else weight[rows]
+                self._descend(Z[rows], y[rows], Settings(rate=rate, batch_size=self.batch_size, weight=part))
+
+    def _descend(self, Z: Tensor, y: Tensor, settings: Settings) -> None:
+        if len(self.parts) == 2:
+            weights, bias = self.parts
+            descend_linear(weights, bias, Z, y, **settings, copy=self.copies[0] if self.copies else None)
+        else:
+            first, second, bias = self.parts
+            copies = (self.copies[0], self.copies[1]) if self.copies else None
+            descend_bottleneck(first, second, bias, Z, y, **settings, copies=copies)
+
+    def _features(self, X: Tensor) -> Tensor:
+        z = self.feature_map
+        if self._frequencies is None:  # a structured or another map: its own way, in its own precision
+            return z(X.to(self.parts[0].dtype)).to(self.dtype)
+        assert isinstance(z, FourierMap)
+        if isinstance(z.projection, SparseProjection):
+            X = z.kernel.prepare(X.to(self.parts[0].dtype)).to(self.dtype)
+            places, values = z.projection.places, self._frequencies
+            return sparse_cosine_features(X, places, values, z.phases, amplitude=z.amplitude)
+        return cosine_features(X.to(self.dtype), self._frequencies, z.phases, amplitude=z.amplitude)
+
+
+def fused_steps(model: nn.Module, recipe: Recipe) -> FusedSteps | None:
+    """Steps for this model if it has any: on a GPU, plain SGD of the softmax loss on a head whose map is frozen."""
+    if not is_plain(recipe) or not isinstance(model, FeatureModel) or not model.head.bias.is_cuda:
+        return None
+    frozen = not any(p.requires_grad for p in model.feature_map.parameters())
+    small = recipe.batch_size * model.feature_map.num_features <= MOST_ELEMENTS
+    return FusedSteps(model, recipe) if frozen and small else None
+
+
+def is_plain(recipe: Recipe) -> bool:
+    """Whether a step is Theta - rate z^T (p - onehot) and nothing else."""
+    bare = not (recipe.directions or recipe.l2 or recipe.average)
+    return bare and recipe.optimizer == "sgd" and recipe.loss == "softmax"
+
+
+def _frequencies(feature_map: nn.Module, dtype: torch.dtype) -> Tensor | None:
+    projection = feature_map.projection if isinstance(feature_map, FourierMap) else None
+    if isinstance(projection, DenseProjection):
+        return projection.frequencies.detach().to(dtype)
+    return projection.values.detach().to(dtype) if isinstance(projection, SparseProjection) else None
+
+
+def _copy(part: Tensor, dtype: torch.dtype) -> Tensor:
+    """With rows of zeros below, so that products with it have aligned results."""
+    copy = part.new_zeros(len(part) + -len(part) % ALIGNED, part.shape[1], dtype=dtype)
+    copy[: len(part)] = part
+    return copy

@@ -1,0 +1,49 @@
+"""Processes that work together, as tests start them: by a server that has imported everything once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import distributed as dist
+
+from bochner.train.parallel.mesh import Mesh
+from bochner.train.parallel.team import working
+
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["tests.train.parallel.ranks"])
+
+
+def run_ranks(work: Callable[..., Any], count: int, folder: Path, *arguments: Any, features: int = 1) -> list[Any]:
+    """What `work(*arguments)` gives in each of `count` processes, first to last; an error of any is an error here."""
+    folder.mkdir(parents=True, exist_ok=True)
+    meeting, results = folder / "meeting", CONTEXT.SimpleQueue()
+    tasks = [
+        CONTEXT.Process(target=_run, args=(rank, count, features, str(meeting), results, work, arguments), daemon=True)
+        for rank in range(count)
+    ]
+    for task in tasks:
+        task.start()
+    found = dict(results.get() for _ in tasks)
+    for task in tasks:
+        task.join(30)
+    failed = [text for ok, text in found.values() if not ok]
+    assert not failed, failed[0]
+    return [found[rank][1] for rank in range(count)]
+
+
+def _run(
+    rank: int, count: int, features: int, meeting: str, results: Any, work: Callable[..., Any], arguments: Any
+) -> None:
+    torch.set_num_threads(1)
+    try:
+        dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=count)
+        with working(Mesh(features=features)):
+            result = (True, work(*arguments))
+    except BaseException:
+        result = (False, traceback.format_exc())
+    results.put((rank, result))

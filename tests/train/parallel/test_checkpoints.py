@@ -1,0 +1,156 @@
+"""Checkpoints go from one team to another; every row is seen once, whoever reads it; a file cannot run code."""
+
+from __future__ import annotations
+
+import json
+import resource
+from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch import distributed as dist
+
+from bochner.data.batches import batches
+from bochner.data.blocks import Block
+from bochner.data.sources import ArraySource
+from bochner.train import loop
+from bochner.train.loop import train
+from bochner.train.parallel.checkpoint import read_shared
+from bochner.train.parallel.mesh import share
+from bochner.train.recipe import Recipe
+from bochner.train.step import take_step
+from tests.train.parallel.ranks import run_ranks
+from tests.train.parallel.test_equality import RECIPE, linear, numbers, sources
+
+LONG = replace(RECIPE, optimizer="momentum", learning_rate=0.5, directions=3, max_epochs=4, average=True)
+ONCE = Recipe(learning_rate=0.1, batch_size=50, max_epochs=1)
+
+
+class StoppedError(Exception):
+    pass
+
+
+class StoppingSource(ArraySource):
+    """Fails after so many reads, as a machine does."""
+
+    reads_left = 10**9
+
+    def read(self, shard: int) -> Block:
+        self.reads_left -= 1
+        if self.reads_left < 0:
+            raise StoppedError
+        return super().read(shard)
+
+
+def go_on(folder: Path, steps: int) -> dict[str, np.ndarray]:
+    """Train for so many steps, a checkpoint after each, and stop as a machine does."""
+    model, left = linear(), iter(range(steps))
+
+    def stop_or_step(*arguments: Any) -> None:
+        if next(left, None) is None:
+            raise StoppedError
+        take_step(*arguments)
+
+    with suppress(StoppedError), patch.object(loop, "take_step", stop_or_step):
+        train(model, *sources(), LONG, folder=folder, checkpoint_seconds=0.0, progress=False)
+        return numbers(model)
+    return {}
+
+
+def test_saved_by_four_resumed_by_two_and_by_one(tmp_path: Path) -> None:
+    """4 = 2 x 2, then 2 by features, then 1, then 2 by rows, then 1 to the end: the model of an undisturbed run."""
+    expected = linear()
+    train(expected, *sources(), LONG, progress=False)
+    folder = tmp_path / "run"
+    assert run_ranks(go_on, 4, tmp_path / "a", folder, 3, features=2) == [{}] * 4
+    assert not (folder / "checkpoint.safetensors").exists()
+    assert run_ranks(go_on, 2, tmp_path / "b", folder, 4, features=2) == [{}] * 2
+    assert len(list(folder.glob("parts-*"))) == 1
+    assert go_on(folder, 4) == {}
+    assert not list(folder.glob("parts-*"))
+    assert run_ranks(go_on, 2, tmp_path / "c", folder, 2) == [{}] * 2
+    assert (folder / "checkpoint.json").exists()
+    for name, values in go_on(folder, 10**9).items():
+        np.testing.assert_allclose(values, numbers(expected)[name], rtol=0, atol=1e-10)
+    assert len((folder / "history.jsonl").read_text().splitlines()) == LONG.max_epochs
+
+
+class Watching(nn.Module):
+    """A linear model that keeps the rows it learns from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights, self.seen = nn.Parameter(torch.zeros(3, 1)), []
+
+    def forward(self, X: Tensor) -> Tensor:
+        if torch.is_grad_enabled():
+            self.seen += X[:, 0].int().tolist()
+        return X @ self.weights.T / 203
+
+
+def watch(folder: Path, reads: int) -> list[int]:
+    model, source = Watching(), StoppingSource(torch.arange(203.0)[:, None], torch.arange(203) % 3, shard_rows=16)
+    source.reads_left = reads
+    with suppress(StoppedError):
+        train(model, source, source, ONCE, folder=folder, checkpoint_seconds=0.0, progress=False)
+    return model.seen
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_every_row_is_learned_from_once_also_after_a_stop(tmp_path: Path) -> None:
+    """203 rows in batches of 50: two by four processes, which then stop, and the rest by three."""
+    first = run_ranks(watch, 4, tmp_path / "a", tmp_path / "run", 13 + 10)  # one look at all 13 shards comes before
+    assert [len(rows) for rows in first] == [24, 26, 24, 26]
+    rest = run_ranks(watch, 3, tmp_path / "b", tmp_path / "run", 10**9)
+    assert Counter(row for rows in [*first, *rest] for row in rows) == Counter(range(203))
+
+
+def write_too_much(folder: Path) -> str:
+    """The last process may write no file of more than a few bytes, as if its disk were full."""
+    if dist.get_rank() == 1:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
+    try:
+        go_on(folder, 1)
+    except OSError as error:
+        return str(error)
+    return ""
+
+
+def test_a_full_disk_of_one_process_is_told_by_all(tmp_path: Path) -> None:
+    for said in run_ranks(write_too_much, 2, tmp_path / "a", tmp_path / "run", features=2):
+        assert "could not write a checkpoint (File too large); the last good one is kept" in said
+    assert not (tmp_path / "run" / "checkpoint.json").exists()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 64])
+def test_shares_are_each_row_of_each_batch_once(count: int) -> None:
+    source = ArraySource(torch.arange(203.0)[:, None], torch.arange(203), shard_rows=16)
+    for start in (0, 3):
+        for batch in batches(source, batch_size=50, seed=0, epoch=1, start=start):
+            parts = [batch.y[share(len(batch.y), number, count)].tolist() for number in range(count)]
+            assert [row for part in parts for row in part] == batch.y.tolist()
+            assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_a_hostile_or_damaged_checkpoint_is_an_error(tmp_path: Path) -> None:
+    run_ranks(go_on, 2, tmp_path / "a", tmp_path / "run", 2, features=2)
+    pointer = tmp_path / "run" / "checkpoint.json"
+    state = json.loads(pointer.read_text())
+    assert not list((tmp_path / "run").rglob(".metadata"))  # DCP's usual metadata is a pickle
+    with pytest.raises(ValueError, match=r"belongs to another configuration \(seed: 0 there, 1 here\)"):
+        read_shared(tmp_path / "run", {**state["fingerprint"], "seed": 1})
+    file = next((tmp_path / "run" / state["folder"]).iterdir())
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(ValueError, match="does not hold the parts of a checkpoint"):
+        read_shared(tmp_path / "run", state["fingerprint"])
+    for text in ("{", "[]", "3", json.dumps({**state, "folder": "../elsewhere"}), json.dumps({"folder": 1})):
+        pointer.write_text(text)
+        with pytest.raises(ValueError, match=r"checkpoint\.json"):
+            read_shared(tmp_path / "run", state["fingerprint"])

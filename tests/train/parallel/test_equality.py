@@ -1,0 +1,128 @@
+"""Several processes make the model that one makes with the same batches."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.exceptions import ConvergenceWarning
+
+from bochner.data.sources import ArraySource
+from bochner.features import FourierMap
+from bochner.kernels import Gaussian
+from bochner.learn.heads import BottleneckHead, LinearHead
+from bochner.learn.model import FeatureModel
+from bochner.learn.network import Network
+from bochner.train.loop import train
+from bochner.train.recipe import Recipe
+from bochner.train.selection import select_features
+from tests.train.parallel.ranks import run_ranks
+from tests.train.runs import generator, rings
+
+Numbers = dict[str, Any]
+# 203 rows in batches of 50: the last has 3, fewer than some teams.
+RECIPE = Recipe(learning_rate=8.0, batch_size=50, max_epochs=3, improvement=0.0)
+
+
+def sources() -> tuple[ArraySource, ArraySource]:
+    X, y = rings(254)
+    X = X.double()
+    return ArraySource(X[51:], y[51:], shard_rows=16), ArraySource(X[:51], y[:51])
+
+
+def drawn_map(num_features: int, generator: torch.Generator, *, form: str = "paired") -> FourierMap:
+    return FourierMap.draw(
+        Gaussian(), num_inputs=2, num_features=num_features, form=form, generator=generator, dtype=torch.float64
+    )
+
+
+def linear(*, form: str = "paired") -> FeatureModel:
+    z = drawn_map(32, generator(1), form=form)
+    return FeatureModel(z, LinearHead.zeros(num_features=32, num_outputs=3, dtype=torch.float64))
+
+
+def bottleneck() -> FeatureModel:
+    head = BottleneckHead.glorot(num_features=32, num_outputs=3, rank=2, generator=generator(2), dtype=torch.float64)
+    return FeatureModel(drawn_map(32, generator(1)), head)
+
+
+def network() -> Network:
+    return Network.draw(num_inputs=2, hidden=[6], num_outputs=3, generator=generator(3), dtype=torch.float64)
+
+
+def numbers(model: torch.nn.Module) -> dict[str, np.ndarray]:
+    return {name: p.detach().numpy().copy() for name, p in model.named_parameters() if p.requires_grad}
+
+
+def trained(model: torch.nn.Module, recipe: Recipe) -> Numbers:
+    history = train(model, *sources(), recipe, progress=False)
+    return {**numbers(model), "heldout": np.array([record["ce"] for record in history])}
+
+
+def selected() -> Numbers:
+    def head(num_features: int, generator: torch.Generator) -> LinearHead:
+        return LinearHead.zeros(num_features=num_features, num_outputs=3, dtype=torch.float64)
+
+    chosen = select_features(
+        drawn_map, head, sources()[0], RECIPE, num_features=16, rounds=3, rows_per_round=120, generator=generator(4),
+        progress=False,
+    )  # fmt: skip
+    return {"frequencies": chosen.feature_map.frequencies().numpy()}
+
+
+def linear_models(count: int = 4) -> list[Numbers]:
+    """What both ways of dividing must get right: optimizers with memory, penalty, mean, rate and directions."""
+    cases = [
+        (linear(form="cosine"), replace(RECIPE, learning_rate=1.0, l2=1e-3)),
+        (linear(), replace(RECIPE, optimizer="momentum", learning_rate=1.0, directions=4, l2=1e-3)),
+        (linear(), replace(RECIPE, learning_rate="auto", average=True, max_epochs=2)),
+        (bottleneck(), replace(RECIPE, optimizer="adam", learning_rate=0.05)),
+    ]
+    return [trained(model, recipe) for model, recipe in cases[:count]]
+
+
+def two_models() -> list[Numbers]:
+    return linear_models(2)
+
+
+def all_models() -> list[Numbers]:
+    return [*linear_models(), trained(network(), replace(RECIPE, learning_rate=0.1)), selected()]
+
+
+@pytest.fixture(scope="module")
+def alone() -> list[Numbers]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)  # models that learn nothing would show nothing
+        return all_models()
+
+
+@pytest.mark.parametrize(("processes", "features"), [(2, 1), (2, 2), (4, 2)])
+def test_a_team_makes_the_model_of_one_process(
+    processes: int, features: int, alone: list[Numbers], tmp_path: Path
+) -> None:
+    work = all_models if features == 1 else linear_models if processes == 2 else two_models
+    for found in run_ranks(work, processes, tmp_path, features=features):
+        for mine, expected in zip(found, alone, strict=False):
+            assert mine.keys() == expected.keys()
+            for name, values in expected.items():
+                np.testing.assert_allclose(mine[name], values, rtol=0, atol=1e-10, err_msg=name)
+
+
+def refusal() -> str:
+    try:
+        train(network(), *sources(), RECIPE, progress=False)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def test_a_network_is_not_divided_by_features(tmp_path: Path) -> None:
+    assert (
+        "only a FourierMap with a head can be divided by features, got Network"
+        in run_ranks(refusal, 2, tmp_path, features=2)[0]
+    )

@@ -1,0 +1,58 @@
+"""torchrun's own agent: a process that is killed is started anew with the others, and the model is the same."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from torch import distributed as dist
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+from bochner.train import loop
+from bochner.train.parallel import joined
+from bochner.train.parallel.process import num_restarts
+from bochner.train.step import take_step
+from tests.train.parallel.ranks import run_ranks
+from tests.train.parallel.test_checkpoints import LONG
+from tests.train.parallel.test_equality import linear, numbers, sources
+
+
+def undisturbed() -> dict[str, np.ndarray]:
+    model = linear()
+    loop.train(model, *sources(), LONG, progress=False)
+    return numbers(model)
+
+
+def killed_once(folder: Path) -> tuple[int, dict[str, np.ndarray]]:
+    """The last process dies before its eighth step, the third of the second epoch."""
+    torch.set_num_threads(1)
+    model, steps = linear(), iter(range(7))
+    with joined() as team:
+
+        def step_or_die(*arguments: Any) -> None:
+            if next(steps, None) is None and num_restarts() == 0 and dist.get_rank() == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            take_step(*arguments)
+
+        assert team.num_shares == 2
+        with patch.object(loop, "take_step", step_or_die):
+            loop.train(model, *sources(), LONG, folder=folder, checkpoint_seconds=0.0, progress=False)
+    return num_restarts(), numbers(model)
+
+
+def test_a_killed_process_is_started_anew_and_the_model_is_bit_equal(tmp_path: Path) -> None:
+    config = LaunchConfig(
+        min_nodes=1, max_nodes=1, nproc_per_node=2, run_id="restarts", rdzv_backend="c10d", max_restarts=1,
+        rdzv_endpoint="localhost:0", start_method="forkserver", monitor_interval=0.05,
+    )  # fmt: skip
+    found = elastic_launch(config, killed_once)(tmp_path / "run")
+    expected = run_ranks(undisturbed, 2, tmp_path / "whole")
+    for rank in range(2):
+        restarts, mine = found[rank]
+        assert restarts == 1
+        assert all(np.array_equal(mine[name], values) for name, values in expected[rank].items())

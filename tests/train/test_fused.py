@@ -1,0 +1,123 @@
+"""Steps without autograd are the steps with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from bochner.data.batches import batches
+from bochner.data.blocks import Block
+from bochner.data.sources import ArraySource
+from bochner.features import FourierMap
+from bochner.kernels import Gaussian, SparseGaussian
+from bochner.learn.heads import LinearHead
+from bochner.learn.model import FeatureModel
+from bochner.train import fused, loop
+from bochner.train.fused import FusedSteps, fused_steps, is_plain
+from bochner.train.loop import train
+from bochner.train.optimizers import make_optimizer
+from bochner.train.recipe import Recipe
+from bochner.train.step import take_step
+from tests.train.runs import generator, model, rings, sources, weights
+from tests.train.test_loop import StoppedError, StoppingSource
+
+RECIPE = Recipe(learning_rate=4.0, batch_size=32, max_epochs=2)
+KERNELS = [
+    ("iid", Gaussian(bandwidth=1.0)),
+    ("sparse", SparseGaussian(bandwidth=1.0, subset_size=1)),
+    ("hadamard2", Gaussian(bandwidth=1.0)),
+]
+
+
+def both(fast: FeatureModel, slow: FeatureModel, recipe: Recipe, *, weighted: bool = False) -> FusedSteps:
+    """An epoch of superbatches for the one, of steps for the other."""
+    steps, source, rate = FusedSteps(fast, recipe), sources()[0], recipe.learning_rate
+    optimizer = make_optimizer(slow, recipe, rate)
+    rows = weigh if weighted else lambda block: block
+    for block in batches(source, batch_size=recipe.batch_size, seed=0, epoch=0):
+        take_step(slow, optimizer, rows(block), recipe)
+    for block in batches(source, batch_size=steps.rows, seed=0, epoch=0):
+        steps.take(rows(block), rate=rate)
+    return steps
+
+
+def weigh(block: Block) -> Block:
+    return Block(block.X, block.y, 1 + block.X[:, 0].abs())
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("rank", [None, 2])
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("tf32", 1e-5), ("bf16", 2e-2)])
+def test_steps_are_those_of_autograd(precision: str, tolerance: float, rank: int | None, weighted: bool) -> None:
+    fast, slow = model(rank=rank), model(rank=rank)
+    rate = 4.0 if rank is None else 0.25
+    steps = both(fast, slow, replace(RECIPE, precision=precision, learning_rate=rate), weighted=weighted)
+    assert steps.minibatches > 1 or precision == "float32"
+    for found, wanted in zip(weights(fast), weights(slow), strict=True):
+        assert (found - wanted).norm() < tolerance * wanted.norm()
+    assert all(copy.dtype == torch.bfloat16 for copy in steps.copies)
+    assert len(steps.copies) == (0 if precision != "bf16" else 1 if rank is None else 2)
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("bf16", 2e-2)])
+@pytest.mark.parametrize("form", ["cosine", "paired"])
+@pytest.mark.parametrize(("projection", "kernel"), KERNELS)
+def test_every_map(projection: str, kernel: Gaussian, form: str, precision: str, tolerance: float) -> None:
+    z = FourierMap.draw(kernel, num_inputs=2, num_features=64, projection=projection, form=form, generator=generator())
+    fast, slow = (FeatureModel(z, LinearHead.zeros(num_features=64, num_outputs=3)) for _ in range(2))
+    both(fast, slow, replace(RECIPE, precision=precision))
+    found, wanted = weights(fast)[0], weights(slow)[0]
+    assert (found - wanted).norm() < tolerance * wanted.norm()
+
+
+def test_the_loop_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU: the same history, epochs and rows."""
+    fast, slow = model(), model()
+    recipe = replace(RECIPE, precision="tf32")
+    wanted = train(slow, *sources(), recipe, progress=False)
+    monkeypatch.setattr(loop, "fused_steps", FusedSteps)
+    found = train(fast, *sources(), recipe, progress=False)
+    torch.testing.assert_close(weights(fast)[0], weights(slow)[0], rtol=1e-4, atol=1e-5)
+    assert [record["verdict"] for record in found] == [record["verdict"] for record in wanted]
+
+
+@pytest.mark.parametrize("reads", [20, 83])  # within the first epoch and within the second
+def test_stopped_between_superbatches_it_resumes_bit_equal(
+    reads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "fused_steps", FusedSteps)
+    monkeypatch.setattr(fused, "FEATURE_ROWS", 64)
+    X, y = rings()
+    recipe = replace(RECIPE, precision="bf16")
+    whole, resumed, heldout = model(), model(), ArraySource(X[:100], y[:100])
+    source, stopping = (kind(X[100:], y[100:], shard_rows=8) for kind in (ArraySource, StoppingSource))
+    expected = train(whole, source, heldout, recipe, progress=False)
+    stopping.reads_left = reads
+    with pytest.raises(StoppedError):
+        train(model(), stopping, heldout, recipe, folder=tmp_path, checkpoint_seconds=0.0, progress=False)
+    assert train(resumed, source, heldout, recipe, folder=tmp_path, progress=False) == expected
+    assert all(torch.equal(a, b) for a, b in zip(weights(resumed), weights(whole), strict=True))
+
+
+def test_only_plain_sgd_of_the_softmax_loss_is_fused() -> None:
+    assert is_plain(RECIPE)
+    for change in ({"optimizer": "adam"}, {"l2": 1e-3}, {"average": True}, {"directions": 2}, {"loss": "logistic"}):
+        assert not is_plain(replace(RECIPE, **change))
+
+
+def test_never_on_a_cpu() -> None:
+    assert fused_steps(model(), RECIPE) is None
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bf16"])
+@pytest.mark.parametrize("rank", [None, 2])
+def test_a_gpu_learns_the_same(rank: int | None, precision: str) -> None:
+    recipe = replace(RECIPE, learning_rate=4.0 if rank is None else 0.25, max_epochs=3)
+    found, wanted = (model(num_features=256, rank=rank) for _ in range(2))
+    on_gpu = train(found.cuda(), *sources(), replace(recipe, precision=precision), progress=False)
+    on_cpu = train(wanted, *sources(), recipe, progress=False)
+    assert on_gpu[-1]["ce"] == pytest.approx(on_cpu[-1]["ce"], rel=5e-3)
