@@ -35,6 +35,8 @@ def test_it_leaves_a_model_its_configuration_and_its_heldout_metrics(tmp_path: P
         "config.json",
         "heldout_metrics.json",
         "model.safetensors",
+        "model_card.json",
+        "model_card.md",
     ]
     for said in ("200 rows, 2 inputs", "classify (text is taken", "solver    newton (at most 2,048", "seed 0"):
         assert said in out

@@ -18,12 +18,13 @@ Options = dict[str, Any]
 
 class RunFolder:
     """What a run leaves: config.json at its start, checkpoint/ on its way, and at its end history.jsonl,
-    heldout_metrics.json and, last of all, model.safetensors, which marks the run as finished."""
+    heldout_metrics.json, the model's card and, last of all, model.safetensors, which marks the run as finished."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.model, self.config = path / MODEL_FILE, path / "config.json"
         self.history, self.metrics = path / "history.jsonl", path / "heldout_metrics.json"
+        self.card, self.page = path / "model_card.json", path / "model_card.md"
         self.checkpoint = path / "checkpoint"
 
     def refuse_finished(self) -> None:
@@ -47,12 +48,13 @@ class RunFolder:
 
     def clear(self) -> None:
         """Remove a run's files, and nothing else that may be in the folder."""
-        for file in (self.model, self.config, self.history, self.metrics):
+        for file in (self.model, self.config, self.history, self.metrics, self.card, self.page):
             file.unlink(missing_ok=True)
         shutil.rmtree(self.checkpoint, ignore_errors=True)
 
     def has_checkpoint(self) -> bool:
-        return any(self.checkpoint.rglob("checkpoint.safetensors"))
+        """That of a single process, or of several."""
+        return any(self.checkpoint.rglob("checkpoint.safetensors")) or any(self.checkpoint.rglob("checkpoint.json"))
 
     def epochs_done(self) -> int:
         """Epochs that an earlier start of this run has finished."""

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from sklearn.base import is_classifier
 
-from bochner.cli.folder import RunFolder
+from bochner.cli.card import card_page, make_card
+from bochner.cli.folder import Options, RunFolder
 from bochner.cli.parts import Parts
 from bochner.cli.scoring import Metrics, score
 from bochner.data.sources import classes_of, column_names_of
@@ -44,13 +45,16 @@ def fit(model: Any, parts: Parts, folder: RunFolder) -> Effort:
     return Effort(time.perf_counter() - start, passes * num_rows(parts.learned) // model.num_blocks)
 
 
-def finish(model: Any, parts: Parts, folder: RunFolder) -> Metrics:
+def finish(model: Any, parts: Parts, folder: RunFolder, options: Options) -> Metrics:
     """Score the judged rows and write everything; the model comes last, so that a folder with one is complete."""
     metrics = score(model, parts.judged).metrics()
     if model.history_:
         folder.history.write_text("".join(json.dumps(record) + "\n" for record in model.history_))
     summary = {"protocol": parts.protocol, "num_rows": num_rows(parts.judged), **metrics}
     folder.metrics.write_text(json.dumps(summary, indent=1) + "\n")
+    card = make_card(model, parts, options, metrics)
+    folder.card.write_text(json.dumps(card, indent=1) + "\n")
+    folder.page.write_text(card_page(card))
     save(model, folder.model)
     folder.finish()
     return metrics
