@@ -16,9 +16,9 @@ from jsonargparse import capture_parser
 
 from bochner.cli import main
 from bochner.cli.speech import SPEECH
-from bochner.cli.speech.protocols import protocol_for
 from bochner.cli.speech.texts import lexicon_for, respelled
 from bochner.data.sources import open_source
+from bochner.speech.chain import SpeechCorpus, protocol_for
 from bochner.speech.manifest import Utterance, read_manifest
 from tests.cli.files import run
 
@@ -84,7 +84,7 @@ def test_weights_are_those_of_least_error_on_dev(chain: Chain) -> None:
 
 
 def test_the_same_commands_again_do_nothing(chain: Chain, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bochner.cli.speech import alignment, recognition
+    from bochner.speech.chain import alignment, recognition
 
     def refuse(*arguments: object, **settings: object) -> None:
         raise AssertionError("something is done again")
@@ -251,8 +251,6 @@ def test_a_missing_extra_is_named(tmp_path: Path, capsys: Capture, monkeypatch: 
 
 
 def test_protocols_have_their_names(chain: Chain) -> None:
-    from bochner.cli.speech.corpus import SpeechCorpus
-
     corpus = SpeechCorpus.read(chain.corpus)
     for name in ("wer", "cer_nfkc", "wer_lower_no_punctuation", "wer_nfkc_lower", "per_sil_ignored"):
         assert protocol_for(corpus, name).name == name
@@ -263,7 +261,6 @@ def test_protocols_have_their_names(chain: Chain) -> None:
 
 
 def test_timits_phones_are_folded_from_what_the_corpus_has(tmp_path: Path) -> None:
-    from bochner.cli.speech.corpus import SpeechCorpus
     from bochner.speech.manifest import write_manifest
     from bochner.speech.score import PHONES_48, PHONES_61
 

@@ -7,11 +7,15 @@ import math
 import numpy as np
 import pytest
 
-from bochner.speech.decode import decode, decode_lattice
-from bochner.speech.graph import DecodingGraph, cache, cached_graph, compose_graph
+from bochner.speech.align import FunctionScores, align_utterances
+from bochner.speech.align import Search as AlignmentSearch
+from bochner.speech.decode import Search, decode, decode_lattice
+from bochner.speech.graph import DecodingGraph, cache, cached_graph, compose_graph, phone_lexicon
 from bochner.speech.hmm.model import monophone_hmm
+from bochner.speech.hmm.transitions import transition_weights
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.lm import estimate, uniform
+from bochner.speech.manifest import Utterance
 from tests.speech.decode.made import passed_pdfs, pointing_at, triphone_hmm
 
 LEXICON = Lexicon({"no": [("n", "o")], "know": [("n", "o")], "on": [("o", "n"), ("a", "n")], "noon": [("n", "u", "n")]})
@@ -50,6 +54,24 @@ def test_transition_ids_are_those_of_the_frames_pdfs(hmm):
     pdfs = passed_pdfs(hmm, ["SIL", "o", "n", "n", "u", "n"])
     found = decode(graph, pointing_at(pdfs, num_pdfs=hmm.num_pdfs), acoustic_weight=1.0)
     assert hmm.table.pdf[found.transition_ids].tolist() == pdfs
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_phone_loop_walks_the_path_of_forced_alignment_at_the_same_cost(hmm, seed):
+    """Whatever contexts the frames ask for: the loop's path is the one that its own phones are aligned by."""
+    loop = phone_lexicon(LEXICON.phones)
+    grammar = estimate(["n o a n SIL", "o n u n"], order=2, vocabulary=loop.words, fallback_discounts=(0.5, 1.0, 1.5))
+    graph = compose_graph(hmm=hmm, lexicon=loop, grammar=grammar)
+    scores = 3 * np.random.default_rng(seed).standard_normal((50, hmm.num_pdfs))
+    found = decode(graph, scores, acoustic_weight=1.0, search=Search(beam=300.0, max_active=100_000))
+    said = Utterance(
+        id="u", speaker="s", part="dev", text=" ".join(found.words), audio="u.wav", rate=16000, duration=0.5
+    )
+    search = AlignmentSearch(acoustic_scale=1.0, beam=300.0)
+    path = align_utterances(hmm, loop, [said], FunctionScores(lambda name: scores), search=search).paths["u"]
+    assert path.tolist() == found.transition_ids.tolist()
+    words = -math.log(10) * grammar.score(grammar.encode([said.text])).sum()
+    assert found.graph_cost == pytest.approx(words - transition_weights(hmm)[path].sum(), abs=0.05)
 
 
 def test_the_grammar_decides_between_homophones():

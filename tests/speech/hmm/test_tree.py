@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from bochner.speech.hmm.contexts import CENTRE, LEFT, RIGHT, STATE, event_pdfs
-from bochner.speech.hmm.events import EventStatistics, collect_events, gaussian_log_likelihood
+from bochner.speech.hmm.events import (
+    EventStatistics,
+    collect_events,
+    gaussian_log_likelihood,
+    heldout_log_likelihood,
+)
 from bochner.speech.hmm.model import make_hmm, monophone_hmm
 from bochner.speech.hmm.questions import cluster_phones
 from bochner.speech.hmm.tree import Leaf, Split, Table, grow_tree
@@ -61,6 +66,40 @@ def test_likelihood_of_sums_is_that_of_the_frames():
     expected = -0.5 * np.sum(np.log(2 * np.pi * variance) + (frames - mean) ** 2 / variance)
     assert gaussian_log_likelihood(sums) == pytest.approx(expected)
     assert gaussian_log_likelihood(np.zeros(7)) == 0.0
+
+
+def test_heldout_likelihood_is_that_of_each_group_under_the_others():
+    generator = np.random.default_rng(3)
+    groups = [generator.normal(mean, 2.0, (size, 3)) for mean, size in ((0, 30), (1, 20), (2, 1))]
+    prior = np.array([1.0, 0.5, 0.5, 0.5, 4.0, 4.0, 4.0])
+    sums = np.stack([[len(rows), *rows.sum(axis=0), *(rows**2).sum(axis=0)] for rows in groups])
+    expected = 0.0
+    for k, rows in enumerate(groups):
+        count, *moments = sums[[i for i in range(3) if i != k]].sum(axis=0) + prior
+        mean = np.array(moments[:3]) / count
+        variance = np.array(moments[3:]) / count - mean**2
+        expected += -0.5 * np.sum(np.log(2 * np.pi * variance) + (rows - mean) ** 2 / variance)
+    assert heldout_log_likelihood(sums, prior) == pytest.approx(expected)
+    assert heldout_log_likelihood(np.stack([sums, 0 * sums]), prior)[1] == 0.0
+
+
+def test_splits_that_only_tell_speakers_apart_are_not_made():
+    """Each left neighbour is said by one speaker alone, and speakers, not neighbours, sound different."""
+    generator = np.random.default_rng(4)
+    speaker = np.repeat(np.arange(3), 200)
+    right = generator.choice(PHONES, size=600)
+    frames = generator.standard_normal((600, 2))
+    frames[:, 0] += np.array([-3.0, 0.0, 3.0])[speaker]
+    frames[:, 1] += np.where(right >= 4, 6.0, -6.0)  # a context that all speakers share
+    events = np.column_stack([np.array(PHONES)[speaker], np.full(600, 2), right, np.zeros(600, dtype=int), speaker])
+    settings = {"roots": [[2]], "states_of": {2: 1}, "num_leaves": 50, "min_count": 20.0}
+    questions = [frozenset({phone}) for phone in PHONES] + [frozenset({2, 3}), frozenset({4, 5})]
+    blind = grow_tree(collect_events([(frames, events[:, :4])]), questions, **settings)
+    careful = grow_tree(collect_events([(frames, events)]), questions, **settings)
+    assert blind.num_pdfs > 10
+    assert careful.num_pdfs == 2
+    assert careful.root.branches[2].column == RIGHT
+    assert careful.root.branches[2].values in (frozenset({2, 3}), frozenset({4, 5}))
 
 
 def test_phones_that_sound_alike_are_asked_for_together(statistics):

@@ -152,6 +152,13 @@ def test_another_seed_is_another_corpus():
     assert len({(one.variant, one.speed, one.pitch) for one in first}) == 12
 
 
+def test_a_telephone_is_held_close_to_the_mouth():
+    held, free = (draw_speakers(40, seed=1, snr=(0, 9), telephone=share, babble=0.5) for share in (1.0, 0.0))
+    nearer = [one.direct_ratio - other.direct_ratio for one, other in zip(held, free, strict=True)]
+    assert nearer == pytest.approx([12.0] * 40)  # dB; all else of a speaker is the same
+    assert all(3.0 <= one.direct_ratio <= 15.0 for one in free)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -59,6 +59,14 @@ def test_a_closure_belongs_to_its_stop():
     assert level(spoken, stop.end - 0.02, stop.end) > 300
 
 
+def test_after_a_pause_a_stop_begins_with_its_burst():
+    """The p in people again, the first: what is silent before it cannot be told from the pause."""
+    spoken = speak(SENTENCE, voice="en-us")
+    stop = time_phones(spoken)[4][0]
+    assert level(spoken, stop.start - 0.02, stop.start) < 50
+    assert level(spoken, stop.start, stop.start + 0.01) > 300
+
+
 def test_a_liquid_after_a_vowel_has_its_share_of_the_sound():
     """The engine announces the l of all when it is over."""
     spoken = speak(SENTENCE, voice="en-us")

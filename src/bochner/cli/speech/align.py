@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Literal
+
+from bochner.cli.report import say
 
 Until = Literal["monophone", "triphone", "lda_mllt", "sat"]
 
@@ -14,7 +17,7 @@ def align(
     *,
     until: Until = "sat",
     frontend: Literal["mfcc", "plp"] = "mfcc",
-    start: Literal["equal", "known"] = "equal",
+    start: Literal["equal", "known", "kept"] = "equal",
     num_leaves: int | None = None,
     num_gaussians: int | None = None,
     context: int = 4,
@@ -44,13 +47,21 @@ def align(
         out: Folder for frames, stages and alignments.
         until: The last stage.
         frontend: Cepstra to make of recordings; a corpus that gives frames keeps them.
-        start: Where monophones begin: states that last "equal", or the "known" times of phones in the corpus.
-        num_leaves: Tied states. Default: 1.6 sqrt(frames of train), at most 2000.
-        num_gaussians: Of the tied stages. Default: one for 50 frames of train, at most 10,000.
+        start: Where monophones begin: states that last "equal", or the "known" times of phones in the corpus; "kept"
+            keeps to these in all later stages of training, as suits a synthetic corpus, whose times are exact.
+        num_leaves: Tied states at most; fewer where no split helps other speakers. Default: 1.6 sqrt(frames of train),
+            up to 2000.
+        num_gaussians: Of the tied stages. Default: one for 60 frames of train, at most 10,000.
         context: Neighbours on each side of a frame in rows/.
         seed: Of everything random.
         workers: Processes.
     """
-    from bochner.cli.speech.alignment import Asked, align_corpus
+    from bochner.cli.speech.lines import say_aligned
+    from bochner.speech.chain.alignment import AlignSettings, Work, align_corpus
 
-    align_corpus(corpus, out, Asked(until, frontend, start, num_leaves, num_gaussians, context, seed), workers=workers)
+    settings = AlignSettings(
+        until=until, frontend=frontend, start=start, num_leaves=num_leaves, num_gaussians=num_gaussians,
+        context=context, seed=seed,
+    )  # fmt: skip
+    work = Work(workers, say, sys.stderr.isatty())
+    say_aligned(align_corpus(corpus, out, settings, work=work), corpus, out, until)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Literal
 
+from bochner.cli.report import say
 from bochner.cli.speech.align import Until
 
 
@@ -52,7 +54,13 @@ def decode(
         out: Default: ALIGNED/decoded/PART_STAGE_ORDER.
         workers: Processes.
     """
-    from bochner.cli.speech.recognition import Asked, decode_corpus
+    from bochner.cli.speech.lines import say_decoded
+    from bochner.speech.chain.alignment import Work
+    from bochner.speech.chain.recognition import DecodeSettings, decode_corpus
 
-    asked = Asked(part, stage, order, acoustic_weight, word_penalty, beam, max_active)
-    decode_corpus(corpus, aligned, asked, out=out, workers=workers)
+    settings = DecodeSettings(
+        part=part, stage=stage, order=order, acoustic_weight=acoustic_weight, word_penalty=word_penalty, beam=beam,
+        max_active=max_active,
+    )  # fmt: skip
+    work = Work(workers, say, sys.stderr.isatty())
+    say_decoded(decode_corpus(corpus, aligned, settings, out=out, work=work), corpus)

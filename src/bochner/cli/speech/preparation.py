@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from bochner.cli.report import say
-from bochner.cli.speech.corpus import LEXICON
-from bochner.cli.speech.steps import Step
 from bochner.cli.speech.texts import LETTERS, lexicon_for, respelled
+from bochner.speech.chain.corpus import LEXICON
+from bochner.speech.chain.steps import Step
 from bochner.speech.corpora.an4 import prepare_an4
 from bochner.speech.corpora.digits import prepare_digits
 from bochner.speech.corpora.folder import prepare_folder

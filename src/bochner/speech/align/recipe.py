@@ -140,7 +140,8 @@ def tied_start(
 ) -> tuple[Stage, Labels]:
     """A stage with a new tree and one Gaussian a leaf, and the pdf of each frame by the last stage's alignment."""
     events = path_events(before.hmm, before.alignments.paths)
-    statistics = statistics_of(events, ViewedFrames(corpus.frames, view, corpus.speaker_of, transforms))
+    frames = ViewedFrames(corpus.frames, view, corpus.speaker_of, transforms)
+    statistics = statistics_of(events, frames, num_groups=settings.num_groups)
     hmm = tie_states(before.hmm, statistics, num_leaves=settings.num_leaves, min_count=settings.min_count)
     stage = Stage(hmm, single_gaussians(hmm, statistics), view, transforms=transforms)
     return stage, labels_of(hmm, events)

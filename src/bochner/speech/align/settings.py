@@ -55,11 +55,19 @@ class Monophone:
 
 @dataclass(frozen=True, kw_only=True)
 class Tied:
-    """States tied by a tree with `num_leaves`, each of at least `min_count` frames."""
+    """States tied by a tree with at most `num_leaves`, each of at least `min_count` frames.
+
+    A split must make the frames of each of `num_groups` groups of speakers likelier under Gaussians of the others; with
+    one group, as in Kaldi, those of training count for themselves.
+    """
 
     num_leaves: int = 2000
     min_count: float = 100.0
+    num_groups: int = 6
     growth: Growth = Growth(num_gaussians=10000)
+
+    def __post_init__(self) -> None:
+        positive_int("num_groups", self.num_groups)
 
 
 @dataclass(frozen=True, kw_only=True)

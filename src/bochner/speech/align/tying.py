@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.speech.align.views import ViewedFrames
-from bochner.speech.hmm.contexts import event_pdfs, frame_events
+from bochner.speech.hmm.contexts import GROUP, event_pdfs, frame_events
 from bochner.speech.hmm.events import EventStatistics, collect_events
 from bochner.speech.hmm.mixtures import Mixtures
 from bochner.speech.hmm.model import Hmm, make_hmm
@@ -33,8 +33,24 @@ def labels_of(hmm: Hmm, events: Events) -> dict[str, Array]:
     return {name: event_pdfs(hmm, rows) for name, rows in events.items()}
 
 
-def statistics_of(events: Events, frames: ViewedFrames) -> EventStatistics:
-    return collect_events((frames[name], rows) for name, rows in events.items())
+def statistics_of(events: Events, frames: ViewedFrames, *, num_groups: int = 1) -> EventStatistics:
+    """Sums by event, and by group of speakers where there is more than one."""
+    if num_groups == 1:
+        return collect_events((frames[name], rows) for name, rows in events.items())
+    groups = speaker_groups({name: frames.speaker_of.get(name, name) for name in events}, num_groups=num_groups)
+    return collect_events((frames[name], np.insert(rows, GROUP, groups[name], axis=1)) for name, rows in events.items())
+
+
+def speaker_groups(speaker_of: Mapping[str, str], *, num_groups: int) -> dict[str, int]:
+    """The group of each utterance, all of a speaker in one; of a single speaker, utterances are dealt out instead.
+
+    >>> speaker_groups({"a1": "ann", "a2": "ann", "b1": "bob", "c1": "cy"}, num_groups=2)
+    {'a1': 0, 'a2': 0, 'b1': 1, 'c1': 0}
+    """
+    if len(set(speaker_of.values())) == 1:
+        speaker_of = {name: name for name in speaker_of}
+    place = {speaker: number for number, speaker in enumerate(sorted(set(speaker_of.values())))}
+    return {name: place[speaker] % num_groups for name, speaker in speaker_of.items()}
 
 
 def tie_states(hmm: Hmm, statistics: EventStatistics, *, num_leaves: int, min_count: float) -> Hmm:
@@ -55,7 +71,7 @@ def tie_states(hmm: Hmm, statistics: EventStatistics, *, num_leaves: int, min_co
 def single_gaussians(hmm: Hmm, statistics: EventStatistics, *, min_count: float = 10.0) -> Mixtures:
     """One Gaussian for each pdf, fitted to its frames; pdfs with fewer than `min_count` get that of all frames."""
     sums = np.zeros((hmm.num_pdfs, statistics.sums.shape[1]))
-    np.add.at(sums, event_pdfs(hmm, statistics.events), statistics.sums)
+    np.add.at(sums, event_pdfs(hmm, statistics.events[:, :GROUP]), statistics.sums)
     sums[sums[:, 0] < min_count] = statistics.sums.sum(axis=0)
     first, second = np.split(sums[:, 1:] / sums[:, :1], 2, axis=1)
     variances = np.maximum(second - first**2, MIN_VARIANCE)

@@ -12,7 +12,7 @@ from bochner.speech.hmm.model import Hmm
 from bochner.speech.manifest import Segment
 
 Array = NDArray[Any]
-LEFT, CENTRE, RIGHT, STATE = range(4)  # the columns of events
+LEFT, CENTRE, RIGHT, STATE, GROUP = range(5)  # the columns of events; the last, whose frames, only in statistics
 
 
 def phone_starts(hmm: Hmm, transition_ids: Array) -> Array:

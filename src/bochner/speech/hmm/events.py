@@ -12,7 +12,10 @@ Array = NDArray[Any]
 
 
 class EventStatistics(NamedTuple):
-    """For each event that was seen, `events` [E, 4], the sums [E, 1 + 2 d] of 1, x and x^2 over its frames."""
+    """For each event that was seen, `events` [E, 4], the sums [E, 1 + 2 d] of 1, x and x^2 over its frames.
+
+    A fifth column of `events`, where there is one, is the group of speakers that the frames are of.
+    """
 
     events: Array
     sums: Array
@@ -53,6 +56,28 @@ def gaussian_log_likelihood(sums: Array, *, min_variance: float = 0.01) -> Array
     means = sums[..., 1:] / np.maximum(counts, 1e-10)[..., None]
     variances = np.maximum(means[..., dim:] - means[..., :dim] ** 2, min_variance)
     return -0.5 * counts * (1.0 + np.log(2 * np.pi * variances)).sum(axis=-1)
+
+
+def heldout_log_likelihood(sums: Array, prior: Array, *, min_variance: float = 0.01) -> Array:
+    """The log likelihood of K groups of frames, each under the Gaussian of the others, from sums [..., K, 1 + 2 d].
+
+    Each Gaussian hears the frame `prior` [1 + 2 d] as well, so that it is there where all frames are of one group.
+    Source: Shinozaki, 2006.
+
+    >>> here, there = np.array([2.0, 0.0, 2.0]), np.array([2.0, 6.0, 20.0])  # -1, 1 and 2, 4
+    >>> float(heldout_log_likelihood(np.stack([here, there]), np.zeros(3)).round(2))  # both are far from the other
+    -23.68
+    >>> float(gaussian_log_likelihood(here + there).round(2))
+    -8.03
+    """
+    dim = (sums.shape[-1] - 1) // 2
+    others = sums.sum(axis=-2, keepdims=True) - sums + prior
+    counts = np.maximum(others[..., :1], 1e-10)
+    means = others[..., 1 : dim + 1] / counts
+    variances = np.maximum(others[..., dim + 1 :] / counts - means**2, min_variance)
+    own, first, second = sums[..., :1], sums[..., 1 : dim + 1], sums[..., dim + 1 :]
+    squares = second - 2 * means * first + means**2 * own
+    return -0.5 * (own * np.log(2 * np.pi * variances) + squares / variances).sum(axis=(-2, -1))
 
 
 def _sum_block(held: list[tuple[Array, Array]]) -> EventStatistics:

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.checks import nonnegative_float, positive_int
-from bochner.speech.hmm.contexts import CENTRE, LEFT, RIGHT, STATE
-from bochner.speech.hmm.events import EventStatistics, gaussian_log_likelihood
+from bochner.speech.hmm.contexts import CENTRE, GROUP, LEFT, RIGHT, STATE
+from bochner.speech.hmm.events import EventStatistics, gaussian_log_likelihood, heldout_log_likelihood
 from bochner.speech.hmm.questions import Phones
 
 Array = NDArray[Any]
@@ -71,9 +71,13 @@ def grow_tree(
     A tree starts from each of `roots`, sets of phones that may share pdfs; it asks about the neighbours, the phone
     itself where a root has several, and the state. Phones in `untied` (silence) share one pdf for each state, never
     split. `states_of` gives the states of every phone. Both sides of a split keep `min_count` frames. The number of
-    leaves is never below that of the roots. O(leaves x questions x phones x d).
+    leaves is never below that of the roots. O(leaves x questions x phones x d), times the number of groups.
 
-    Source: Young, Odell & Woodland 1994; Kaldi's `build-tree` without its last merging of leaves.
+    Where the events say of which group of speakers they are, the likelihood is that of each group under the Gaussian of
+    the others: a split that only tells speakers or sentences apart gains nothing, and trees end where speech does not
+    tell more.
+
+    Source: Young, Odell & Woodland 1994; Kaldi's `build-tree` without its last merging of leaves; Shinozaki 2006.
     """
     nonnegative_float("min_count", min_count)
     fixed = range(max((states_of[phone] for phone in untied), default=0))
@@ -119,6 +123,11 @@ class _Search:
         self._asked = {LEFT: tuple(questions), CENTRE: tuple(questions), RIGHT: tuple(questions), STATE: tuple(stages)}
         width = int(max(statistics.events.max(initial=0), max(states_of, default=0))) + 1
         self._members = {column: _membership(sets, width) for column, sets in self._asked.items()}
+        grouped = statistics.events.shape[1] > GROUP
+        self._groups = statistics.events[:, GROUP] if grouped else np.zeros(len(statistics.events), dtype=np.int64)
+        self._num_groups = int(self._groups.max(initial=0)) + 1
+        whole = statistics.sums.sum(axis=0)
+        self._frame = whole / max(float(whole[0]), 1e-10)  # the mean of all
 
     def best(self, rows: Array) -> tuple[float, int, frozenset[int]]:
         """(gain, column, values); the gain is -inf where no question leaves enough on both sides."""
@@ -137,14 +146,25 @@ class _Search:
     def _gains(self, rows: Array, column: int) -> Array:
         sums = self.statistics.sums[rows]
         members = self._members[column]
-        by_value = np.zeros((members.shape[1], sums.shape[1]))
-        np.add.at(by_value, self.statistics.events[rows, column], sums)
+        by_value = np.zeros((members.shape[1], self._num_groups, sums.shape[1]))
+        np.add.at(by_value, (self.statistics.events[rows, column], self._groups[rows]), sums)
         whole = by_value.sum(axis=0)
-        yes = members @ by_value
+        yes = np.tensordot(members, by_value, axes=1)
         no = whole - yes
-        gains = gaussian_log_likelihood(yes) + gaussian_log_likelihood(no) - gaussian_log_likelihood(whole)
-        enough = np.minimum(yes[:, 0], no[:, 0]) >= max(self.min_count, 1e-6)
-        return np.where(enough, gains, -np.inf)
+        gains = self._log_likelihood(yes) + self._log_likelihood(no) - self._log_likelihood(whole)
+        return np.where(self._enough(yes) & self._enough(no), gains, -np.inf)
+
+    def _enough(self, sums: Array) -> Array:
+        """Frames, and of two groups at least: those of one alone have no others to be likely under."""
+        counts = sums[..., 0]
+        heard = (counts > 0.5).sum(axis=-1)  # whole frames, up to rounding
+        return (counts.sum(axis=-1) >= max(self.min_count, 1e-6)) & (heard >= min(2, self._num_groups))
+
+    def _log_likelihood(self, sums: Array) -> Array:
+        """Of frames from their sums by group [..., K, 1 + 2 d]."""
+        if self._num_groups == 1:
+            return gaussian_log_likelihood(sums[..., 0, :])
+        return heldout_log_likelihood(sums, self._frame)
 
 
 def _grow(growing: list[_Growing], num_leaves: int, search: _Search, min_gain: float) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from bochner.cli.speech.corpus import SpeechCorpus
+from bochner.speech.chain.corpus import SpeechCorpus
 from bochner.speech.frames import FrameStore
 from bochner.speech.frontend import Mfcc, Plp, extract, write_normalized
 from bochner.speech.skipped import Skipped
@@ -35,6 +37,19 @@ def frames_of(corpus: SpeechCorpus, folder: Path, *, frontend: str, workers: int
     if made is None:  # how windows lie is unknown: the frame's own stretch is the best guess
         return Frames(store, raw.skipped, _only("frame_shift", corpus), 0.0)
     return Frames(store, raw.skipped, made.frame_shift, (made.frame_length - made.frame_shift) / 2)
+
+
+def front_end_from(options: Mapping[str, Any] | None) -> Mfcc | Plp | None:
+    """The front end whose `options()` are given; None for frames that a corpus gave.
+
+    >>> front_end_from(Mfcc(rate=8000).options()) == Mfcc(rate=8000)
+    True
+    """
+    if options is None:
+        return None
+    values = dict(options)
+    made: Mfcc | Plp = FRONTENDS[values.pop("name")](**values)
+    return made
 
 
 def _only(field: str, corpus: SpeechCorpus) -> int | float:

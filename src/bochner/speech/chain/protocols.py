@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from bochner.cli.speech.corpus import SpeechCorpus
+from bochner.speech.chain.corpus import SpeechCorpus
 from bochner.speech.score.folding import PHONES_39, PHONES_48, PHONES_61
 from bochner.speech.score.protocol import SPELLINGS, Protocol
 
