@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 .PHONY: help demo test lint docs test-gpu bench clean
 
 help:
-	@echo "make demo       kernel error of every feature map on real data: table and plot in out/"
+	@echo "make demo       kernel acoustic model against a network on synthetic speech: table, and report in out/demo"
 	@echo "make test       everything CI runs: lint, types, import rules, tests, docs"
 	@echo "make test-gpu   tests that need a CUDA device"
 	@echo "make bench      speed and memory as ratios to scikit-learn and to the machine's own ceiling"
@@ -46,7 +46,7 @@ $(VENV)/.torch: constraints.txt
 	@touch $@
 
 $(VENV)/.demo: $(VENV)/.torch pyproject.toml
-	$(PIP) -e '.[plot]'
+	$(PIP) -e '.[plot,synthesis]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.test

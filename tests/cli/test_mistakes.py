@@ -73,7 +73,6 @@ def _files(folder: Path) -> None:
         ("predict kernel.safetensors rings.csv", 1, "must hold a KernelClassifier or KernelRegressor, got Gaussian"),
         ("evaluate damaged.safetensors rings.csv --target ring", 1, "damaged.safetensors"),
         ("info damaged.safetensors", 1, "damaged.safetensors"),
-        ("demo --num_seeds 0", 1, "num_seeds must be an integer of at least 1, got 0"),
         ("paint", 2, "'paint'"),
     ],
 )

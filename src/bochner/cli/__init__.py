@@ -8,6 +8,7 @@ from jsonargparse import auto_cli
 
 from bochner import __version__
 from bochner.cli.approximate import approximate
+from bochner.cli.asr import ASR
 from bochner.cli.demo import demo
 from bochner.cli.evaluate import evaluate
 from bochner.cli.failures import told_in_one_line
@@ -15,7 +16,9 @@ from bochner.cli.info import info
 from bochner.cli.parser import CommandParser
 from bochner.cli.predict import predict
 from bochner.cli.speech import SPEECH
+from bochner.cli.study import STUDY
 from bochner.cli.train import train
+from bochner.cli.transcribe import transcribe
 
 COMMANDS: dict[str, Any] = {
     "train": train,
@@ -23,9 +26,10 @@ COMMANDS: dict[str, Any] = {
     "evaluate": evaluate,
     "info": info,
     "approximate": approximate,
+    "transcribe": transcribe,
     "demo": demo,
 }
-GROUPS: dict[str, Any] = {"speech": SPEECH}
+GROUPS: dict[str, Any] = {"speech": SPEECH, "asr": ASR, "study": STUDY}
 
 
 def main(arguments: list[str] | None = None) -> None:

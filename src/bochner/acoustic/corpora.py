@@ -1,0 +1,140 @@
+"""The corpus stage of a recipe: the one stage in which synthetic and recorded speech differ."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from bochner.speech.corpora.an4 import prepare_an4
+from bochner.speech.corpora.kaldi_directory import prepare_kaldi
+from bochner.speech.corpora.prepared import Prepared, finish
+from bochner.speech.corpora.timit import prepare_timit
+from bochner.speech.corpora.yesno import prepare_yesno
+from bochner.speech.lexicon import Lexicon, read_lexicon
+from bochner.speech.manifest import PARTS, Utterance
+
+
+@dataclass(frozen=True, kw_only=True)
+class SyntheticCorpus:
+    """Speech of espeak-ng's voices, see `bochner.speech.synthesis.synthesize`; `tokens` are what is recognised."""
+
+    language: Literal["english", "cantonese", "bengali"]
+    hours: float
+    tokens: Literal["words", "phones"] = "words"
+    seed: int = 0
+    num_words: int = 2000
+    minutes_per_speaker: float = 3.0
+    snr: tuple[float, float] = (5.0, 20.0)
+    telephone: float = 0.5
+    babble: float = 0.3
+    rate: int = 16000
+
+    def make(self, folder: Path, *, workers: int, progress: bool) -> Prepared:
+        from bochner.speech.synthesis import synthesize  # needs the extra
+
+        settings = asdict(self)
+        tokens = settings.pop("tokens")
+        made = synthesize(folder, workers=workers, progress=progress, **settings)
+        return made if tokens == "words" else told_in_phones(made)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimitCorpus:
+    """TIMIT as the LDC distributes it (LDC93S1), or the sample of 16 speakers that comes with NLTK.
+
+    The sample is split by `sizes` speakers; 61 phones are folded to 48, which are scored as 39.
+    """
+
+    source: Path
+    heldout: float = 0.05
+    sizes: dict[str, int] | None = None
+    seed: int = 0
+
+    def make(self, folder: Path, *, workers: int, progress: bool) -> Prepared:
+        from bochner.speech.align.folding import fold_utterance
+        from bochner.speech.score.folding import FOLDINGS
+
+        made = prepare_timit(self.source, folder, heldout=self.heldout, sizes=self.sizes, seed=self.seed)
+        folding = FOLDINGS["61-48"]
+        folded = [fold_utterance(said, folding) for said in made.utterances]
+        return finish(folder, [*folded, *made.skipped], lexicon=_lexicon_of({one for one in folding.values() if one}))
+
+
+@dataclass(frozen=True, kw_only=True)
+class An4Corpus:
+    """AN4's cepstra, as CMU distributes them; shares of its training speakers are put aside for heldout and dev."""
+
+    source: Path
+    heldout: float = 0.1
+    dev: float = 0.1
+    seed: int = 0
+
+    def make(self, folder: Path, *, workers: int, progress: bool) -> Prepared:
+        return prepare_an4(self.source, folder, heldout=self.heldout, dev=self.dev, seed=self.seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class YesnoCorpus:
+    """yesno (openslr.org/1): sixty recordings of one man."""
+
+    source: Path
+    seed: int = 0
+
+    def make(self, folder: Path, *, workers: int, progress: bool) -> Prepared:
+        return prepare_yesno(self.source, folder, seed=self.seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KaldiCorpus:
+    """Kaldi's data directories SOURCE/train, heldout, dev and test, with a `lexicon` of lines `word phone phone ...`.
+
+    Paths in wav.scp and feats.scp begin at `root`.
+    """
+
+    source: Path
+    lexicon: Path | None = None
+    root: Path = Path()
+    language: str = ""
+
+    def make(self, folder: Path, *, workers: int, progress: bool) -> Prepared:
+        sources = {part: self.source / part for part in PARTS if (self.source / part / "text").is_file()}
+        if not sources:
+            raise ValueError(f"corpus.source must hold data directories {', '.join(PARTS)}, got {self.source}.")
+        made = prepare_kaldi(sources, folder, root=self.root, language=self.language)
+        lexicon = read_lexicon(self.lexicon or self.source / "local" / "dict" / "lexicon.txt")
+        return finish(folder, [*made.utterances, *made.skipped], lexicon=lexicon)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusDirectory:
+    """A corpus directory that is there already, as `bochner speech prepare` makes them; it is read where it lies."""
+
+    source: Path
+
+
+Corpus = SyntheticCorpus | TimitCorpus | An4Corpus | YesnoCorpus | KaldiCorpus | CorpusDirectory
+KINDS: dict[str, type[Corpus]] = {
+    "synthetic": SyntheticCorpus,
+    "timit": TimitCorpus,
+    "an4": An4Corpus,
+    "yesno": YesnoCorpus,
+    "kaldi": KaldiCorpus,
+    "directory": CorpusDirectory,
+}
+
+
+def told_in_phones(made: Prepared) -> Prepared:
+    """The same corpus with the phones that were said for its text, pauses among them, as in TIMIT."""
+    told = [_in_phones(said) for said in made.utterances]
+    phones = {token for said in told for token in said.tokens}
+    return finish(made.directory, [*told, *made.skipped], lexicon=_lexicon_of(phones))
+
+
+def _in_phones(said: Utterance) -> Utterance:
+    return said.replace(text=" ".join(phone.label for phone in said.phones))
+
+
+def _lexicon_of(phones: set[str]) -> Lexicon:
+    """Each phone as a word of itself; silence is one of them."""
+    return Lexicon({phone: [(phone,)] for phone in sorted(phones)}, silence=None)

@@ -1,0 +1,48 @@
+"""Kernel models: a bandwidth and features that suit the rows, and a linear head on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Generator
+
+from bochner.acoustic.bandwidth import chosen_kernel
+from bochner.acoustic.fitted import Trained
+from bochner.acoustic.selected import chosen_features
+from bochner.acoustic.settings import KernelSettings
+from bochner.acoustic.task import Task
+from bochner.features import FourierMap
+from bochner.learn.heads import BottleneckHead, Head, LinearHead
+from bochner.learn.model import FeatureModel
+from bochner.train.loop import Record, train
+
+
+def fit_kernel(settings: KernelSettings, task: Task) -> Trained:
+    """Softmax regression on random features of the kernel.
+
+    Bandwidth and metric are chosen first, then the features, then the head is trained: whole, by SGD that is evened
+    out along the main directions of the features, or through a bottleneck.
+    Source: May 2018, Sections 4.1, 4.2 and 5.1; JMLR 2019, Section 6.
+    """
+    kernel, choices = chosen_kernel(settings, task)
+    task.say("kernel", f"{settings.kernel}, bandwidth {kernel.bandwidth:.4g}")
+    bias = task.log_shares
+
+    def start(generator: Generator) -> Head:
+        sizes: dict[str, Any] = {"num_features": settings.num_features, "num_outputs": task.num_states, "bias": bias}
+        if settings.rank is None:
+            return LinearHead.zeros(**sizes)
+        return BottleneckHead.glorot(**sizes, rank=settings.rank, generator=generator)
+
+    z, selection = chosen_features(kernel, settings, task, start)
+    module, history = _fit_head(z, start(task.generator("head")), settings, task)
+    return Trained(module, history, {**choices, "rate": history[0]["rate"]}, selection)
+
+
+def _fit_head(z: FourierMap, head: Head, settings: KernelSettings, task: Task) -> tuple[FeatureModel, list[Record]]:
+    """The head on features that stay as they are; a bottleneck by plain SGD, as in the papers."""
+    model = FeatureModel(z, head).to(task.device)
+    directions = 0 if isinstance(head, BottleneckHead) else settings.directions
+    recipe = settings.recipe(seed=task.seed, directions=directions, average=settings.average)
+    folder = task.folder("training")
+    return model, train(model, task.train, task.heldout, recipe, folder=folder, progress=task.progress)

@@ -1,0 +1,38 @@
+"""A minute of synthetic speech, aligned once for all tests that need it."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from bochner.acoustic.rows import LabelledRows
+from bochner.speech.chain.aligned import AlignedCorpus, open_aligned
+from bochner.speech.chain.alignment import AlignSettings, align_corpus
+
+FOLDER = TemporaryDirectory()
+
+
+@cache
+def aligned() -> AlignedCorpus:
+    """Eight voices, twelve words, states of triphones, frames adapted to their speakers."""
+    pytest.importorskip("espeakng_loader")
+    from bochner.speech.synthesis import synthesize
+
+    corpus, out = Path(FOLDER.name, "corpus"), Path(FOLDER.name, "aligned")
+    synthesize(
+        corpus, language="english", hours=0.02, seed=0, num_words=12, snr=(30.0, 40.0), telephone=0.0, babble=0.0
+    )
+    align_corpus(corpus, out, AlignSettings(until="sat", num_leaves=60, num_gaussians=120))
+    return open_aligned(corpus, out)
+
+
+@cache
+def rows(part: str) -> LabelledRows:
+    """The rows of a part with two neighbours on each side, on train's scale."""
+    given = aligned()
+    if part == "train":
+        return LabelledRows.learned(given.frames, given.states, ids=given.ids("train"), left=2, right=2)
+    return LabelledRows(rows("train").splicer, given.frames, given.states, given.ids(part))

@@ -1,0 +1,53 @@
+"""The corpus stage: what becomes of texts, lexicons and directories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bochner.acoustic.corpora import KaldiCorpus, told_in_phones
+from bochner.speech.audio import write_audio
+from bochner.speech.chain import SpeechCorpus
+from bochner.speech.corpora.prepared import finish
+from bochner.speech.lexicon import Lexicon
+from bochner.speech.manifest import PARTS, Utterance
+
+
+def test_phones_and_pauses_become_the_text_once_and_for_all(tmp_path: Path) -> None:
+    phones = [("SIL", 0.0, 0.2), ("n", 0.2, 0.4), ("o", 0.4, 0.6), ("SIL", 0.6, 1.0)]
+    said = Utterance(
+        id="1", speaker="s", part="train", text="no", audio="1.wav", rate=8000, duration=1.0, phones=phones
+    )
+    made = finish(tmp_path, [said], lexicon=Lexicon({"no": [("n", "o")]}))
+    for told in (told_in_phones(made), told_in_phones(told_in_phones(made))):
+        assert [one.text for one in told.utterances] == ["SIL n o SIL"]
+    corpus = SpeechCorpus.read(tmp_path)
+    assert corpus.says_phones
+    assert corpus.lexicon.words == ("SIL", "n", "o")
+    assert corpus.pauses == ("SIL",)
+
+
+def write_data(folder: Path, part: str) -> None:
+    data = folder / part
+    data.mkdir(parents=True)
+    write_audio(data / "1.wav", np.sin(np.arange(8000) / 9).astype("float32") / 2, rate=16000)
+    for name, value in {"text": "good morning", "utt2spk": f"s-{part}", "wav.scp": data / "1.wav"}.items():
+        (data / name).write_text(f"{part}-1 {value}\n")
+
+
+def test_kaldi_directories_are_the_parts_and_bring_their_lexicon(tmp_path: Path) -> None:
+    for part in PARTS:
+        write_data(tmp_path / "data", part)
+    (tmp_path / "words.txt").write_text("good g uh d\nmorning m ao r n ih ng\n")
+    given = KaldiCorpus(source=tmp_path / "data", lexicon=tmp_path / "words.txt")
+    given.make(tmp_path / "corpus", workers=1, progress=False)
+    corpus = SpeechCorpus.read(tmp_path / "corpus")
+    assert corpus.parts == list(PARTS)
+    assert corpus.lexicon["good"] == (("g", "uh", "d"),)
+
+
+def test_a_folder_without_data_directories_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"corpus\.source must hold data directories train, heldout, dev, test, got"):
+        KaldiCorpus(source=tmp_path).make(tmp_path / "corpus", workers=1, progress=False)

@@ -1,0 +1,175 @@
+"""Acoustic models on a minute of synthetic speech: decoded, saved, moved, realigned, combined, and listening."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("kaldi_hmm_gmm")
+
+from bochner.acoustic.combine import best_combination, combine
+from bochner.acoustic.decoding import (
+    ACOUSTIC_WEIGHTS,
+    TUNING,
+    WORD_PENALTIES,
+    PartScore,
+    Weights,
+    decode_parts,
+)
+from bochner.acoustic.measures import heldout_measures
+from bochner.acoustic.model import AcousticModel
+from bochner.acoustic.realign import realign
+from bochner.acoustic.settings import KernelSettings, NetworkSettings
+from bochner.acoustic.training import train_model
+from bochner.cli import main
+from tests.acoustic.spoken import aligned, rows
+
+MOST_ERRORS = 0.6
+KERNEL = KernelSettings(num_features=512, bandwidth=20.0, max_epochs=8)
+NETWORK = NetworkSettings(hidden=(64,), max_epochs=8, pretrain=False)
+
+
+@cache
+def model(kind: str) -> AcousticModel:
+    settings = KERNEL if kind == "kernel" else NETWORK
+    found = train_model(settings, rows("train"), rows("heldout"), num_states=aligned().num_states, seed=0)
+    return AcousticModel.of(found.module, rows("train"), aligned(), weights=Weights(0.1, 0.0))
+
+
+@cache
+def decoded(kind: str) -> tuple[Path, dict[str, PartScore]]:
+    folder = Path(mkdtemp(dir=Path(aligned().folder)))
+    return folder, decode_parts(model(kind).scores(aligned().frames), aligned(), folder=folder, parts=("dev", "test"))
+
+
+@pytest.mark.parametrize("kind", ["kernel", "network"])
+def test_a_minute_of_speech_is_enough_to_hear_words(kind: str) -> None:
+    measures = heldout_measures(model(kind).module, rows("heldout"), silence_states=aligned().silence_states)
+    assert measures["perplexity"] < aligned().num_states / 3
+    assert measures["perplexity_silence_collapsed"] < measures["perplexity"]
+    found = decoded(kind)[1]
+    assert found["dev"].ter < MOST_ERRORS
+    assert found["test"].low <= found["test"].ter <= found["test"].high
+    assert found["test"].tokens == sum(len(said.tokens) for said in aligned().corpus.part("test"))
+
+
+def test_weights_come_from_dev_and_serve_test() -> None:
+    kept, found = decoded("kernel")
+    assert found["dev"].acoustic_weight == found["test"].acoustic_weight
+    tried = {(weight, penalty): error for weight, penalty, error in json.loads((kept / TUNING).read_text())["errors"]}
+    assert tried[found["dev"].acoustic_weight, found["dev"].word_penalty] == min(tried.values())
+    assert found["dev"].ter == pytest.approx(min(tried.values()))
+    assert {weight for weight, _ in tried} == set(ACOUSTIC_WEIGHTS)
+    assert {penalty for _, penalty in tried} == {0.0, *WORD_PENALTIES}
+    given = Weights(0.2, 0.5)
+    scores, folder = model("kernel").scores(aligned().frames), Path(mkdtemp(dir=aligned().folder))
+    asked = decode_parts(scores, aligned(), folder=folder, weights=given)["dev"]
+    assert (asked.acoustic_weight, asked.word_penalty) == (0.2, 0.5)
+    assert asked.ter >= found["dev"].ter
+
+
+def test_what_is_decoded_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, found = decoded("kernel")
+
+    def refuse(name: str) -> np.ndarray:
+        raise AssertionError(f"{name} is scored again")
+
+    assert decode_parts(refuse, aligned(), folder=folder, parts=("dev", "test")) == found
+
+
+def test_posteriors_are_those_of_the_rows_over_the_priors() -> None:
+    name = aligned().ids("dev")[0]
+    frames = np.asarray(aligned().frames[name])
+    logs = model("kernel").log_posteriors(frames)
+    assert logs.shape == (len(frames), aligned().num_states)
+    assert np.exp(logs).sum(axis=1) == pytest.approx(1, abs=1e-4)
+    shares = np.bincount(rows("train").states.numpy(), minlength=aligned().num_states) + 1.0
+    likelihoods = model("kernel").log_likelihoods(frames)
+    assert likelihoods == pytest.approx(logs - np.log(shares / shares.sum()), abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["kernel", "combination"])
+def test_a_saved_model_can_be_moved_and_hears_the_same(kind: str, tmp_path: Path) -> None:
+    made = combine([model("kernel"), model("network")]) if kind == "combination" else model(kind)
+    made.save(tmp_path / "here")
+    shutil.move(tmp_path / "here", tmp_path / "there")
+    again = AcousticModel.load(tmp_path / "there")
+    said = aligned().corpus.part("train")[0]
+    frames = np.asarray(aligned().frames[said.id])
+    assert np.array_equal(again.log_likelihoods(frames), made.log_likelihoods(frames))
+    audio = aligned().corpus.folder / str(said.audio)
+    assert again.transcribe(audio) == made.transcribe(audio)
+    assert not [path for path in (tmp_path / "there").rglob("*") if path.suffix in (".pkl", ".pt")]
+
+
+def test_a_folder_that_holds_something_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("mine")
+    with pytest.raises(ValueError, match="directory must be new or empty"):
+        model("kernel").save(tmp_path)
+    with pytest.raises(ValueError, match=r"has no model.json"):
+        AcousticModel.load(tmp_path)
+
+
+def test_a_recording_becomes_words_with_times() -> None:
+    """Of a whole session of one speaker: right words where they are said."""
+    corpus = aligned().corpus
+    audio = corpus.part("train")[0].audio
+    said = [one for one in corpus.part("train") if one.audio == audio]
+    heard = model("kernel").transcribe(corpus.folder / str(audio)).words
+    ends = [0.0, *(time for word in heard for time in (word.start, word.end)), said[-1].start + said[-1].duration]
+    assert ends == sorted(ends)
+    known = [(word.label, one.start + word.start) for one in said for word in one.words]
+    gaps = [[abs(word.start - start) for label, start in known if label == word.label] for word in heard]
+    assert 0.5 < len(heard) / len(known) < 1.5
+    assert sum(min(gap, default=9.0) < 0.1 for gap in gaps) > 0.5 * len(known)
+
+
+def test_realignment_moves_some_states_and_is_kept(tmp_path: Path) -> None:
+    again = realign(model("kernel"), aligned(), folder=tmp_path)
+    name = aligned().ids("train")[0]
+    assert len(again.states[name]) == len(aligned().states[name])
+    old, new = (np.concatenate([given.states[one] for one in given.ids("train")]) for given in (aligned(), again))
+    assert 0.5 < (old == new).mean() < 1
+    test = aligned().ids("test")[0]
+    assert np.array_equal(again.states[test], aligned().states[test])
+    logs = torch.from_numpy(model("kernel").log_likelihoods(np.asarray(aligned().frames[name])))
+    fits = [float(logs.gather(1, torch.tensor(y[:, None].astype("int64"))).mean()) for y in
+            (np.asarray(aligned().states[name]), np.asarray(again.states[name]))]  # fmt: skip
+    assert fits[1] > fits[0]  # the model's own path fits the model better
+    kept = realign(model("network"), aligned(), folder=tmp_path)
+    assert np.array_equal(kept.states[name], again.states[name])
+
+
+def test_a_combination_is_the_mean_of_log_posteriors() -> None:
+    frames = np.asarray(aligned().frames[aligned().ids("dev")[0]])
+    both = combine([model("kernel"), model("network")], shares=[0.25, 0.75]).log_posteriors(frames)
+    wanted = 0.25 * model("kernel").log_posteriors(frames) + 0.75 * model("network").log_posteriors(frames)
+    wanted -= np.log(np.exp(wanted).sum(axis=1, keepdims=True))
+    assert both == pytest.approx(wanted, abs=1e-4)
+
+
+def test_the_best_share_is_that_of_least_error_on_dev(tmp_path: Path) -> None:
+    best, errors = best_combination([model("kernel"), model("network")], aligned(), folder=tmp_path)
+    assert best.about["shares"][0] == min(errors, key=lambda share: errors[share])
+    assert set(errors) == {0.25, 0.5, 0.75}
+
+
+def test_the_command_prints_the_text_and_the_words_with_times(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model("kernel").save(tmp_path / "model")
+    audio = aligned().corpus.folder / str(aligned().corpus.part("train")[0].audio)
+    main(["transcribe", str(tmp_path / "model"), str(audio)])
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first == model("kernel").transcribe(audio).text
+    assert [line.split()[2] for line in lines] == first.split()
+    with pytest.raises(SystemExit):
+        main(["transcribe", str(tmp_path), str(audio)])
+    assert "has no model.json" in capsys.readouterr().err

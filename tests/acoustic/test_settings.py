@@ -1,0 +1,54 @@
+"""Settings: what JSON keeps, what is refused, and what a model is called."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bochner.acoustic.settings import (
+    KernelSettings,
+    ModelSettings,
+    NetworkSettings,
+    SelectionSettings,
+    settings_from_json,
+    settings_to_json,
+)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        KernelSettings(kernel="laplacian", rank=8, selection=SelectionSettings(rounds=3), adapt="agop", bandwidth=2.0),
+        NetworkSettings(hidden=(4, 5), activation="relu", metric="erll:1"),
+    ],
+)
+def test_json_keeps_everything(settings: ModelSettings) -> None:
+    assert settings_from_json(json.loads(json.dumps(settings_to_json(settings)))) == settings
+
+
+def test_unknown_settings_are_named() -> None:
+    with pytest.raises(ValueError, match=r"got \['bandwith'\] besides"):
+        settings_from_json({"kind": "kernel", "bandwith": 3})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"num_features": 101}, "num_features must be even"),
+        ({"kernel": "cubic"}, "kernel must be one of"),
+        ({"metric": "bleu"}, "metric must be one of"),
+        ({"rank": 0}, "rank must be an integer of at least 1"),
+        ({"bandwidth": -1.0}, "bandwidth must be a positive"),
+    ],
+)
+def test_mistakes_are_refused_at_once(wrong: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        KernelSettings(**wrong)  # type: ignore[arg-type]
+
+
+def test_titles_say_the_tricks() -> None:
+    selected = KernelSettings(kernel="laplacian", num_features=64, selection=SelectionSettings(), metric="erll:1")
+    assert selected.title == "laplacian 64 selection erll:1"
+    assert NetworkSettings(hidden=(8, 4), rank=3).title == "tanh 8-4 rank 3"
+    assert NetworkSettings(name="the baseline").title == "the baseline"

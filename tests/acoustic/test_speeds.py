@@ -1,0 +1,37 @@
+"""Train played at other speeds: as many frames as it lasts, the states in step, and nothing else changed."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import numpy as np
+import pytest
+
+pytest.importorskip("kaldi_hmm_gmm")
+
+from bochner.speech.chain.speeds import at_speeds
+from tests.acoustic.spoken import aligned
+
+
+def test_played_faster_frames_are_fewer_and_states_keep_step() -> None:
+    given, more = aligned(), at_speeds(aligned(), [0.8, 1.25])
+    assert len(more.ids("train")) == 3 * len(given.ids("train"))
+    assert more.ids("dev") == given.ids("dev")
+    name = given.ids("train")[0]
+    before, slow, fast = (np.asarray(more.states[one]) for one in (name, f"{name}@0.8", f"{name}@1.25"))
+    assert len(fast) == pytest.approx(len(before) / 1.25, abs=3)
+    assert len(slow) == pytest.approx(len(before) / 0.8, abs=3)
+    order, slower = ([state for state, _ in groupby(states)] for states in (before, slow))
+    assert slower[: len(order) - 2] == order[:-2]  # every state in its turn, but for the last frames
+    assert set(fast) <= set(before)
+    assert np.mean(fast == before[(1.25 * np.arange(len(fast))).astype(int)]) > 0.8
+    assert more.frames[f"{name}@0.8"].shape == (len(slow), given.frames[name].shape[1])
+
+
+def test_at_its_own_speed_a_corpus_is_heard_as_it_was() -> None:
+    """Speed 1 changes no sample: adapted anew to the same states, frames come out as those of train."""
+    given, again = aligned(), at_speeds(aligned(), [1.0])
+    name = given.ids("train")[0]
+    old, new = np.asarray(given.frames[name]), np.asarray(again.frames[f"{name}@1"])
+    assert np.array_equal(given.states[name], again.states[f"{name}@1"])
+    assert np.corrcoef(old.ravel(), new.ravel())[0, 1] > 0.95

@@ -1,0 +1,127 @@
+"""Training of acoustic models on rows whose states are known: rings and halves of a plane."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from bochner.acoustic import bandwidth, kernel
+from bochner.acoustic.bandwidth import climb
+from bochner.acoustic.fitted import MODULE, Trained
+from bochner.acoustic.settings import KernelSettings, ModelSettings, NetworkSettings, SelectionSettings
+from bochner.acoustic.training import train_model
+from bochner.data.sources import ArraySource
+from bochner.learn.heads import BottleneckHead
+
+QUICK = {"num_features": 128, "batch_size": 32, "max_epochs": 6}
+KERNELS = [
+    KernelSettings(**QUICK),
+    KernelSettings(**QUICK, kernel="laplacian", rank=3, bandwidth=3.0, metric="erll:1"),
+    KernelSettings(**QUICK, kernel="sparse-gaussian", bandwidth=1.0, selection=SelectionSettings(rounds=3)),
+    KernelSettings(**QUICK, adapt="agop", bandwidth=2.0),
+]
+NETWORKS = [NetworkSettings(hidden=(16, 16), batch_size=16, max_epochs=30, improvement=0.0)]
+
+
+def rings(num_rows: int, seed: int, *, noise: int = 1) -> ArraySource:
+    """Four states by radius and side; `noise` inputs say nothing."""
+    X = torch.randn(num_rows, 2 + noise, generator=torch.Generator().manual_seed(seed))
+    return ArraySource(X, (X[:, :2].norm(dim=1) > 1.2).long() + 2 * (X[:, 0] > 0))
+
+
+def trained(settings: ModelSettings, folder: Path | None = None, *, seed: int = 0) -> Trained:
+    return train_model(settings, rings(800, 0), rings(400, 1), num_states=4, seed=seed, folder=folder)
+
+
+@pytest.mark.parametrize("settings", [*KERNELS, *NETWORKS], ids=lambda one: one.title)
+def test_every_kind_of_model_learns(settings: ModelSettings) -> None:
+    found = trained(settings)
+    unseen = rings(400, 2).read(0)
+    right = (found.module(unseen.X).argmax(dim=1) == unseen.y).float().mean()
+    assert float(right) > 0.8  # the commonest state has 0.3
+    assert {"epoch", "rate", "ce", "ent", "erll", "err", "perplexity"} <= set(found.history[-1])
+
+
+def test_the_bottleneck_has_its_rank() -> None:
+    head = trained(KERNELS[1]).module.head
+    assert type(head) is BottleneckHead
+    assert head.rank == 3
+
+
+def test_selection_tells_survival_and_which_inputs_matter() -> None:
+    facts = trained(KernelSettings(**QUICK, bandwidth=1.0, selection=SelectionSettings(rounds=4))).selection
+    assert facts is not None
+    assert len(facts["survival"]) == len(facts["chance"]) == 3
+    assert facts["input_weights"][2] == min(facts["input_weights"])  # the input that says nothing
+
+
+def test_the_bandwidth_is_the_best_of_those_tried() -> None:
+    choices = trained(KERNELS[0]).choices
+    best = min(choices["tried"], key=lambda multiple: choices["tried"][multiple])
+    assert choices["bandwidth"] / choices["median"] == pytest.approx(float(best), rel=0.01)
+    assert len(choices["tried"]) >= 3
+
+
+@pytest.mark.parametrize("lowest", [-9, -2, 0, 1, 4, 9])
+def test_climbing_finds_the_lowest_step_within_bounds(lowest: int) -> None:
+    asked: list[int] = []
+
+    def loss(step: int) -> float:
+        asked.append(step)
+        return abs(step - lowest)
+
+    assert climb(loss, most=5)[0] == max(-5, min(5, lowest))
+    assert len(asked) == len(set(asked))
+    assert len(asked) <= min(abs(lowest), 5) + 3  # one beyond the lowest, and one the other way
+
+
+def test_a_bandwidth_that_is_given_costs_no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bandwidth, "Trial", None)
+    assert trained(KERNELS[1]).choices["bandwidth"] == 3.0
+
+
+@pytest.mark.parametrize("settings", [KERNELS[1], KERNELS[2], NETWORKS[0]], ids=lambda one: one.title)
+def test_a_finished_model_is_only_read(settings: ModelSettings, tmp_path: Path) -> None:
+    first = trained(settings, tmp_path)
+    before = (tmp_path / MODULE).stat().st_mtime_ns
+    again = trained(settings, tmp_path)
+    assert (tmp_path / MODULE).stat().st_mtime_ns == before
+    X = rings(50, 3).read(0).X
+    assert torch.equal(first.module(X), again.module(X))
+    assert (again.history, again.choices, again.selection) == (first.history, first.choices, first.selection)
+
+
+def test_stopped_training_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped within the head's training, after two epochs: bit-equal, and nothing before that is done again."""
+    undisturbed, real = trained(KERNELS[2]), kernel.train
+    seen: list[int] = []
+
+    def watched(*arguments: object, **settings: object) -> object:
+        def note(record: dict[str, int]) -> None:
+            seen.append(record["epoch"])
+            if seen == [1, 2, 3]:
+                raise KeyboardInterrupt
+
+        return real(*arguments, **settings, writers=[note])  # type: ignore[arg-type]
+
+    monkeypatch.setattr(kernel, "train", watched)
+    with pytest.raises(KeyboardInterrupt):
+        trained(KERNELS[2], tmp_path)
+    assert not (tmp_path / MODULE).exists()
+    monkeypatch.setattr("bochner.acoustic.selected.select_features", None)
+    monkeypatch.setattr("bochner.acoustic.bandwidth.tuned_kernel", None)
+    resumed = trained(KERNELS[2], tmp_path)
+    assert seen[3] == 3  # which a kill had kept from being written down
+    X = rings(50, 3).read(0).X
+    assert torch.equal(resumed.module(X), undisturbed.module(X))
+    assert resumed.history == undisturbed.history
+    assert not (tmp_path / "checkpoint").exists()
+
+
+def test_seeds_differ_and_repeat() -> None:
+    X = rings(50, 3).read(0).X
+    first, same, other = (trained(KERNELS[1], seed=seed).module(X) for seed in (0, 0, 1))
+    assert torch.equal(first, same)
+    assert not torch.equal(first, other)

@@ -1,0 +1,150 @@
+"""`bochner asr` and `bochner demo` as they are typed; what they run is tested in tests/acoustic."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonargparse import capture_parser
+
+from bochner.acoustic.recipe import AsrRecipe, recipe_names
+from bochner.acoustic.results import Results, Row
+from bochner.cli import main
+from bochner.cli.asr import ASR
+from tests.acoustic.test_kaldi import kaldi as kaldi_system  # noqa: F401 (a fixture)
+from tests.cli.files import run
+
+Capture = pytest.CaptureFixture[str]
+COMMANDS = [name for name in ASR if name != "_help"]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[AsrRecipe, Path, dict[str, Any]]]:
+    """What was asked of `run_recipe`, which here only gives two rows."""
+    pytest.importorskip("kaldi_hmm_gmm")
+    from bochner.acoustic import run as module
+
+    calls: list[tuple[AsrRecipe, Path, dict[str, Any]]] = []
+
+    def instead(recipe: AsrRecipe, output_dir: Path, **options: Any) -> Results:
+        calls.append((recipe, output_dir, options))
+        given: dict[str, Any] = {
+            "settings": {},
+            "seed": 0,
+            "heldout": {"ce": 1.0},
+            "seconds": 1.0,
+            "folder": "models/x",
+        }
+        tested = {"ter": 0.25, "low": 0.2, "high": 0.3, "tokens": 9}
+        rows = [
+            Row(model=name, kind=kind, dev={"ter": 0.2}, test=tested, **given)
+            for name, kind in (("gaussian", "kernel"), ("tanh", "network"))
+        ]
+        results = Results(
+            recipe=recipe.plain(), protocol="per_sil_scored", synthetic=True, corpus="c", num_states=3, rows=rows
+        )
+        output_dir.mkdir(parents=True, exist_ok=True)
+        results.write(output_dir)
+        return results
+
+    monkeypatch.setattr(module, "run_recipe", instead)
+    return calls
+
+
+def test_run_gives_the_recipe_with_changes_and_prints_the_comparison(
+    asked: list[tuple[AsrRecipe, Path, dict[str, Any]]], tmp_path: Path, capsys: Capture
+) -> None:
+    changes = ["--set", "models.gaussian.num_features: 64, seeds: [0, 1]", "--workers", "2"]
+    outcome = run(capsys, "asr", "run", "timit", "--source", "TIMIT", "--output_dir", tmp_path / "out", *changes)
+    assert outcome.code == 0
+    recipe, folder, options = asked[0]
+    assert recipe.corpus.source == Path("TIMIT").resolve()  # type: ignore[union-attr]
+    assert recipe.models["gaussian"].num_features == 64  # type: ignore[union-attr]
+    assert (recipe.seeds, folder, options["workers"]) == ((0, 1), tmp_path / "out", 2)
+    assert re.search(r"^PER test % +25\.00 +25\.00$", outcome.out, re.MULTILINE)
+    assert f"bochner transcribe {tmp_path / 'out' / 'models' / 'best'} AUDIO.wav" in outcome.out
+
+
+def test_the_demo_is_the_small_recipe(
+    asked: list[tuple[AsrRecipe, Path, dict[str, Any]]], tmp_path: Path, capsys: Capture
+) -> None:
+    outcome = run(capsys, "demo", "--output_dir", tmp_path / "demo")
+    assert outcome.code == 0
+    assert asked[0][0].name == "timit-demo"
+    assert "best kernel" in outcome.out
+    assert f"report    {tmp_path / 'demo' / 'report.html'}" in outcome.out
+    assert "best kernel" in (tmp_path / "demo" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["timid"], "recipe must be a .yaml file or one of an4,"),
+        (["timit"], "timit needs its corpus: give --source PATH"),
+        (["timit-like", "--set", "decoding.beams: 9"], "decoding.beams is unknown"),
+        (["nowhere.yaml"], "nowhere.yaml"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(words: list[str], message: str, tmp_path: Path, capsys: Capture) -> None:
+    outcome = run(capsys, "asr", "run", *words, "--output_dir", tmp_path)
+    assert outcome.code == 1
+    assert message in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_list_names_every_recipe(capsys: Capture) -> None:
+    lines = run(capsys, "asr", "list").out.splitlines()
+    assert [line.split()[0] for line in lines] == recipe_names()
+
+
+def test_a_kaldi_system_gets_likelihoods(kaldi_system: Any, tmp_path: Path, capsys: Capture) -> None:  # noqa: F811
+    from bochner.speech.frontend.archives import read_matrix
+
+    folder, hmm, frames, _ = kaldi_system
+    settings = {"num_features": 64, "rank": "null", "bandwidth": 2, "max_epochs": 1}
+    small = ", ".join(f"models.gaussian.{name}: {value}" for name, value in settings.items())
+    command = ["asr", "kaldi", folder / "data", folder / "exp", "--output_dir", tmp_path / "out"]
+    outcome = run(capsys, *command, "--score", f"[{folder / 'data'}]", "--set", small)
+    assert outcome.code == 0, outcome.err
+    places = dict(line.split() for line in (tmp_path / "out" / "data.scp").read_text().splitlines())
+    assert list(places) == list(frames)
+    assert read_matrix(places["s3-03"]).shape == (len(frames["s3-03"]), hmm.num_pdfs)
+    assert "model must be one of" in run(capsys, *command, "--model", "tree").err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_a_usage_an_example_and_words_for_its_options(name: str, capsys: Capture) -> None:
+    code, out, _ = run(capsys, "asr", name, "--help")
+    assert code == 0
+    assert out.startswith(f"usage: bochner asr {name} ")
+    assert f"\n    bochner asr {name}" in out
+    for argument in re.findall(r"^    (\w+): ", inspect.getdoc(ASR[name]) or "", re.MULTILINE):
+        assert re.search(rf"^  (--)?{argument}\b", out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_examples_parse(name: str) -> None:
+    parser = capture_parser(lambda: main([]))
+    lines = re.findall(rf"^ +(bochner asr {name}\b.*)$", ASR[name].__doc__ or "", re.MULTILINE)
+    assert lines
+    for line in lines:
+        assert parser.parse_args(shlex.split(line)[1:]).asr.subcommand == name
+
+
+def test_help_needs_no_extra() -> None:
+    """A new process, as a user starts it."""
+    code = (
+        "import sys\nfrom bochner.cli import main\n"
+        "try:\n    main(['asr', 'run', '--help'])\nexcept SystemExit: pass\n"
+        "heavy = ('kaldi', 'soundfile', 'espeak', 'bochner.speech', 'bochner.acoustic')\n"
+        "print([name for name in sys.modules if name.startswith(heavy)])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.startswith("usage: bochner asr run RECIPE")
+    assert done.stdout.splitlines()[-1] == "[]"
