@@ -6,10 +6,17 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 Cell = TypeVar("Cell")
-Result = dict[str, float]
+AnyCell = TypeVar("AnyCell", contravariant=True)
+Result = dict[str, Any]
+
+
+class Finished(Protocol[AnyCell]):
+    """Results by cell: a ledger, or a dictionary."""
+
+    def get(self, cell: AnyCell, /) -> Result | None: ...
 
 
 class Ledger(Generic[Cell]):

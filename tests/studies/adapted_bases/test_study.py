@@ -81,10 +81,10 @@ def test_finished_cells_are_never_measured_again(
     assert results["unsupervised"]["kernel_error"] < results["random"]["kernel_error"]  # type: ignore[index]
     assert results["supervised"]["alignment"] > results["random"]["alignment"]  # type: ignore[index]
 
-    def fail(cell: Cell, data_dir: Path, *, device: str) -> dict[str, float]:
+    def fail(cell: Cell) -> dict[str, float]:
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(running, "measure", fail)
+    monkeypatch.setattr(running, "measuring", lambda data_dir, *, device: fail)
     run(cells, data_dir, finished)
     with pytest.raises(RuntimeError, match=r"1 of 1 cells failed, as told above; the others are in .*cells.jsonl"):
         run([*cells, Cell("satimage", "gaussian", "random", 10, "smoke", seed=7)], data_dir, finished)
@@ -140,7 +140,7 @@ def test_one_figure_from_the_command_line(
     data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = ("accuracy", "heldout_accuracy", "kernel_error", "alignment", "epochs", "seconds")
-    monkeypatch.setattr(running, "measure", lambda cell, data_dir, *, device: dict.fromkeys(names, 0.5))
+    monkeypatch.setattr(running, "measuring", lambda data_dir, *, device: lambda cell: dict.fromkeys(names, 0.5))
     places = {"ledger": tmp_path / "cells.jsonl", "page": tmp_path / "page.md"}
     study(data_dir, size="smoke", parts="figure 3", sets="satimage", num_features="10", seeds="0", **places)
     assert len((tmp_path / "cells.jsonl").read_text().splitlines()) == 12

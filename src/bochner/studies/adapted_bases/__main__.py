@@ -19,7 +19,7 @@ from bochner.studies.ledger import Ledger
 def study(
     data_dir: Path,
     *,
-    size: Literal["smoke", "small", "paper"] = "small",
+    size: Literal["smoke", "small", "large", "paper"] = "small",
     parts: str | None = None,
     sets: str = "mnist,covtype",
     num_features: str | None = None,
@@ -33,7 +33,8 @@ def study(
 
     Args:
         data_dir: Folder of the .npz files that `studies/adapted_bases/sets.py` names.
-        size: "small" has D up to 1,000 and 10 short epochs, "paper" D up to 30,000 and the paper's epochs.
+        size: "small" has D up to 1,000 and 10 short epochs, "large" the same with D up to 30,000 (for a GPU), "paper"
+            that D and the paper's epochs.
         parts: What to measure, with commas between: "figure 1,figure 2". Default: everything.
         sets: Sets to measure, with commas between.
         num_features: Only these numbers of features, with commas between. Default: those of the size.

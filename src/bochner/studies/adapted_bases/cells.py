@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 import torch
@@ -46,9 +48,18 @@ class Cell:
     transfer: bool = False
 
 
+def measuring(data_dir: Path, *, device: str = "cpu") -> Callable[[Cell], Result]:
+    """`measure` for many cells, with the last set kept in memory."""
+    loaded = lru_cache(maxsize=1)(lambda name: load(name, data_dir, device=device))
+    return lambda cell: measure_on(loaded(cell.data), cell)
+
+
 def measure(cell: Cell, data_dir: Path, *, device: str = "cpu") -> Result:
+    return measuring(data_dir, device=device)(cell)
+
+
+def measure_on(parts: Parts, cell: Cell) -> Result:
     """Kernel error and alignment on test rows, accuracies, epochs and seconds of adaptation."""
-    parts = load(cell.data, data_dir, device=device)
     first, second = halves(parts, seed=cell.seed) if cell.transfer else (parts, None)
     start = time.perf_counter()
     z, head, epochs = _basis(cell, first)

@@ -11,6 +11,7 @@ from bochner.features import ArcCosineMap, FeatureMap, FourierMap
 from bochner.kernels import ArcCosine, Gaussian, Laplacian, SparseGaussian
 
 NEIGHBOUR, NEIGHBOUR_POINTS = 50, 1000
+MULTIPLES = (0.35, 0.5, 0.7)  # bandwidths tried beside the rule's
 
 
 def neighbour_bandwidth(X: Tensor, *, generator: Generator) -> float:
@@ -32,9 +33,11 @@ def draw(name: str, X: Tensor, num_features: int, *, generator: Generator) -> Fe
 Draw = Callable[[Tensor, int, Generator], FeatureMap]
 
 
-def _gaussian(projection: str, form: str) -> Draw:
+def _gaussian(projection: str, form: str, *, multiple: float = 1.0) -> Draw:
+    """`multiple` is the bandwidth in units of the rule's."""
+
     def make(X: Tensor, num_features: int, generator: Generator) -> FeatureMap:
-        kernel = Gaussian(bandwidth=neighbour_bandwidth(X, generator=generator))
+        kernel = Gaussian(bandwidth=multiple * neighbour_bandwidth(X, generator=generator))
         return FourierMap.draw(
             kernel,
             num_inputs=X.shape[1],
@@ -70,6 +73,7 @@ def _arc_cosine(depth: int) -> Draw:
 MAPS: dict[str, Draw] = {
     "gaussian": _gaussian("orthogonal", "paired"),
     "gaussian cosine": _gaussian("orthogonal", "cosine"),
+    **{f"gaussian x{multiple}": _gaussian("orthogonal", "cosine", multiple=multiple) for multiple in MULTIPLES},
     **{f"arccos{depth}": _arc_cosine(depth) for depth in (1, 2, 3)},
     **{f"hadamard{chain}": _gaussian(f"hadamard{chain}", "cosine") for chain in (1, 2, 3)},
     "laplacian": _median(Laplacian()),

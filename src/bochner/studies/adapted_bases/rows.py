@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean, pstdev
 
 from bochner.studies.adapted_bases.cells import Cell
-from bochner.studies.ledger import Ledger
+from bochner.studies.ledger import Finished
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Row:
     spread: dict[str, float]
 
 
-def rows_of(cells: Iterable[Cell], ledger: Ledger[Cell]) -> list[Row]:
+def rows_of(cells: Iterable[Cell], ledger: Finished[Cell]) -> list[Row]:
     """One row for all trials of a cell, where there are any."""
     groups: dict[Cell, list[dict[str, float]]] = {}
     for cell in cells:

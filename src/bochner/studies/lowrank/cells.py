@@ -18,13 +18,14 @@ from bochner.studies.ledger import Result
 from bochner.studies.lowrank.methods import STUDIED
 from bochner.studies.lowrank.sets import Points, load
 
-Kind = Literal["factor", "optimum", "stable rank", "split", "folds"]
+Kind = Literal["factor", "seconds", "optimum", "stable rank", "split", "folds"]
 
 
 ERROR_POINTS = 1000
 # Added to the seed for the points that judge: drawn with the method's own seed they would be its landmarks.
 JUDGING = 1_000_000
 TEST_SHARE = 0.2
+WARM_POINTS = 10_000  # up to so many, a first fit warms up what the second is timed with
 FOLDS = 10
 
 
@@ -32,7 +33,8 @@ FOLDS = 10
 class Cell:
     """What is measured; `samples` is |Omega| in units of n log n, None is the method's own default.
 
-    "factor"       error, seconds, parameters and condition number of a method
+    "factor"       error, parameters and condition number of a method
+    "seconds"      how long a fit takes, the second of two where that is short; a study has the machine for itself then
     "optimum"      the (r + 1)-th eigenvalue of the kernel matrix of 1,000 points alone, the thesis's SVD column
     "stable rank"  of 1,000 points; the bandwidth is in units of the mean rule's
     "split"        root mean squared errors of ridge regression on 80 % of the points and on the other 20 %
@@ -57,18 +59,23 @@ def measure(cell: Cell, data_dir: Path) -> Result:
 
 
 def _factor(cell: Cell, points: Points) -> Result:
-    start = time.perf_counter()
     factor = _fit(cell, points.X)
-    seconds = time.perf_counter() - start
     error = spectral_error(factor, points.X, num_points=ERROR_POINTS, generator=_judging(cell))
     return {
         "spectral": error.value,
         "spectral_error": error.error,
-        "seconds": seconds,
         "parameters": factor.num_parameters,
         "rank": factor.rank,
         "condition_number": factor.condition_number(),
     }
+
+
+def _seconds(cell: Cell, points: Points) -> Result:
+    if len(points.X) <= WARM_POINTS:
+        _fit(cell, points.X)
+    start = time.perf_counter()
+    _fit(cell, points.X)
+    return {"seconds": time.perf_counter() - start}
 
 
 def _optimum(cell: Cell, points: Points) -> Result:
@@ -137,5 +144,12 @@ def _judging(cell: Cell) -> Generator:
 
 
 _KINDS: Mapping[Kind, Callable[[Cell, Points], Result]] = MappingProxyType(
-    {"factor": _factor, "optimum": _optimum, "stable rank": _stable_rank, "split": _split, "folds": _folds}
+    {
+        "factor": _factor,
+        "seconds": _seconds,
+        "optimum": _optimum,
+        "stable rank": _stable_rank,
+        "split": _split,
+        "folds": _folds,
+    }
 )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, pstdev
 from typing import NamedTuple
 
-from bochner.studies.ledger import Ledger
+from bochner.studies.ledger import Finished
 from bochner.studies.lowrank.cells import Cell
 
 
@@ -79,15 +80,18 @@ class Row:
     published_spread: float | None
 
 
-def find(entry: Entry, ledger: Ledger[Cell]) -> Found | None:
+def find(entry: Entry, ledger: Finished[Cell]) -> Found | None:
     """What is known of an entry so far; None while none of its cells is done."""
     return summary(entry.cells, entry.measure, ledger)
 
 
-def summary(cells: Iterable[Cell], measure: str, ledger: Ledger[Cell]) -> Found | None:
+def summary(cells: Iterable[Cell], measure: str, ledger: Finished[Cell]) -> Found | None:
     results = [result for result in map(ledger.get, cells) if result is not None]
     values = [result[measure] for result in results]
-    return Found(fmean(values), pstdev(values), len(values)) if values else None
+    if not values:
+        return None
+    spread = pstdev(values) if all(map(math.isfinite, values)) else math.inf  # a condition number may be infinite
+    return Found(fmean(values), spread, len(values))
 
 
 def cells_of(entries: Iterable[Entry]) -> list[Cell]:
@@ -101,7 +105,7 @@ def entries_of(tables: Sequence[Table], figures: Sequence[Figure]) -> list[Entry
     return in_tables + [entry for curve in curves for entry in curve.entries]
 
 
-def rows_of(table: Table, ledger: Ledger[Cell]) -> list[Row]:
+def rows_of(table: Table, ledger: Finished[Cell]) -> list[Row]:
     """Every entry of a table of which some cell is done."""
     rows = []
     for label, entries in table.rows.items():

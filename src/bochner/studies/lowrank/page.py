@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from bochner.studies.ledger import Ledger
+from bochner.studies.ledger import Finished, Ledger
 from bochner.studies.lowrank.cells import Cell
 from bochner.studies.lowrank.grids import Entry, Found, Table, find
 from bochner.studies.lowrank.plots import draw
@@ -23,7 +23,8 @@ by a tenth from draw to draw.
 - *standard* (k-means) Nystrom is the thesis's: 4 r landmarks, of whose own matrix the r largest eigenpairs are kept.
 - *nystrom* and *kmeans-nystrom* are this library's: the n x 8r factor cut back to its best rank r, from random pivots
   and from k-means centres. *cut* ones are the same from as many landmarks as their *standard* neighbours.
-- *als* is `fit_als` with its defaults, |Ω| and rounds as in Table 5.9; it starts from *nystrom*.
+- *als* is `fit_als` with its defaults and |Ω| as in Table 5.9; it starts from *nystrom*. It has 3 rounds, 4 on cadata
+  and 5 on ijcnn1 scaled (the thesis has about 3).
 - *meka* has 5 clusters, and ranks such that its parameters are just above n r.
 - *optimum on the points* is eigenvalue r + 1 of the kernel matrix of the 1,000 points alone. That is what the thesis
   prints as SVD (satimage: 0.12): a bound below every column of rank r, but not the error of any factor of all n points.
@@ -100,7 +101,7 @@ def _setting(study: Study) -> str:
 
 
 def _section(table: Table, ledger: Ledger[Cell]) -> str:
-    rows = [[label, *(_cell(entry, ledger) for entry in entries)] for label, entries in table.rows.items()]
+    rows = [[label, *(entry_text(entry, ledger) for entry in entries)] for label, entries in table.rows.items()]
     text = f"## Table {table.number}: {table.title}\n\n{_markdown([table.label, *table.columns], rows)}"
     if table.number != "5.12":
         return text
@@ -121,7 +122,8 @@ def _ratios(table: Table, ledger: Ledger[Cell]) -> str:
     return _markdown([table.label, *table.columns], rows)
 
 
-def _cell(entry: Entry, ledger: Ledger[Cell]) -> str:
+def entry_text(entry: Entry, ledger: Finished[Cell]) -> str:
+    """A mean, its spread, and the thesis's in parentheses."""
     found = find(entry, ledger)
     ours = MISSING if found is None else _with_spread(found)
     if entry.published is None:

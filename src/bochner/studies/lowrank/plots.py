@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from bochner.studies.ledger import Ledger
+from bochner.studies.ledger import Finished
 from bochner.studies.lowrank.cells import Cell
 from bochner.studies.lowrank.grids import Curve, Figure, find, summary
 
@@ -19,9 +19,9 @@ BOUNDS = ("optimum", "svd")
 COLUMNS = 4
 
 
-def draw(figure: Figure, ledger: Ledger[Cell], path: Path) -> bool:
+def draw(figure: Figure, ledger: Finished[Cell], path: Path) -> bool:
     """Write the panels that have a curve as a picture; False when there is none."""
-    panels = [panel for panel in figure.panels if any(len(_points(curve, ledger)) > 1 for curve in panel.curves)]
+    panels = [panel for panel in figure.panels if any(len(points_of(curve, ledger)) > 1 for curve in panel.curves)]
     if not panels:
         return False
     import matplotlib
@@ -50,8 +50,8 @@ def draw(figure: Figure, ledger: Ledger[Cell], path: Path) -> bool:
     return True
 
 
-def _draw_curve(axis: Any, curve: Curve, style: int, ledger: Ledger[Cell]) -> None:
-    points = _points(curve, ledger)
+def _draw_curve(axis: Any, curve: Curve, style: int, ledger: Finished[Cell]) -> None:
+    points = points_of(curve, ledger)
     if not points:
         return
     x, y, spread = zip(*points, strict=True)
@@ -66,7 +66,7 @@ def _draw_curve(axis: Any, curve: Curve, style: int, ledger: Ledger[Cell]) -> No
     axis.errorbar(x, y, yerr=spread, color=color, capsize=2, linewidth=1.3, label=curve.label, **marker)
 
 
-def _points(curve: Curve, ledger: Ledger[Cell]) -> list[tuple[float, float, float]]:
+def points_of(curve: Curve, ledger: Finished[Cell]) -> list[tuple[float, float, float]]:
     """x, y and the spread of y of every entry that is measured and finite."""
     points = []
     for entry in curve.entries:

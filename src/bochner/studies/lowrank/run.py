@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-
-from tqdm import tqdm
 
 from bochner import checks
 from bochner.studies.ledger import Ledger
@@ -17,6 +14,7 @@ from bochner.studies.lowrank.figures import figures
 from bochner.studies.lowrank.grids import Figure, Row, Table, cells_of, entries_of, rows_of
 from bochner.studies.lowrank.sets import SETS
 from bochner.studies.lowrank.tables import MANY_POINTS, tables
+from bochner.studies.measuring import measure_cells
 
 
 @dataclass(frozen=True)
@@ -77,18 +75,9 @@ def run(study: Study, data_dir: Path, ledger: Ledger[Cell], *, progress: bool = 
 
     A cell that fails is told at once and the others go on; at the end it is an error.
     """
-    left = [cell for cell in study.cells() if ledger.get(cell) is None]
-    failed = 0
-    bar = tqdm(left, disable=not progress, unit="cell")
-    for cell in bar:
-        bar.set_description(f"{cell.data}, {cell.method or cell.kind}, rank {cell.rank}")
-        try:
-            ledger.add(cell, measure(cell, data_dir))
-        except (ValueError, RuntimeError) as error:
-            tqdm.write(f"{cell} failed: {error}", file=sys.stderr)
-            failed += 1
-    if failed:
-        raise RuntimeError(
-            f"{failed} of {len(left)} cells failed, as told above; the others are kept in {ledger.path}."
-        )
+
+    def describe(cell: Cell) -> str:
+        return f"{cell.data}, {cell.method or cell.kind}, rank {cell.rank}"
+
+    measure_cells(study.cells(), lambda cell: measure(cell, data_dir), ledger, describe=describe, progress=progress)
     return study.rows(ledger)

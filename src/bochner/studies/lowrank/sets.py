@@ -68,7 +68,7 @@ _ALL = (
         ridge=0.0078,
         ridge_bandwidth=2,
     ),
-    PointSet("ijcnn1 scaled", "ijcnn1.npz", "X_train", 49990, 4.70, rank=200, samples=387, unit=True),
+    PointSet("ijcnn1 scaled", "ijcnn1.npz", "X_train", 49990, 4.70, rank=200, samples=387, rounds=5, unit=True),
     PointSet("wine scaled", "wine_quality.npz", "X", 6497, 1, targets="y", unit=True, ridge=0.5),
     PointSet("cpusmall scaled", "cpusmall.npz", "X", 8192, 8, targets="y", unit=True, ridge=2**-10),
 )

@@ -1,0 +1,51 @@
+"""`bochner study all`: every study, then the report."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Literal
+
+
+def run_all(
+    *,
+    data_dir: Path = Path("data"),
+    size: Literal["smoke", "small", "paper"] = "small",
+    output_dir: Path = Path("out/studies"),
+    workers: int = 1,
+    cluster: str | None = None,
+    retries: int = 2,
+) -> None:
+    """Run every study and write the report.
+
+    Examples:
+
+        bochner study all --size smoke --data_dir data
+        bochner study all --workers 4
+
+    It may be stopped and given again. A study that fails is told, the others go on, and at the end it is an error.
+
+    Args:
+        data_dir: Folder of the data files; cells whose file is not there are left out.
+        size: "smoke" takes a few minutes for all, "small" some hours on two cores, "paper" is for a GPU.
+        output_dir: Folder of finished cells, rows and the report.
+        workers: Processes of this machine that measure cells at the same time; they share its cores.
+        cluster: Address of a Dask scheduler, whose workers measure the cells; needs `bochner[cluster]`.
+        retries: How often workers try a cell again that fails; this process alone (1 worker) does not.
+    """
+    from bochner.cli.study.report import report
+    from bochner.studies.registry import STUDIES
+    from bochner.studies.running import run_study
+    from bochner.studies.workers_sweep import Sweep
+
+    sweep, failed = Sweep(workers, cluster, retries), []
+    for study in STUDIES:
+        try:
+            saved = run_study(study, data_dir, output_dir, size=size, sweep=sweep)
+            print(f"{study.name}: {len(saved.rows):,} of {saved.num_cells:,} cells", flush=True)
+        except (RuntimeError, OSError, ImportError) as error:
+            print(f"{study.name} failed: {error}", file=sys.stderr)
+            failed.append(study.name)
+    report(size=size, output_dir=output_dir)
+    if failed:
+        raise ValueError(f"{len(failed)} studies failed, as told above: {', '.join(failed)}.")

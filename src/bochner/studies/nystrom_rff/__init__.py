@@ -1,0 +1,1 @@
+"""Nystrom maps against random Fourier features: May 2018, chapter 6."""

@@ -1,0 +1,81 @@
+"""Where rows come from: which code, which libraries, which machine, which data."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bochner import __version__
+
+LIBRARIES = ("torch", "numpy", "scikit-learn")
+
+
+def provenance(data_dir: Path, files: Iterable[str]) -> dict[str, Any]:
+    """Everything that a run depends on, as plain values; no name of a machine or a person is among them.
+
+    >>> sorted(provenance(Path("data"), []))
+    ['bochner', 'commit', 'data', 'machine', 'versions']
+    """
+    return {
+        "bochner": __version__,
+        "commit": commit(),
+        "versions": {"python": platform.python_version(), **{name: _version(name) for name in LIBRARIES}},
+        "machine": machine(),
+        "data": {name: checksum(data_dir / name) for name in sorted(files)},
+    }
+
+
+def machine() -> dict[str, Any]:
+    """The kind of machine."""
+    return {
+        "system": platform.system(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+    }
+
+
+def commit() -> str | None:
+    """The commit of this package's own checkout, "+ changes" when files differ from it; None outside of one."""
+    folder = Path(__file__).parent
+    if _git(folder, "ls-files", "--error-unmatch", "__init__.py") is None:  # an installed copy
+        return None
+    found, changes = _git(folder, "rev-parse", "HEAD"), _git(folder, "status", "--porcelain", ":/src")
+    return found and found + (" + changes" if changes else "")
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _git(folder: Path, *words: str) -> str | None:
+    try:
+        done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _processor() -> str:
+    cpu = Path("/proc/cpuinfo")
+    lines = cpu.read_text().splitlines() if cpu.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

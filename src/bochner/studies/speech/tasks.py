@@ -1,0 +1,42 @@
+"""The speech that models are compared on: made and aligned once, and kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bochner.acoustic.contest import Contest
+from bochner.acoustic.recipe import AsrRecipe, load_recipe
+from bochner.acoustic.run import align, check_parts, corpus_folder, make_corpus
+from bochner.acoustic.stages import Stages
+from bochner.estimators.arrays import resolve_device
+from bochner.speech.chain import SpeechCorpus
+from bochner.speech.chain.aligned import open_aligned
+from bochner.speech.chain.alignment import Work
+from bochner.studies.speech.sizes import SIZES
+from bochner.studies.study import Size
+
+SYNTHETIC = "synthetic "
+
+
+def recipe_of(data: str, effort: Size) -> AsrRecipe:
+    """The recipe of a task; its own models are not what studies train.
+
+    >>> recipe = recipe_of("synthetic timit-like", "small")
+    >>> recipe.name, recipe.corpus.hours
+    ('timit-like', 0.2)
+    """
+    return load_recipe(data.removeprefix(SYNTHETIC), changes=dict(SIZES[effort].recipe))
+
+
+def open_task(data: str, effort: Size, folder: Path) -> Contest:
+    """The task with its corpus, alignment and graph, made below `folder` or found there."""
+    recipe, work = recipe_of(data, effort), Work()
+    stages = Stages(folder, work.say)
+    corpus = make_corpus(recipe, stages, work)
+    spoken = corpus_folder(recipe, corpus)
+    check_parts(SpeechCorpus.read(spoken))
+    alignment = align(recipe, stages, corpus, spoken, work)
+    aligned = open_aligned(
+        spoken, alignment.folder, stage=recipe.alignment.until, order=recipe.decoding.order, work=work
+    )
+    return Contest(recipe, stages, alignment, aligned, work, str(resolve_device("auto")))

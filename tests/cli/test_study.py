@@ -1,0 +1,60 @@
+"""`bochner study`: from a list to a report, on what comes with scikit-learn alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from jsonargparse import capture_parser
+
+from bochner.cli import main
+from bochner.cli.study import STUDY
+from bochner.studies.registry import FINDINGS, STUDIES
+from tests.cli.files import run
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_the_list_names_every_study(capsys: Capture) -> None:
+    code, out, _ = run(capsys, "study", "list")
+    assert code == 0
+    assert all(f"{study.name} " in out and study.source in out for study in STUDIES)
+
+
+def test_a_study_runs_resumes_and_is_reported(tmp_path: Path, capsys: Capture) -> None:
+    command = ("study", "run", "kernel-spectra", "--size", "smoke", "--data_dir", str(tmp_path))
+    for _ in range(2):
+        code, out, err = run(capsys, *command, "--output_dir", str(tmp_path / "out"))
+        assert code == 0
+        assert out.startswith("1 of 3 cells: ")  # digits; the others' files are not there
+        assert "a9a.npz is not there" in err
+    saved = json.loads((tmp_path / "out/rows/smoke/kernel-spectra.json").read_text())
+    assert [run["cells"] for run in saved["runs"]] == [1]  # measured once
+    assert saved["runs"][0]["versions"]["torch"]
+    code, out, _ = run(capsys, "study", "report", "--size", "smoke", "--output_dir", str(tmp_path / "out"))
+    assert code == 0
+    text = (tmp_path / "out/findings_smoke.md").read_text()
+    assert "first over 11th eigenvalue > 3 on 1 of 1 sets: digits" in text
+    assert text.count("| not measured |") == len(FINDINGS) - 2
+    assert "The file cpu_rahimi.npz was not there" in (tmp_path / "out/report_smoke.html").read_text()
+
+
+def test_an_unknown_study_is_told(capsys: Capture) -> None:
+    code, _, err = run(capsys, "study", "run", "everything")
+    assert code == 1
+    assert "name must be one of" in err
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", [name for name in STUDY if name != "_help"])
+def test_help_has_examples_that_parse(name: str, capsys: Capture) -> None:
+    out = run(capsys, "study", name, "--help").out
+    assert out.startswith(f"usage: bochner study {name}")
+    parser = capture_parser(lambda: main([]))
+    lines = re.findall(r"^ +(bochner study .*)$", STUDY[name].__doc__ or "", re.MULTILINE)
+    assert lines
+    for line in lines:
+        assert parser.parse_args(shlex.split(line)[1:]).study.subcommand == name
