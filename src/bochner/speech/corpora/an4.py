@@ -53,9 +53,9 @@ def read_sphinx_cepstra(path: str | os.PathLike[str]) -> NDArray[np.float32]:
         raise ValueError(f"broken cepstra ({Path(path).name}: {len(content)} bytes for {count} numbers)")
     frames = np.frombuffer(content, dtype=">f4", offset=4).reshape(-1, DIMENSION).astype(np.float32)
     if not len(frames):
-        raise ValueError("no frames")
+        raise ValueError(f"no frames ({Path(path).name})")
     if not np.isfinite(frames).all():
-        raise ValueError("NaN or infinite frames")
+        raise ValueError(f"NaN or infinite frames ({Path(path).name})")
     return frames
 
 

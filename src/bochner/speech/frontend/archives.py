@@ -14,6 +14,7 @@ from bochner.speech.frontend.arrays import Array
 
 BINARY = b"\0B"
 TEXT = re.compile(rb"\s*\[")
+PART_BYTES = 2**20
 LONGEST_KEY = 4096
 
 
@@ -101,7 +102,11 @@ def _text_integers(first: bytes, file: Bytes, key: str) -> Array:
 
 
 def _exactly(file: Bytes, size: int, key: str) -> bytes:
-    content = file.read(size)
-    if len(content) < size:
-        raise ValueError(f"the archive ends within {key}.")
-    return content
+    """The next `size` bytes, a part at a time: the size may be a lie, and no memory is taken on its word."""
+    content = bytearray()
+    while len(content) < size:
+        part = file.read(min(size - len(content), PART_BYTES))
+        if not part:
+            raise ValueError(f"the archive ends within {key}.")
+        content += part
+    return bytes(content)

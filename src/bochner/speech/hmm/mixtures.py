@@ -120,10 +120,14 @@ class _Polynomial(NamedTuple):
 
 
 def _log_sums(scores: Array, starts: Array, sizes: Array) -> Array:
-    """log sum exp over each stretch of rows; `scores` is used up."""
+    """log sum exp over each stretch of rows. Stretches of one size go together: `reduceat` takes four times as long."""
     if (sizes == 1).all():
         return scores
-    highest = np.maximum.reduceat(scores, starts, axis=0)
-    scores -= np.repeat(highest, sizes, axis=0)
-    np.exp(scores, out=scores)
-    return highest + np.log(np.add.reduceat(scores, starts, axis=0))
+    sums = np.empty((len(sizes), scores.shape[1]), scores.dtype)
+    for size in np.unique(sizes):
+        alike = np.flatnonzero(sizes == size)
+        terms = scores[starts[alike, None] + np.arange(size)]
+        highest = terms.max(axis=1)
+        np.exp(terms - highest[:, None], out=terms)
+        sums[alike] = highest + np.log(terms.sum(axis=1))
+    return sums
