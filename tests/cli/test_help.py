@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shlex
 from pathlib import Path
@@ -31,7 +32,7 @@ def test_help_has_a_usage_an_example_and_words_for_its_own_options(name: str, ca
     assert code == 0
     assert out.startswith(f"usage: bochner {name} ")
     assert f"\n    bochner {name} " in out  # on a line of its own
-    for argument in re.findall(r"^    (\w+): ", COMMANDS[name].__doc__ or "", re.MULTILINE):
+    for argument in re.findall(r"^    (\w+): ", inspect.getdoc(COMMANDS[name]) or "", re.MULTILINE):
         assert re.search(rf"^  (--)?{argument}\b", out, re.MULTILINE)
 
 

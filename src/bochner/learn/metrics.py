@@ -33,7 +33,7 @@ class Metric:
         topk:fraction  ce over the fraction of rows (of their weight) with the highest p(y|x)
         mse            mean squared error (regression)
 
-    Source: May 2018, Sections 4.1 and 4.5; JMLR 2019, Section 6. What the thesis calls ERP is erll with beta = 1.
+    Source: May 2018, Section 4.1.3; JMLR 2019, Section 5. What the thesis calls ERP is erll with beta = 1.
 
     >>> Metric.parse("erll:0.5")
     Metric(name='erll', parameter=0.5)
