@@ -3,8 +3,9 @@
     python -m benchmarks.reliability                 # 50 kills and the rest, ten minutes; trials that are done are kept
     python -m benchmarks.reliability --kills 3 --rank_kills 1 --full_disks 1 --folder /tmp/some
 
-Writes reliability.json into the folder, and docs/reliability.md when that is the default one. Full disks are small file
-systems in memory and need Linux with user namespaces (`unshare`); without them those trials are said not to be run.
+Writes reliability.json into the folder, and docs/reliability.md when that is the default one; the page also counts the
+damaged files of `python -m tests.fuzz`, from out/fuzz.json. Full disks are small file systems in memory and need Linux
+with user namespaces (`unshare`); without them those trials are said not to be run.
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ import time
 from collections.abc import Callable
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 from benchmarks.measure import machine
+from benchmarks.reliability_page import Trial, page
 
 ROOT = Path(__file__).parents[1]
 FOLDER, PAGE = ROOT / "out" / "benchmarks" / "reliability", ROOT / "docs" / "reliability.md"
+FUZZ = ROOT / "out" / "fuzz.json"
 OPTIONS = ["--solver=sgd", "--num_features=128", "--batch_size=32", "--learning_rate=0.05", "--max_epochs=20"]
 OPTIONS += ["--max_halvings=30", "--progress=false"]
 KILLS_A_RUN = 5
@@ -38,8 +40,6 @@ MOUNT = 'mount -t tmpfs -o size="$1" tmpfs "$2" && shift 2 && exec "$@"'
 
 PROCESSES = get_context("forkserver")  # a server that has imported everything forks the runs: no trial waits for that
 PROCESSES.set_forkserver_preload(["bochner.cli"])
-
-Trial = dict[str, Any]
 
 
 class Training:
@@ -255,51 +255,9 @@ def write(trials: list[Trial], output: Path) -> None:
     where = machine()
     output.write_text(json.dumps({"machine": where, "trials": trials}, indent=1) + "\n")
     if output.parent == FOLDER:
-        PAGE.write_text(page(trials, where))
+        fuzz = json.loads(FUZZ.read_text()) if FUZZ.exists() else {}
+        PAGE.write_text(page(trials, where, " ".join(OPTIONS), fuzz))
     print(f"{len(trials)} trials, the last: {trials[-1:]}", flush=True)
-
-
-def page(trials: list[Trial], where: dict[str, Any]) -> str:
-    """docs/reliability.md."""
-    kinds = dict.fromkeys(trial["kind"] for trial in trials)
-    rows = [_row(kind, [trial for trial in trials if trial["kind"] == kind]) for kind in kinds]
-    return INTRODUCTION.format(**where, options=" ".join(OPTIONS)) + "\n".join(rows) + "\n" + EXPLANATION
-
-
-def _row(kind: str, trials: list[Trial]) -> str:
-    judged = [trial["equal"] for trial in trials if trial["equal"] is not None]
-    said = [trial["said_so"] for trial in trials if "said_so" in trial]
-    epochs = [trial["epochs_done"] for trial in trials if "epochs_done" in trial]
-    spread = f"{min(epochs)} to {max(epochs)}" if epochs else ""
-    equal, line = (f"{sum(values)} of {len(values)}" if values else "" for values in (judged, said))
-    return f"| {kind} | {len(trials)} | {spread} | {equal} | {line} |"
-
-
-INTRODUCTION = """# Reliability
-
-Written by `python -m benchmarks.reliability`, commit {commit}; do not edit.
-
-**Machine.** {cpu}, {cores} cores, {system}; Python {python}, torch {torch}.
-
-**Protocol.** `bochner train` on 3,000 rows with `{options}`.
-The model at the end is compared with that of an undisturbed run, byte by byte.
-
-- *kill*: SIGKILL at a random moment of half the time that the run takes, the same command given again, and so on: up to
-  five kills a run.
-- *rank kill*: SIGKILL for one of the two processes of `--processes 2 --max_restarts 1`, after the first checkpoint.
-- *full disk*: a file system of 2 MiB that is filled up after the first checkpoint, and cleared before the same command
-  is given again.
-- *read-only folder*: nothing can be written at all.
-
-| fault | trials | epochs done before it | model bit-equal | told in one line |
-|---|---:|---:|---:|---:|
-"""
-
-EXPLANATION = """
-What it rests on: [checkpoints](command_line.md#stop-and-go-on) are written beside the last one, flushed to disk and
-then renamed; batches are a function of the seed, the epoch and the batch's number; and a model is written last of all.
-Several processes write theirs as [Many processes](distributed.md#checkpoints) says.
-"""
 
 
 if __name__ == "__main__":

@@ -206,21 +206,21 @@ def test_files_with_more_behind_them_are_refused(path: Path) -> None:
     assert_refused(path)
 
 
-def test_flipped_bits_are_refused_or_change_a_value(path: Path) -> None:
+def test_flipped_bits_are_refused_or_change_nothing(path: Path) -> None:
     bochner.save(OBJECTS["nystrom"](), path)
     content, chance = path.read_bytes(), random.Random(0)
-    header = 8 + int.from_bytes(content[:8], "little")
     refused = 0
     for _ in range(300):
         flipped = bytearray(content)
-        flipped[chance.randrange(header)] ^= 1 << chance.randrange(8)
+        flipped[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
         path.write_bytes(flipped)
         try:
-            assert isinstance(bochner.load(path), NystromMap)
+            bochner.save(bochner.load(path), path)
+            assert path.read_bytes() == content
         except ValueError as error:
             refused += 1
             assert str(path) in str(error)
-    assert refused > 200
+    assert refused > 280
 
 
 def test_a_pickle_is_not_run(path: Path, tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 A stored object is a tree of constructor calls. Tensors go into the file under the path of their argument
 (`projection.frequencies`); everything else goes into the header as JSON. Loading only ever calls constructors of
-classes in the registry, which check their own arguments, so a file cannot run code.
+classes in the registry, which check their own arguments, so a file cannot run code. A checksum of all of it stands
+beside: a file that was damaged is an error, not another model.
 """
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import json
 import os
@@ -21,6 +23,7 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
 FORMAT_VERSION = 1
+CHECKSUM = "sha256"
 
 
 class Storable(nn.Module):
@@ -95,7 +98,10 @@ def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], h
     for name, tensor in stored.items():  # safetensors stores no two tensors in one memory
         if owner[tensor.untyped_storage().data_ptr()] != name or tensor.untyped_storage().nbytes() != tensor.nbytes:
             stored[name] = tensor.clone()
-    write_atomically(Path(path), to_bytes(stored, {"bochner": json.dumps(dict(header))}))
+    about = json.dumps({**header, CHECKSUM: checksum(header, stored)})
+    write_atomically(
+        Path(path), to_bytes(stored, {"bochner": about})
+    )  # one entry: safetensors keeps no order of several
 
 
 def read_tensors(
@@ -103,16 +109,30 @@ def read_tensors(
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """What `write_tensors` wrote; anything else is a ValueError that names the path."""
     try:
-        with safe_open(path, framework="pt", device=str(device)) as file:
+        with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            header = json.loads((file.metadata() or {})["bochner"])
+            header = dict(json.loads((file.metadata() or {})["bochner"]))
+        expected = header.pop(CHECKSUM, None)
+        if expected is not None and expected != checksum(header, tensors):
+            raise ValueError("its checksum is another one; the file was damaged")
     except SafetensorError as error:
         raise ValueError(f"{path} is not a readable safetensors file: {error}") from error
-    except (KeyError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} does not hold a bochner object: {error!r}") from error
-    if not isinstance(header, dict):
-        raise ValueError(f"{path} does not hold a bochner object: its header is not a mapping.")
-    return tensors, header
+    return {name: tensor.to(device) for name, tensor in tensors.items()}, header
+
+
+def checksum(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 of a header as JSON and of every tensor's name, type, shape and bytes.
+
+    >>> checksum({}, {"a": torch.zeros(2)}) == checksum({}, {"a": torch.zeros(1, 2)})
+    False
+    """
+    digest = hashlib.sha256(json.dumps(dict(header)).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def _storable(thing: Any) -> Storable:

@@ -76,7 +76,6 @@ def test_class_weight_is_a_parameter_of_classes_only() -> None:
         (KernelClassifier(**SGD, metric="mse"), "metric='mse' does not fit loss='softmax'"),
         (KernelRegressor(**SGD, metric="ce"), "metric='ce' does not fit loss='squared'"),
         (KernelClassifier(**SGD, optimizer="adam", directions=5), "directions must be 0 with optimizer='adam', got 5"),
-        (KernelClassifier(**SGD, rank=2, directions=5), "directions must be 0 without a LinearHead"),
         (KernelClassifier(memory_budget="plenty"), "memory_budget must be bytes or text such as '500MB'.*got 'plenty'"),
         (KernelClassifier(device="gpu7"), "device must be 'auto' or a device torch can use here, got 'gpu7'"),
         (KernelClassifier(bandwidth=np.inf), "'bandwidth' parameter .* Got inf"),

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from tests.fuzz.attempt import attempts
 from tests.fuzz.readers import READERS
@@ -20,15 +21,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=10_000, help="damaged files for each reader")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--reader", choices=list(READERS), help="only this one, in this process")
-    parser.add_argument("--output", type=Path, default=Path("out/fuzz.json"))
+    parser.add_argument("--readers", nargs="+", choices=list(READERS), default=list(READERS), help="only these")
+    parser.add_argument("--output", type=Path, default=Path("out/fuzz.json"), help="keeps what other readers gave")
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
-    if asked.reader is not None:
-        print(json.dumps(alone(asked.reader, asked.count, asked.seed)))
+    if asked.inside:
+        print(json.dumps(alone(asked.readers[0], asked.count, asked.seed)))
         return
-    found = {name: apart(name, asked.count, asked.seed) for name in READERS}
-    asked.output.parent.mkdir(parents=True, exist_ok=True)
-    asked.output.write_text(json.dumps({"count": asked.count, "seed": asked.seed, "readers": found}, indent=1))
+    found = {name: apart(name, asked.count, asked.seed, asked.output) for name in asked.readers}
     sys.exit(any("failure" in ended for ended in found.values()))
 
 
@@ -43,15 +43,16 @@ def alone(name: str, count: int, seed: int) -> dict[str, float]:
     return {**ended, "seconds": round(time.perf_counter() - began, 1)}
 
 
-def apart(name: str, count: int, seed: int) -> dict[str, object]:
-    """The same in a process that may crash."""
-    command = [sys.executable, "-X", "faulthandler", "-m", "tests.fuzz", "--reader", name]
+def apart(name: str, count: int, seed: int, output: Path) -> dict[str, Any]:
+    """The same in a process that may crash, written down."""
+    command = [sys.executable, "-X", "faulthandler", "-m", "tests.fuzz", "--inside", "--readers", name]
     done = subprocess.run([*command, "--count", str(count), "--seed", str(seed)], capture_output=True, text=True)
-    if done.returncode:
-        print(f"{name:<16} FAILED with exit code {done.returncode}", done.stderr[-3000:], sep="\n", flush=True)
-        return {"failure": done.stderr[-3000:], "returncode": done.returncode}
-    ended: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
-    print(f"{name:<16} {ended}", flush=True)
+    ended: dict[str, Any] = {"count": count, "seed": seed, "returncode": done.returncode}
+    ended |= {"failure": done.stderr[-3000:]} if done.returncode else json.loads(done.stdout.splitlines()[-1])
+    print(f"{name:<24} {ended}", flush=True)
+    kept = json.loads(output.read_text()) if output.exists() else {}
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps({**kept, name: ended}, indent=1) + "\n")
     return ended
 
 

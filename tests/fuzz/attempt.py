@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as with_seed
 
 from tests.fuzz.edits import edited
-from tests.fuzz.readers import Reader
+from tests.fuzz.reader import Reader
 
 SECONDS = 10
 Outcome = Literal["read", "refused"]

@@ -20,28 +20,29 @@ WORDS = (
 
 
 class Edit(NamedTuple):
-    """Replace `length` bytes at the place `at` (both as shares of the file) by `content`."""
+    """Replace `length` bytes (None: as many as there are new ones) at `at`, a share of the file, by `content`."""
 
     at: float
-    length: int
+    length: int | None
     content: bytes
 
     def apply(self, data: bytes) -> bytes:
-        place = round(self.at * len(data))
-        return data[:place] + self.content + data[place + self.length :]
+        place, length = round(self.at * len(data)), len(self.content) if self.length is None else self.length
+        return data[:place] + self.content + data[place + length :]
 
 
 def edited(data: bytes, *, words: Sequence[bytes] = ()) -> st.SearchStrategy[bytes]:
-    """`data` with one to four edits, cut short, with a part repeated, or anything at all."""
+    """`data` with one to four edits, overwritten at one place, cut short, with a part repeated, or anything at all."""
     share = st.floats(0, 1)
     content = st.one_of(st.sampled_from([*BYTES, *WORDS, *words]), st.binary(max_size=8))
     edits = st.lists(
         st.builds(Edit, share, st.sampled_from([0, 0, 1, 1, 2, 4, 8, 64]), content), min_size=1, max_size=4
     )
+    overwritten = st.builds(Edit, share, st.none(), content).map(lambda edit: edit.apply(data)[: len(data)])
     cut = share.map(lambda at: data[: round(at * len(data))])
     repeated = st.tuples(share, share).map(lambda ends: _repeated(data, *sorted(ends)))
     several = edits.map(lambda found: _applied(data, found))
-    return st.one_of(several, several, several, cut, repeated, st.binary(max_size=200))
+    return st.one_of(several, several, overwritten, cut, repeated, st.binary(max_size=200))
 
 
 def _applied(data: bytes, edits: Sequence[Edit]) -> bytes:

@@ -81,6 +81,28 @@ def test_is_the_matrix_of_its_definition(directions: int, l2: float) -> None:
     np.testing.assert_allclose(result.numpy(), (G.numpy() + penalty) @ P, atol=1e-9)
 
 
+@pytest.mark.parametrize("l2", [0.0, 0.3])
+def test_of_a_bottleneck_the_first_factor_is_evened_out(l2: float) -> None:
+    X, sizes = points(), {"num_features": 12, "num_outputs": 5, "rank": 3, "dtype": torch.float64}
+    head = BottleneckHead.glorot(**sizes, generator=generator(4))
+    m = FeatureModel(double_model().feature_map, head)
+    recipe = Recipe(directions=4, direction_rows=1000, batch_size=64, l2=l2)
+    found = fit_preconditioner(m, ArraySource(X, torch.zeros(200).long()), recipe)
+    assert found is not None
+    assert found.rate == 1.0
+    P, floor = naive(m.feature_map(X).numpy(), 4, 64)
+    assert found.floor == pytest.approx(floor, rel=1e-8)
+    gradients = [torch.randn(p.shape, generator=generator(2), dtype=torch.float64) for p in head.parameters()]
+    for parameter, gradient in zip(head.parameters(), gradients, strict=True):
+        parameter.grad = gradient.clone()
+    found.apply(l2=l2)
+    first, second, bias = (p.grad.numpy() for p in head.parameters())
+    penalised = (gradients[0] + l2 * head.first.detach()).numpy()
+    np.testing.assert_allclose(first, penalised @ P / floor, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(second, (gradients[1] + l2 * head.second.detach()).numpy())
+    np.testing.assert_array_equal(bias, gradients[2].numpy())
+
+
 def test_is_positive_definite_and_flattens_the_curvature() -> None:
     m, X = double_model(num_features=40), points(300)
     recipe = Recipe(directions=15, batch_size=1000)
@@ -248,15 +270,12 @@ def test_directions_of_another_configuration_are_not_taken(tmp_path: Path) -> No
 # -- where there can be none -------------------------------------------------------------------------------------------
 
 
-def test_heads_and_optimizers_that_cannot_have_it() -> None:
+def test_models_and_optimizers_that_cannot_have_it() -> None:
     X, y = rings()
     source = ArraySource(X, y)
     recipe = Recipe(directions=5)
-    deep = model(rank=2)
-    assert isinstance(deep.head, BottleneckHead)
-    for other in (deep, torch.nn.Linear(2, 3)):
-        with pytest.raises(ValueError, match="directions must be 0 without a LinearHead on features, got 5"):
-            fit_preconditioner(other, source, recipe)
+    with pytest.raises(ValueError, match="directions must be 0 without a head on features, got 5"):
+        fit_preconditioner(torch.nn.Linear(2, 3), source, recipe)
     for optimizer in ("adam", "adamw"):
         for directions in (3, "auto"):
             with pytest.raises(
@@ -268,4 +287,4 @@ def test_heads_and_optimizers_that_cannot_have_it() -> None:
             Recipe(directions=bad)
     with pytest.raises(ValueError, match="direction_rows must be"):
         Recipe(direction_rows=0)
-    assert fit_preconditioner(deep, source, Recipe()) is None
+    assert fit_preconditioner(model(), source, Recipe()) is None

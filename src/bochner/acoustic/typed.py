@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from types import NoneType, UnionType
@@ -51,7 +52,7 @@ def fitted(hint: Any, value: object, key: str) -> Any:
         return value
     if origin is tuple and isinstance(value, list | tuple) and len(_places(hint, len(value))) == len(value):
         return tuple(fitted(one, part, key) for one, part in zip(_places(hint, len(value)), value, strict=True))
-    if origin is dict and isinstance(value, Mapping):
+    if origin is dict and isinstance(value, Mapping) and all(isinstance(name, get_args(hint)[0]) for name in value):
         return {name: fitted(get_args(hint)[1], part, f"{key}.{name}") for name, part in value.items()}
     if hint is Path and isinstance(value, str | Path):
         return Path(value)
@@ -76,11 +77,12 @@ def _member(hints: tuple[Any, ...], value: object, key: str) -> Any:
 
 
 def _number(hint: type, value: object, key: str) -> Any:
-    """YAML reads 1e-3, without a point, as text."""
+    """YAML reads 1e-3, without a point, as text; no setting is infinite."""
+    is_number = isinstance(value, int | float | str) and not isinstance(value, bool)
     try:
-        if isinstance(value, int | float | str) and not isinstance(value, bool) and hint(value) == float(value):
+        if is_number and hint(value) == float(value) and math.isfinite(float(value)):  # type: ignore[arg-type]
             return hint(value)
-    except ValueError:
+    except (ValueError, OverflowError):  # int("x"), int(float("inf")) and float(10**400)
         pass
     raise ValueError(f"{key} must be {_shown(hint)}, got {value!r}.")
 

@@ -10,7 +10,28 @@ from itertools import pairwise
 from types import NoneType
 from typing import Any, NoReturn, get_args
 
-from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace
+import yaml  # type: ignore[import-untyped]
+from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace, get_loader, set_loader
+
+from bochner.plain_yaml import read_yaml
+
+PLAIN = "plain"  # the name of `load_plain` among jsonargparse's ways to read values
+
+
+def load_plain(text: str) -> Any:
+    """A value as jsonargparse reads YAML, where it is plain YAML, see `read_yaml`.
+
+    >>> load_plain("{num_features: 64, num_features: 128}")
+    Traceback (most recent call last):
+    ...
+    ValueError: the key 'num_features' comes twice
+    ...
+    """
+    read_yaml(text)
+    return get_loader("yaml")(text)
+
+
+set_loader(PLAIN, load_plain, exceptions=(ValueError, yaml.YAMLError))
 
 
 class CommandHelp(DefaultHelpFormatter, RawDescriptionHelpFormatter):
@@ -25,7 +46,7 @@ class CommandParser(ArgumentParser):
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{"formatter_class": CommandHelp, **kwargs})
+        super().__init__(*args, **{"formatter_class": CommandHelp, "parser_mode": PLAIN, **kwargs})
 
     def add_function_arguments(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> list[str]:
         added = super().add_function_arguments(function, *args, **kwargs)
@@ -39,7 +60,10 @@ class CommandParser(ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: Namespace | None = None, **kwargs: Any
     ) -> Namespace:
         given = sys.argv[1:] if args is None else list(args)
-        return super().parse_args(list(self._respelled(given)), namespace, **kwargs)
+        try:
+            return super().parse_args(list(self._respelled(given)), namespace, **kwargs)
+        except ValueError as error:  # a --config that is no text, or a number of thousands of digits
+            self.error(str(error), error)
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """One line on stderr, and exit code 2."""

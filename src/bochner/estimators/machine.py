@@ -215,7 +215,7 @@ class KernelMachine(MachineParameters):
 
     def _directions(self) -> int | str:
         """ "auto" is none where there can be none."""
-        cannot = self.rank is not None or self.optimizer not in ("sgd", "momentum")
+        cannot = self.optimizer not in ("sgd", "momentum")
         return 0 if cannot and self.directions == "auto" else self.directions
 
     def _plan(self, source: Source, num_outputs: int) -> MemoryPlan:

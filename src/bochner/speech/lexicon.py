@@ -80,6 +80,18 @@ class Lexicon:
             )
 
 
+def phone_lexicon(phones: Iterable[str]) -> Lexicon:
+    """Each phone a word that sounds like itself, silence one of them: no silence is put between.
+
+    With a bigram of the phones (`lm.estimate(transcripts, order=2)`) or `lm.uniform(phones)` as grammar,
+    `compose_graph` gives the graph for phone error rates.
+
+    >>> phone_lexicon(["SIL", "aa", "t"])["aa"]
+    (('aa',),)
+    """
+    return Lexicon({phone: [(phone,)] for phone in phones}, silence=None)
+
+
 def disambiguated(lexicon: Lexicon) -> tuple[list[tuple[str, Pronunciation]], int]:
     """Each (word, phones) with #1, #2, ... after phones that another word has or that begin another; and how many.
 

@@ -24,6 +24,7 @@ from bochner.train.selection import (
     fixed_rate,
     frequency_norms,
     largest,
+    own_part,
     random_batches,
     usable_norms,
 )
@@ -137,10 +138,11 @@ def select_by_fobos(
     if checks.positive_int("num_drawn", num_drawn) < num_features:
         raise ValueError(f"num_drawn must be at least num_features, {num_features}, got {num_drawn}.")
     pool = draw(num_drawn, generator)
+    device = device_of(pool)
     wanted = num_features * pool.num_frequencies // num_drawn
 
     def norms_after(value: float, rows: int = num_rows) -> Tensor:
-        model = FeatureModel(pool, make_head(num_drawn, generator))
+        model = own_part(FeatureModel(pool, make_head(num_drawn, generator)), device)
         fit_fobos(model, source, recipe, penalty=value, num_rows=rows)
         return usable_norms(model, recipe)
 
@@ -151,9 +153,9 @@ def select_by_fobos(
         found = _search(norms_after, wanted, start=float(gradients.topk(wanted).values[-1]), progress=progress)
     else:
         found = _search(norms_after, wanted, start=penalty, most_trials=1, progress=False)
-    keep = largest(found.norms, wanted)
+    keep = largest(found.norms, wanted).to(device_of(pool))
     births = torch.ones(wanted, dtype=torch.long)
-    return FobosSelection(pool.take(keep), births, [pool.num_frequencies], [], found.penalty, found.trials)
+    return FobosSelection(pool.take(keep).to(device), births, [pool.num_frequencies], [], found.penalty, found.trials)
 
 
 class _Found(NamedTuple):

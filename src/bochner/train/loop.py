@@ -26,6 +26,7 @@ from bochner.train.parallel.team import here
 from bochner.train.preconditioner import Preconditioner, stored_preconditioner
 from bochner.train.rate import find_rate
 from bochner.train.recipe import Recipe
+from bochner.train.resuming import check_alike, stored_place, stored_schedule, understood
 from bochner.train.schedule import HalvingSchedule, Verdict
 from bochner.train.step import compute_precision, device_of, evaluate, take_step
 
@@ -74,6 +75,8 @@ def train(
     """
     with compute_precision(recipe.precision, device_of(model)):
         run = _begin(model, source, heldout, recipe, folder)
+        if folder is not None and not run.history and run.batch == 0 and recipe.learning_rate == "auto":
+            _checkpoint(run, folder)  # keeps the rate that was found
         while not run.schedule.finished and run.epoch < recipe.max_epochs:
             _train_epoch(run, folder, checkpoint_seconds, progress)
             _end_epoch(run)
@@ -109,17 +112,18 @@ def _begin(model: nn.Module, source: Source, heldout: Source, recipe: Recipe, fo
     found = None if folder is None else here().read_checkpoint(folder, fingerprint, model)
     preconditioner = stored_preconditioner(model, source, recipe, folder, fingerprint) if here().is_first else None
     model, preconditioner = here().split(model, preconditioner)
-    if found is not None:
-        schedule = HalvingSchedule(**found[1]["schedule"])
+
+    def run_by(schedule: HalvingSchedule) -> Run:
         optimizer = make_optimizer(model, recipe, schedule.rate)
-        run = Run(model, source, heldout, recipe, schedule, optimizer, fingerprint, preconditioner)
-        return _resume(run, *found)
+        return Run(model, source, heldout, recipe, schedule, optimizer, fingerprint, preconditioner)
+
+    if folder is not None and found is not None:
+        with understood(folder):
+            return _resume(run_by(stored_schedule(found[1]["schedule"], recipe)), *found)
     metric = Metric.parse(recipe.metric).of(evaluate(model, heldout, loss=recipe.loss))
     given = recipe.learning_rate
     rate = find_rate(model, source, heldout, recipe, preconditioner) if isinstance(given, str) else given
-    schedule = HalvingSchedule(rate, metric, recipe.improvement, recipe.max_halvings)
-    optimizer = make_optimizer(model, recipe, rate)
-    return Run(model, source, heldout, recipe, schedule, optimizer, fingerprint, preconditioner)
+    return run_by(HalvingSchedule(rate, metric, recipe.improvement, recipe.max_halvings))
 
 
 def _train_epoch(run: Run, folder: Path | None, checkpoint_seconds: float, progress: bool | None) -> None:
@@ -129,8 +133,9 @@ def _train_epoch(run: Run, folder: Path | None, checkpoint_seconds: float, progr
         run.mean = {name: torch.zeros_like(p) for name, p in trainable(run.model).items()} if recipe.average else {}
     for group in run.optimizer.param_groups:
         group["lr"] = run.schedule.rate
+    total = sum(run.source.shard_sizes)
     bar = tqdm(
-        total=sum(run.source.shard_sizes),
+        total=total,
         initial=run.batch * recipe.batch_size,
         desc=f"epoch {run.epoch + 1}",
         unit="row",
@@ -143,15 +148,16 @@ def _train_epoch(run: Run, folder: Path | None, checkpoint_seconds: float, progr
     rows = recipe.batch_size if fused is None else fused.rows
     last = time.monotonic()
     with bar:
-        for block in on_device(_blocks(run, rows), device_of(run.model)):
+        for block in on_device(map(here().share, _blocks(run, rows)), device_of(run.model)):
+            size = min(rows, total - run.batch * recipe.batch_size)
             if fused is None:
-                take_step(run.model, run.optimizer, block, recipe, run.preconditioner)
+                take_step(run.model, run.optimizer, block, recipe, run.preconditioner, size=size)
             else:
                 fused.take(block, rate=run.schedule.rate)
-            run.batch += -(-len(block.y) // recipe.batch_size)
+            run.batch += -(-size // recipe.batch_size)
             for name, mean in run.mean.items():
                 mean.lerp_(trainable(run.model)[name].detach(), 1 / run.batch)
-            bar.update(len(block.y))
+            bar.update(size)
             if folder is not None and here().agree(time.monotonic() - last) >= checkpoint_seconds:
                 _checkpoint(run, folder)
                 last = time.monotonic()
@@ -207,9 +213,13 @@ def _checkpoint(run: Run, folder: Path) -> None:
 
 
 def _resume(run: Run, tensors: dict[str, Tensor], state: dict[str, Any]) -> Run:
-    run.epoch, run.batch, run.history = state["epoch"], state["batch"], state["history"]
+    run.epoch, run.batch, run.history = stored_place(state, run.recipe, run.source)
     device = device_of(run.model)
     now, run.start, run.mean = (_part(tensors, kind, device) for kind in ("now", "start", "mean"))
+    weights = {f"model.{name}": p for name, p in trainable(run.model).items()}
+    check_alike(now, weights)
+    check_alike(run.start, weights if run.batch else {})
+    check_alike(run.mean, trainable(run.model) if run.batch and run.recipe.average else {})
     _restore(run, now)
     return run
 

@@ -46,6 +46,11 @@ class PlainSGD:
 
 
 Optimizer = PlainSGD | torch.optim.Optimizer
+SLOTS: dict[type, set[str]] = {  # what each keeps for a parameter
+    SGD: {"momentum_buffer"},
+    Adam: {"step", "exp_avg", "exp_avg_sq"},
+    AdamW: {"step", "exp_avg", "exp_avg_sq"},
+}
 
 
 def make_optimizer(model: nn.Module, recipe: Recipe, rate: float) -> Optimizer:
@@ -82,4 +87,15 @@ def restore_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> No
         if key.startswith("optimizer."):
             _, index, name = key.split(".", 2)
             state.setdefault(int(index), {})[name] = tensor
+    if not isinstance(optimizer, PlainSGD):  # which has none, and says so
+        _check_slots(optimizer, state)
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def _check_slots(optimizer: Optimizer, state: Mapping[int, Mapping[str, Tensor]]) -> None:
+    """An error where a step would fail, or stretch a tensor of another shape in silence."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    for index, slots in state.items():
+        shapes = {tuple(tensor.shape) for tensor in slots.values() if tensor.ndim}
+        if set(slots) != SLOTS[type(optimizer)] or shapes != {tuple(parameters[index].shape)}:
+            raise ValueError(f"optimizer.{index} does not fit {type(optimizer).__name__}")

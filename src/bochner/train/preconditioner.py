@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
+from bochner import checks
 from bochner.data.blocks import Source
 from bochner.data.sample import sample_rows
 from bochner.features.eigen import top_eigenpairs
-from bochner.learn.heads import LinearHead
+from bochner.learn.heads import BottleneckHead, Head
 from bochner.learn.model import FeatureModel
 from bochner.ops import row_tiles
 from bochner.storage import read_tensors, write_tensors
@@ -32,31 +33,45 @@ class Preconditioner:
     powers of ten, and lambda_1 bounds its rate: the rest is hardly learned. Under P the first q directions have
     curvature `floor`, and the rate may be lambda_1 / floor times as large. P is positive definite, so that the minimum
     stays where it was. O(q C D) a step. Source: Ma & Belkin 2017 (EigenPro), here in the space of features.
+
+    Of a bottleneck the first factor meets the features: its gradient becomes G P / floor, with u = [z(x), 0]. That is
+    as good as features scaled to a curvature of 1, and one rate of about 1 fits both factors.
     """
 
-    def __init__(self, head: LinearHead, vectors: Tensor, values: Tensor, floor: float) -> None:
+    def __init__(self, head: Head, vectors: Tensor, values: Tensor, floor: float) -> None:
         self.vectors, self.values, self.floor = vectors, values, floor
         self._head, self._shrink = head, 1 - floor / values
 
     def apply(self, *, l2: float = 0.0) -> None:
-        """[G, g] <- [G + l2 Theta, g] P for the gradients G [C, D] and g [C]."""
-        G, g = self._head.weights.grad, self._head.bias.grad
-        assert G is not None
-        assert g is not None
-        G.add_(self._head.weights.detach(), alpha=l2)
+        """[G, g] <- [G + l2 Theta, g] P for the gradients G [C, D] and g [C]; of a bottleneck as said above."""
+        for weights in _weights(self._head):
+            _gradient(weights).add_(weights.detach(), alpha=l2)
+        if isinstance(self._head, BottleneckHead):
+            G = _gradient(self._head.first)
+            self._even_out(G, G.new_zeros(len(G)))
+            G.div_(self.floor)
+        else:
+            self._even_out(_gradient(self._head.weights), _gradient(self._head.bias))
+
+    def _even_out(self, G: Tensor, g: Tensor) -> None:
+        """[G, g] <- [G, g] P."""
         V, last = self.vectors[:, :-1], self.vectors[:, -1]
-        parts = (G @ V.T + g[:, None] * last) * self._shrink
+        parts = (self._summed(G @ V.T) + g[:, None] * last) * self._shrink
         G.addmm_(parts, V, alpha=-1)
         g.addmv_(parts, last, alpha=-1)
 
-    def on(self, head: LinearHead) -> Preconditioner:
+    def _summed(self, projected: Tensor) -> Tensor:
+        """G V^T of all features: here they are all."""
+        return projected
+
+    def on(self, head: Head) -> Preconditioner:
         """The same for the gradients of another head."""
         return Preconditioner(head, self.vectors, self.values, self.floor)
 
     @property
     def rate(self) -> float:
         """A learning rate of the right order: the inverse of the largest curvature that is left."""
-        return 1 / self.floor
+        return 1.0 if isinstance(self._head, BottleneckHead) else 1 / self.floor
 
 
 def fit_preconditioner(model: nn.Module, source: Source, recipe: Recipe) -> Preconditioner | None:
@@ -70,12 +85,12 @@ def fit_preconditioner(model: nn.Module, source: Source, recipe: Recipe) -> Prec
         return None
     model, head = _on_features(model, recipe)
     sample = sample_rows(source, recipe.direction_rows, generator=Generator().manual_seed(recipe.seed)).X
-    U = _augmented(model, sample).to(head.weights.dtype)
+    U = _augmented(model, sample).to(head.bias.dtype)
     with torch.autocast(U.device.type, enabled=False):  # eigenvectors are for the masters' precision
         return _from_features(U, head, recipe)
 
 
-def _from_features(U: Tensor, head: LinearHead, recipe: Recipe) -> Preconditioner:
+def _from_features(U: Tensor, head: Head, recipe: Recipe) -> Preconditioner:
     """The preconditioner of `head` by its inputs U [n, D + 1]."""
     wanted = min(MOST_DIRECTIONS if isinstance(recipe.directions, str) else recipe.directions, len(U) - 1)
     gram = U @ U.T / len(U)
@@ -103,7 +118,7 @@ def stored_preconditioner(
         _, head = _on_features(model, recipe)
         tensors, header = read_tensors(path, device=head.bias.device)
         if header.get("fingerprint") == fingerprint:
-            return Preconditioner(head, tensors["vectors"], tensors["values"], header["floor"])
+            return _restored(path, head, tensors, header)
     made = fit_preconditioner(model, source, recipe)
     assert made is not None
     folder.mkdir(parents=True, exist_ok=True)
@@ -112,16 +127,39 @@ def stored_preconditioner(
     return made
 
 
-def _on_features(model: nn.Module, recipe: Recipe) -> tuple[FeatureModel, LinearHead]:
-    if not isinstance(model, FeatureModel) or not isinstance(model.head, LinearHead):
-        raise ValueError(f"directions must be 0 without a LinearHead on features, got {recipe.directions!r}.")
+def _restored(path: Path, head: Head, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> Preconditioner:
+    try:
+        vectors, values, floor = tensors["vectors"], tensors["values"], checks.positive_float("floor", header["floor"])
+        width = _weights(head)[0].shape[1] + 1
+        if values.ndim != 1 or vectors.shape != (len(values), width) or vectors.dtype != values.dtype:
+            raise ValueError(f"vectors {list(vectors.shape)} and values {list(values.shape)} do not fit the model")
+    except (KeyError, ValueError) as error:
+        what = f"{path} is not the preconditioner of this run ({error!r})"
+        raise ValueError(f"{what}; delete it to make it anew.") from error
+    return Preconditioner(head, vectors, values, floor)
+
+
+def _on_features(model: nn.Module, recipe: Recipe) -> tuple[FeatureModel, Head]:
+    if not isinstance(model, FeatureModel):
+        raise ValueError(f"directions must be 0 without a head on features, got {recipe.directions!r}.")
     return model, model.head
 
 
+def _weights(head: Head) -> list[nn.Parameter]:
+    """All but the bias, first what the features meet."""
+    return [head.first, head.second] if isinstance(head, BottleneckHead) else [head.weights]
+
+
+def _gradient(parameter: nn.Parameter) -> Tensor:
+    assert parameter.grad is not None
+    return parameter.grad
+
+
 def _augmented(model: FeatureModel, X: Tensor) -> Tensor:
-    """[z(x), 1] for every row, written in place: the sample's features exist once."""
+    """[z(x), 1] for every row, or [z(x), 0] before a bottleneck; written in place: the features exist once."""
     z, X = model.feature_map, X.to(model.head.bias)
-    U = X.new_ones(len(X), z.num_features + 1)
+    last = 0.0 if isinstance(model.head, BottleneckHead) else 1.0
+    U = X.new_full((len(X), z.num_features + 1), last)
     for rows in row_tiles(len(X), row_elements=z.num_features, tile_elements=2**22):
         U[rows, :-1] = z(X[rows])
     return U

@@ -22,7 +22,7 @@ class Recipe:
         learning_rate: Initial rate; "auto" finds one by a short sweep on heldout data.
         optimizer: "sgd", "momentum" (0.9), "adam" or "adamw".
         directions: How many of the features' main directions are evened out (see `Preconditioner`): 0 is plain SGD as
-            in the papers, "auto" as many as a batch can resolve. For "sgd" and "momentum" on a LinearHead.
+            in the papers, "auto" as many as a batch can resolve. For "sgd" and "momentum" on a head on features.
         direction_rows: How many rows those directions are estimated from.
         average: Whether the model of an epoch is the mean of its iterates (Polyak), which evens out their noise.
         l2: Penalty l2/2 ||weights||^2, biases excepted.

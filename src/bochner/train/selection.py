@@ -17,6 +17,7 @@ from bochner.features import FourierMap
 from bochner.learn.heads import Head
 from bochner.learn.model import FeatureModel
 from bochner.train.optimizers import make_optimizer
+from bochner.train.parallel.team import here
 from bochner.train.recipe import Recipe
 from bochner.train.step import compute_precision, device_of, take_step
 
@@ -60,6 +61,7 @@ def select_features(
     `rows_per_round` random rows at `recipe.learning_rate`, and keeps the frequencies whose rows of Theta (of U V with a
     bottleneck; both rows of a sine-cosine pair together) have the largest l2 norm. The last round only draws.
     D (T + 1) / 2 features are seen in all. O(T R D (d + C)) for R = `rows_per_round`, memory that of one model.
+    Several processes divide the rows of a pass, and features where they do so in training: norms are then gathered.
     Source: May 2018, Section 5.1; JMLR 2019, Algorithm 1.
 
     >>> from bochner.data.sources import ArraySource
@@ -95,14 +97,22 @@ def select_features(
     P = feature_map.num_frequencies
     if rounds > P:
         raise ValueError(f"rounds must be at most {P}, the number of frequencies: each keeps one more. Got {rounds}.")
-    selection = Selection(feature_map, torch.ones(P, dtype=torch.long), [P])
+    selection, device = Selection(feature_map, torch.ones(P, dtype=torch.long), [P]), device_of(feature_map)
     for t in tqdm(range(1, rounds), desc="selection", unit="round", disable=not progress):
-        model = FeatureModel(selection.feature_map, make_head(num_features, generator))
+        model = own_part(FeatureModel(selection.feature_map, make_head(num_features, generator)), device)
         _one_pass(model, source, recipe, rows_per_round, epoch=t)
-        keep = largest(usable_norms(model, recipe), P * t // rounds)
+        keep = largest(usable_norms(model, recipe), P * t // rounds).to(device_of(selection.feature_map))
         fresh = draw((P - len(keep)) * num_features // P, generator).to(keep.device)
         _replace(selection, keep, fresh, t)
+    selection.feature_map.to(device)
     return selection
+
+
+def own_part(model: FeatureModel, device: torch.device) -> FeatureModel:
+    """All of the model, or where features are divided this process's part; the whole is then left in main memory."""
+    part, _ = here().split(model, None)
+    assert isinstance(part, FeatureModel)
+    return part.to(device)
 
 
 def _replace(selection: Selection, keep: Tensor, fresh: FourierMap, t: int) -> None:
@@ -123,8 +133,8 @@ def frequency_norms(model: FeatureModel) -> Tensor:
 
 
 def usable_norms(model: FeatureModel, recipe: Recipe) -> Tensor:
-    """`frequency_norms`, or an error when SGD went astray: a NaN would count as the largest."""
-    norms = frequency_norms(model)
+    """`frequency_norms` of all processes' parts, or an error when SGD went astray: a NaN would count as the largest."""
+    norms = here().join_features(frequency_norms(model), model)
     if not torch.isfinite(norms).all():
         raise FloatingPointError(
             f"selection diverged at recipe.learning_rate={recipe.learning_rate!r}; give a smaller one."

@@ -67,16 +67,24 @@ def take_step(
     block: Block,
     recipe: Recipe,
     preconditioner: Preconditioner | None = None,
+    *,
+    size: int | None = None,
 ) -> None:
-    """One step on the mean loss of `block`; its gradient is summed over parts whose features fit `rows_at_once`."""
+    """One step on the mean loss of `block`; its gradient is summed over parts whose features fit `rows_at_once`.
+
+    With a `size`, `block` is this process's share of a batch of so many rows.
+    """
     runner = Runner(model, optimizer, preconditioner)
-    take_steps(nn.Identity(), [runner], block, recipe, rows=rows_at_once(model))
+    take_steps(nn.Identity(), [runner], block, recipe, rows=rows_at_once(model), size=size)
 
 
-def take_steps(shared: nn.Module, runners: Sequence[Runner], block: Block, recipe: Recipe, *, rows: int) -> None:
+def take_steps(
+    shared: nn.Module, runners: Sequence[Runner], block: Block, recipe: Recipe, *, rows: int, size: int | None = None
+) -> None:
     """The same step for each runner, whose module gets shared(x); `shared` is computed once, `rows` of it at a time."""
-    like, size = next(runners[0].part.parameters()), len(block.y)
-    block = here().share(block)
+    if size is None:
+        size, block = len(block.y), here().share(block)
+    like = next(runners[0].part.parameters())
     for runner in runners:
         runner.optimizer.zero_grad(set_to_none=True)
     for tile in row_tiles(len(block.y), row_elements=1, tile_elements=rows):

@@ -53,10 +53,10 @@ def go_on(folder: Path, steps: int) -> dict[str, np.ndarray]:
     """Train for so many steps, a checkpoint after each, and stop as a machine does."""
     model, left = linear(), iter(range(steps))
 
-    def stop_or_step(*arguments: Any) -> None:
+    def stop_or_step(*arguments: Any, **more: Any) -> None:
         if next(left, None) is None:
             raise StoppedError
-        take_step(*arguments)
+        take_step(*arguments, **more)
 
     with suppress(StoppedError), patch.object(loop, "take_step", stop_or_step):
         train(model, *sources(), LONG, folder=folder, checkpoint_seconds=0.0, progress=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from bochner.kernels import Gaussian
 from bochner.learn.heads import BottleneckHead, LinearHead
 from bochner.learn.model import FeatureModel
 from bochner.learn.network import Network
+from bochner.train.fobos import select_by_fobos
 from bochner.train.loop import train
 from bochner.train.recipe import Recipe
 from bochner.train.selection import select_features
@@ -64,15 +66,29 @@ def trained(model: torch.nn.Module, recipe: Recipe) -> Numbers:
     return {**numbers(model), "heldout": np.array([record["ce"] for record in history])}
 
 
-def selected() -> Numbers:
-    def head(num_features: int, generator: torch.Generator) -> LinearHead:
-        return LinearHead.zeros(num_features=num_features, num_outputs=3, dtype=torch.float64)
+def zero_head(num_features: int, generator: torch.Generator) -> LinearHead:
+    return LinearHead.zeros(num_features=num_features, num_outputs=3, dtype=torch.float64)
 
-    chosen = select_features(
-        drawn_map, head, sources()[0], RECIPE, num_features=16, rounds=3, rows_per_round=120, generator=generator(4),
-        progress=False,
-    )  # fmt: skip
-    return {"frequencies": chosen.feature_map.frequencies().numpy()}
+
+def drawn_bottleneck(num_features: int, generator: torch.Generator) -> BottleneckHead:
+    return BottleneckHead.glorot(
+        num_features=num_features, num_outputs=3, rank=2, generator=generator, dtype=torch.float64
+    )
+
+
+def selected(num_features: int = 16) -> Numbers:
+    """What a pair of frequencies, a single one, a bottleneck and a penalty choose."""
+    settings: Numbers = {"num_features": num_features, "progress": False}
+    rounds = {"rounds": 3, "rows_per_round": 120}
+    cosine, rows = partial(drawn_map, form="cosine"), sources()[0]
+    chosen = [
+        select_features(drawn_map, zero_head, rows, RECIPE, **settings, **rounds, generator=generator(4)),
+        select_features(cosine, drawn_bottleneck, rows, RECIPE, **settings, **rounds, generator=generator(5)),
+        select_by_fobos(
+            drawn_map, zero_head, rows, RECIPE, **settings, num_drawn=32, num_rows=120, generator=generator(6)
+        ),
+    ]
+    return {str(number): each.feature_map.frequencies().numpy() for number, each in enumerate(chosen)}
 
 
 def linear_models(count: int = 4) -> list[Numbers]:
@@ -87,11 +103,15 @@ def linear_models(count: int = 4) -> list[Numbers]:
 
 
 def two_models() -> list[Numbers]:
-    return linear_models(2)
+    return [selected(), *linear_models(2)]
+
+
+def divisible_models() -> list[Numbers]:
+    return [selected(), *linear_models()]
 
 
 def all_models() -> list[Numbers]:
-    return [*linear_models(), trained(network(), replace(RECIPE, learning_rate=0.1)), selected()]
+    return [*divisible_models(), trained(network(), replace(RECIPE, learning_rate=0.1))]
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +125,7 @@ def alone() -> list[Numbers]:
 def test_a_team_makes_the_model_of_one_process(
     processes: int, features: int, alone: list[Numbers], tmp_path: Path
 ) -> None:
-    work = all_models if features == 1 else linear_models if processes == 2 else two_models
+    work = all_models if features == 1 else divisible_models if processes == 2 else two_models
     for found in run_ranks(work, processes, tmp_path, features=features):
         for mine, expected in zip(found, alone, strict=False):
             assert mine.keys() == expected.keys()
@@ -113,16 +133,18 @@ def test_a_team_makes_the_model_of_one_process(
                 np.testing.assert_allclose(mine[name], values, rtol=0, atol=1e-10, err_msg=name)
 
 
-def refusal() -> str:
-    try:
-        train(network(), *sources(), RECIPE, progress=False)
-    except ValueError as error:
-        return str(error)
-    return ""
+def refusals() -> list[str]:
+    said = []
+    for work in (partial(train, network(), *sources(), RECIPE, progress=False), partial(selected, 14)):
+        try:
+            work()
+        except ValueError as error:
+            said.append(str(error))
+    return said
 
 
-def test_a_network_is_not_divided_by_features(tmp_path: Path) -> None:
-    assert (
-        "only a FourierMap with a head can be divided by features, got Network"
-        in run_ranks(refusal, 2, tmp_path, features=2)[0]
-    )
+def test_what_cannot_be_divided_by_features_is_refused(tmp_path: Path) -> None:
+    """A network, and a number of frequencies (7, of selection) that is odd."""
+    for said in run_ranks(refusals, 2, tmp_path, features=2):
+        assert "only a FourierMap with a head can be divided by features, got Network" in said[0]
+        assert "num_features must give each of 2 processes as many frequencies, got 14; use 16" in said[1]

@@ -34,10 +34,10 @@ def killed_once(folder: Path) -> tuple[int, dict[str, np.ndarray]]:
     model, steps = linear(), iter(range(7))
     with joined() as team:
 
-        def step_or_die(*arguments: Any) -> None:
+        def step_or_die(*arguments: Any, **more: Any) -> None:
             if next(steps, None) is None and num_restarts() == 0 and dist.get_rank() == 1:
                 os.kill(os.getpid(), signal.SIGKILL)
-            take_step(*arguments)
+            take_step(*arguments, **more)
 
         assert team.num_shares == 2
         with patch.object(loop, "take_step", step_or_die):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]
+from bochner.plain_yaml import read_yaml
 
 
 def changes_of(text: str | None) -> dict[str, Any]:
@@ -17,8 +17,8 @@ def changes_of(text: str | None) -> dict[str, Any]:
     ValueError: set must be `path: value, path: value`, such as "decoding.order: 3, seeds: [0, 1]", got 'seeds=3'.
     """
     try:
-        found = yaml.safe_load(f"{{{text or ''}}}")
-    except yaml.YAMLError:
+        found = read_yaml(f"{{{text or ''}}}")
+    except ValueError:
         found = None
     if found is None or (text and ":" not in text):
         example = '"decoding.order: 3, seeds: [0, 1]"'

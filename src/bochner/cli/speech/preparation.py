@@ -19,8 +19,8 @@ from bochner.speech.corpora.lhotse import RECORDINGS, SUPERVISIONS, prepare_lhot
 from bochner.speech.corpora.prepared import Prepared, finish
 from bochner.speech.corpora.timit import prepare_timit
 from bochner.speech.corpora.yesno import prepare_yesno
-from bochner.speech.lexicon import Lexicon, read_lexicon
-from bochner.speech.manifest import PARTS, Utterance, read_manifest
+from bochner.speech.lexicon import read_lexicon
+from bochner.speech.manifest import PARTS, read_manifest
 from bochner.speech.score.folding import FOLDINGS
 from bochner.speech.skipped import read_skipped
 
@@ -77,12 +77,9 @@ def _timit(source: Path, out: Path, options: dict[str, Any]) -> Prepared:
     prepared = prepare_timit(source, out, **options)
     if fold == "none" or tokens == "words":
         return prepared
-    from bochner.speech.align.folding import fold_utterance
+    from bochner.speech.align.folding import fold_corpus  # needs the extra
 
-    folding = FOLDINGS[fold]
-    lexicon = Lexicon({phone: [(phone,)] for phone in folding.values() if phone}, silence=None)
-    folded: list[Utterance] = [fold_utterance(said, folding) for said in prepared.utterances]
-    return finish(out, [*folded, *prepared.skipped], lexicon=lexicon)
+    return fold_corpus(prepared, FOLDINGS[fold])
 
 
 def _an4(source: Path, out: Path, options: dict[str, Any]) -> Prepared:

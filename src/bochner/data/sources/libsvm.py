@@ -21,6 +21,7 @@ from bochner.data.sources.convert import Names, check_finite, checked
 from bochner.data.sources.sizes import rows_per_shard
 from bochner.data.sources.sparse import dense
 
+MOST_INPUTS = 2**26  # a dense row of 256 MiB; a larger index is a slip, or malice
 TEXT_BYTES = 8 * 2**20  # parsed at once, at most, but for a longer line
 
 
@@ -57,6 +58,10 @@ class LibsvmSource:
         widest = max(shard.num_inputs for shard in self._shards)
         if num_inputs is not None and widest > num_inputs:
             raise ValueError(f"num_inputs must be at least the largest index in {path}, {widest}, got {num_inputs}.")
+        if num_inputs is None and widest > MOST_INPUTS:
+            raise ValueError(
+                f"{path} has an index {widest}, and rows are dense; give num_inputs={widest} if you mean it."
+            )
         self.num_inputs = num_inputs or max(1, widest)
         self.shard_sizes = [shard.rows for shard in self._shards]
         self._y_type = torch.int64 if all(shard.whole for shard in self._shards) else torch.float64

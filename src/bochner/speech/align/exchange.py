@@ -5,14 +5,15 @@ from __future__ import annotations
 import gzip
 import os
 import struct
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from bochner.speech.frontend.archives import read_integer_vectors
+from bochner.speech.hmm.binary import Cursor
 from bochner.speech.hmm.model import BINARY, Hmm, make_hmm, tree_from_bytes
 from bochner.speech.lines import numbered_lines
 
@@ -26,13 +27,13 @@ def read_kaldi_hmm(directory: str | os.PathLike[str], *, silence: tuple[str, ...
     try:
         tree = tree_from_bytes((folder / "tree").read_bytes())
         topology, tuples, log_probabilities = _read_transition_model((folder / "final.mdl").read_bytes())
-    except (ValueError, struct.error, IndexError, KeyError, FileNotFoundError) as error:
+        known = tuple(phone for phone in silence if phone in phones)
+        hmm = make_hmm(phones=phones, silence=known, topology=topology, tree=tree)
+        if [one.__getstate__() for one in hmm.transitions.tuples] != tuples:
+            raise ValueError("the tree does not belong to final.mdl, their pdfs differ")
+        return hmm.with_log_probabilities(log_probabilities)
+    except (ValueError, RuntimeError, struct.error, IndexError, KeyError, FileNotFoundError) as error:
         raise ValueError(f"{folder} must hold a binary tree and final.mdl of Kaldi's: {error}") from error
-    known = tuple(phone for phone in silence if phone in phones)
-    hmm = make_hmm(phones=phones, silence=known, topology=topology, tree=tree)
-    if [one.__getstate__() for one in hmm.transitions.tuples] != tuples:
-        raise ValueError(f"{folder / 'tree'} does not belong to {folder / 'final.mdl'}: their pdfs differ.")
-    return hmm.with_log_probabilities(log_probabilities)
 
 
 def read_kaldi_alignments(directory: str | os.PathLike[str]) -> Iterator[tuple[str, Array]]:
@@ -45,7 +46,7 @@ def read_kaldi_alignments(directory: str | os.PathLike[str]) -> Iterator[tuple[s
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             try:
                 yield from read_integer_vectors(file)
-            except (ValueError, EOFError, OSError) as error:
+            except (ValueError, EOFError, OSError, zlib.error) as error:
                 raise ValueError(f"{path} cannot be read as an archive of alignments: {error}") from error
 
 
@@ -68,7 +69,7 @@ def _read_transition_model(content: bytes) -> tuple[str, list[tuple[int, ...]], 
     """The topology as text, the (phone, state, pdf, pdf of the self-loop) of each transition-state, and log p."""
     if not content.startswith(BINARY):
         raise ValueError("final.mdl is not binary; make it so with `gmm-copy --binary=true`")
-    cursor = _Cursor(content, len(BINARY))
+    cursor = Cursor(content, len(BINARY))
     cursor.expect("<TransitionModel>")
     topology = _read_topology(cursor)
     kind = cursor.token()
@@ -81,7 +82,7 @@ def _read_transition_model(content: bytes) -> tuple[str, list[tuple[int, ...]], 
     return topology, [(*row, row[-1])[:4] for row in rows], cursor.vector()
 
 
-def _read_topology(cursor: _Cursor) -> str:
+def _read_topology(cursor: Cursor) -> str:
     cursor.expect("<Topology>")
     phones, entry_of = cursor.integers(), cursor.integers()
     if (count := cursor.integer()) < 0:
@@ -95,47 +96,9 @@ def _read_topology(cursor: _Cursor) -> str:
     return "\n".join([*lines, "</Topology>"])
 
 
-def _read_state(cursor: _Cursor, number: int) -> str:
+def _read_state(cursor: Cursor, number: int) -> str:
     pdf_class = cursor.integer()
     moves = [(cursor.integer(), cursor.real()) for _ in range(cursor.integer())]
     transitions = " ".join(f"<Transition> {to} {probability:.8g}" for to, probability in moves)
     emits = "" if pdf_class < 0 else f"<PdfClass> {pdf_class} "
     return f"<State> {number} {emits}{transitions} </State>"
-
-
-class _Cursor:
-    """A place in the bytes of Kaldi's binary format."""
-
-    def __init__(self, content: bytes, place: int) -> None:
-        self.content, self.place = content, place
-
-    def token(self) -> str:
-        end = self.content.index(b" ", self.place)
-        start, self.place = self.place, end + 1
-        return self.content[start:end].decode("ascii")
-
-    def expect(self, token: str) -> None:
-        if (found := self.token()) != token:
-            raise ValueError(f"expected {token}, got {found[:20]!r}")
-
-    def integer(self) -> int:
-        return int(self._sized("<bi", 5)[1])
-
-    def real(self) -> float:
-        """A float32 or float64; the byte before it says which."""
-        wide = self.content[self.place] == 8
-        return float(self._sized("<bd", 9)[1] if wide else self._sized("<bf", 5)[1])
-
-    def integers(self) -> list[int]:
-        _, count = self._sized("<bi", 5)
-        return list(self._sized(f"<{count}i", 4 * count))
-
-    def vector(self) -> Array:
-        dtype = np.dtype({"FV": "<f4", "DV": "<f8"}[self.token()])
-        count = self.integer()
-        start, self.place = self.place, self.place + count * dtype.itemsize
-        return np.frombuffer(self.content[start : self.place], dtype=dtype).astype(np.float64)
-
-    def _sized(self, layout: str, size: int) -> tuple[Any, ...]:
-        start, self.place = self.place, self.place + size
-        return struct.unpack(layout, self.content[start : self.place])

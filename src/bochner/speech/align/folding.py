@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bochner.speech.corpora.prepared import Prepared, finish
+from bochner.speech.lexicon import phone_lexicon
 from bochner.speech.manifest import Segment, Utterance
+
+
+def fold_corpus(made: Prepared, folding: Mapping[str, str | None]) -> Prepared:
+    """The same corpus directory with all phones folded, those of the lexicon too."""
+    folded = [fold_utterance(said, folding) for said in made.utterances]
+    phones = {phone for phone in folding.values() if phone is not None}
+    return finish(made.directory, [*folded, *made.skipped], lexicon=phone_lexicon(phones))
 
 
 def fold_utterance(said: Utterance, folding: Mapping[str, str | None]) -> Utterance:

@@ -17,7 +17,7 @@ from bochner.speech.corpora.prepared import Prepared, finish
 from bochner.speech.corpora.recordings import recording_fields
 from bochner.speech.corpora.timit_facts import CORE_TEST, DEVELOPMENT, PHONES
 from bochner.speech.corpora.unpack import source_folder
-from bochner.speech.lexicon import Lexicon
+from bochner.speech.lexicon import Lexicon, phone_lexicon
 from bochner.speech.manifest import Segment, Utterance
 from bochner.speech.parts import split_speakers
 from bochner.speech.skipped import Skipped
@@ -140,7 +140,7 @@ def _segments(path: Path, duration: float) -> tuple[Segment, ...]:
 
 def _lexicon(folder: Path, tokens: str) -> Lexicon | None:
     if tokens == "phones":
-        return Lexicon({phone: [(phone,)] for phone in PHONES}, silence=None)
+        return phone_lexicon(PHONES)
     dictionary = next((path for path in folder.rglob("*") if path.name.lower() == "timitdic.txt"), None)
     if dictionary is None:
         return None

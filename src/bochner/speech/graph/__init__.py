@@ -5,6 +5,6 @@ from bochner.speech.graph.compose import compose_graph
 from bochner.speech.graph.decoding import DecodingGraph
 from bochner.speech.graph.grammar import grammar_fst
 from bochner.speech.graph.lexicon import lexicon_fst
-from bochner.speech.graph.loop import phone_lexicon
+from bochner.speech.lexicon import phone_lexicon
 
 __all__ = ["DecodingGraph", "cached_graph", "compose_graph", "grammar_fst", "lexicon_fst", "phone_lexicon"]

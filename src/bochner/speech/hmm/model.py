@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from bochner.speech.hmm.topology import write_topology
+from bochner.speech.hmm.treecheck import check_tree
 from bochner.speech.kaldi import kaldi_hmm_gmm
 from bochner.storage import read_tensors, write_atomically, write_tensors
 
@@ -106,14 +107,19 @@ class Hmm:
     def load(cls, directory: str | os.PathLike[str]) -> Hmm:
         folder = Path(directory)
         try:
-            lines = (folder / "phones.txt").read_text(encoding="utf-8").splitlines()
-            tensors, header = read_tensors(folder / "transitions.safetensors")
-            tree = tree_from_bytes((folder / "tree").read_bytes())
-            topology = (folder / "topo").read_text(encoding="utf-8")
+            return cls._read(folder)
         except FileNotFoundError as error:
-            raise ValueError(
-                f"{directory} must hold a saved Hmm, but {Path(error.filename).name} is missing."
-            ) from error
+            name = Path(error.filename).name
+            raise ValueError(f"{directory} must hold a saved Hmm, but {name} is missing.") from error
+        except (ValueError, RuntimeError, KeyError, IndexError) as error:
+            raise ValueError(f"{directory} does not hold a whole Hmm: {error}") from error
+
+    @classmethod
+    def _read(cls, folder: Path) -> Hmm:
+        lines = (folder / "phones.txt").read_text(encoding="utf-8").splitlines()
+        tensors, header = read_tensors(folder / "transitions.safetensors")
+        tree = tree_from_bytes((folder / "tree").read_bytes())
+        topology = (folder / "topo").read_text(encoding="utf-8")
         phones = [line.split()[0] for line in lines[1:]]
         hmm = make_hmm(phones=phones, silence=header["silence"], topology=topology, tree=tree)
         return hmm.with_log_probabilities(tensors["log_probabilities"].numpy())
@@ -167,6 +173,7 @@ def tree_from_bytes(content: bytes) -> Any:
     content = content.removeprefix(BINARY)
     if not content.startswith(b"ContextDependency "):
         raise ValueError(f"a tree must be in Kaldi's binary format, got content that begins {content[:20]!r}.")
+    check_tree(content)
     tree = kaldi_hmm_gmm.ContextDependency.__new__(kaldi_hmm_gmm.ContextDependency)
     tree.__setstate__((np.frombuffer(content, dtype=np.int8).tolist(),))
     return tree

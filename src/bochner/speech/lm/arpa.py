@@ -6,6 +6,7 @@ import gzip
 import math
 import os
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -64,7 +65,7 @@ def read_arpa(path: str | os.PathLike[str]) -> NgramModel:
 
         try:
             return _Reader(lines()).model()
-        except (ValueError, EOFError, gzip.BadGzipFile) as error:
+        except (ValueError, EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise ValueError(f"{path}, line {number}: {error}") from error
 
 

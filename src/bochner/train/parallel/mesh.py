@@ -14,8 +14,8 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from bochner import checks
 from bochner.data.blocks import Block
 from bochner.data.sources.rows import take
-from bochner.learn.heads import LinearHead
 from bochner.learn.metrics import Scores
+from bochner.learn.model import FeatureModel
 from bochner.train.checkpoint import FILE_NAME, read_checkpoint, trainable
 from bochner.train.parallel.checkpoint import read_shared, write_shared
 from bochner.train.parallel.columns import columns_of, forms_of, is_by_feature
@@ -113,10 +113,10 @@ class Mesh(Team):
         count = int(self.agree(-1 if first is None else len(first.values)))
         if count < 0:
             return None
-        head = model.head
-        assert isinstance(head, LinearHead)
+        assert isinstance(model, FeatureModel)
+        head, width = model.head, model.feature_map.num_features + 1
         values = head.bias.new_empty(count) if first is None else first.values
-        vectors = head.bias.new_empty(count, head.weights.shape[1] + 1) if first is None else first.vectors
+        vectors = head.bias.new_empty(count, width) if first is None else first.vectors
         for tensor in (values, vectors) if count else ():
             dist.broadcast(tensor, src=0)
         return Preconditioner(head, vectors, values, self.agree(0.0 if first is None else first.floor))
@@ -136,6 +136,13 @@ class Mesh(Team):
         found = [torch.empty_like(local) for _ in range(self.num_parts)]
         dist.all_gather(found, local.contiguous(), group=self.grid.get_group("features"))
         return torch.cat(found, dim=2).flatten(1)
+
+    def join_features(self, values: Tensor, part: nn.Module) -> Tensor:
+        if not is_part(part):
+            return values
+        found = [torch.empty_like(values) for _ in range(self.num_parts)]
+        dist.all_gather(found, values.contiguous(), group=self.grid.get_group("features"))
+        return torch.cat(found)
 
     def wait(self) -> None:
         dist.barrier()

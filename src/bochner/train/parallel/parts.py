@@ -51,17 +51,11 @@ class PartOfPreconditioner(Preconditioner):
 
     mesh: Any
 
-    def apply(self, *, l2: float = 0.0) -> None:
-        G, g = self._head.weights.grad, self._head.bias.grad
-        assert G is not None
-        assert g is not None
-        G.add_(self._head.weights.detach(), alpha=l2)
-        V, last = self.vectors[:, :-1], self.vectors[:, -1]
-        parts = (self.mesh.sum_over_features(G @ V.T) + g[:, None] * last) * self._shrink
-        G.addmm_(parts, V, alpha=-1)
-        g.addmv_(parts, last, alpha=-1)
+    def _summed(self, projected: Tensor) -> Tensor:
+        total: Tensor = self.mesh.sum_over_features(projected)
+        return total
 
-    def on(self, head: LinearHead) -> PartOfPreconditioner:
+    def on(self, head: Head) -> PartOfPreconditioner:
         made = PartOfPreconditioner(head, self.vectors, self.values, self.floor)
         made.mesh = self.mesh
         return made
@@ -82,7 +76,6 @@ def split_model(model: nn.Module, mesh: Any) -> FeatureModel:
 def split_preconditioner(whole: Preconditioner, part: FeatureModel, mesh: Any) -> PartOfPreconditioner:
     V = columns_of(whole.vectors[:, :-1], forms_of(part), mesh.part_number, mesh.num_parts)
     vectors = torch.cat([V, whole.vectors[:, -1:]], dim=1)
-    assert isinstance(part.head, LinearHead)
     made = PartOfPreconditioner(part.head, vectors, whole.values, whole.floor)
     made.mesh = mesh
     return made

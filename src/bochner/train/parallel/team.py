@@ -54,6 +54,10 @@ class Team:
     def gather(self, part: nn.Module, model: nn.Module) -> None:
         """Put the parts of all processes into the whole `model`."""
 
+    def join_features(self, values: Tensor, part: nn.Module) -> Tensor:
+        """What processes know of each frequency [P / parts] of their part of a model, of all frequencies [P]."""
+        return values
+
     def wait(self) -> None:
         """Go on when all are here."""
 
@@ -103,8 +107,12 @@ def working(team: Team) -> Iterator[Team]:
 
 def further(first: Found | None, second: Found | None) -> Found | None:
     """The later of two checkpoints of one run: a kill may leave both, of a team and of a single process."""
-    found = [each for each in (first, second) if each is not None]
-    return max(found, key=lambda each: (each[1]["epoch"], each[1]["batch"]), default=None)
+    if first is None or second is None:
+        return first or second
+    try:
+        return max(first, second, key=lambda each: (each[1]["epoch"], each[1]["batch"]))
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"a checkpoint must say where it stands ({error!r}); delete it to begin anew.") from error
 
 
 def _is_shared(folder: Path) -> bool:

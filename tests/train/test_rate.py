@@ -1,0 +1,64 @@
+"""The rate that is found by trying: sound where heldout rows are too few to say how good it is, and found once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+import torch
+from sklearn.datasets import load_digits
+
+from bochner.data.sources import ArraySource
+from bochner.features import FourierMap
+from bochner.kernels import Gaussian
+from bochner.learn.heads import LinearHead
+from bochner.learn.model import FeatureModel
+from bochner.train import loop
+from bochner.train.loop import train
+from bochner.train.recipe import Recipe
+from bochner.train.step import evaluate
+from tests.train.runs import generator, model, sources, weights
+
+DIGITS = Recipe(batch_size=1024, directions="auto", average=True, max_epochs=12)
+
+
+def digits(seed: int) -> tuple[ArraySource, ArraySource, ArraySource]:
+    """1,320 rows to learn from, 27 to judge by and 450 for the end."""
+    X, y = (torch.as_tensor(each) for each in load_digits(return_X_y=True))
+    order = torch.randperm(len(X), generator=generator(seed))
+    parts = (order[:1320], order[1320:1347], order[1347:])
+    return tuple(ArraySource(X[rows].float() / 16, y[rows]) for rows in parts)  # type: ignore[return-value]
+
+
+def classifier() -> FeatureModel:
+    z = FourierMap.draw(Gaussian(bandwidth=2.0), num_inputs=64, num_features=1024, generator=generator())
+    return FeatureModel(z, LinearHead.zeros(num_features=1024, num_outputs=10))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_few_rows_that_are_all_right_do_not_ask_for_a_huge_rate(seed: int) -> None:
+    rows, heldout, test = digits(seed)
+    trained = classifier()
+    history = train(trained, rows, heldout, DIGITS, progress=False)
+    assert history[-1]["err"] == 0
+    assert evaluate(trained, test, loss="softmax").summary()["ce"] < 0.1
+
+
+class StoppedError(Exception):
+    pass
+
+
+def stop(*arguments: object, **more: object) -> None:
+    raise StoppedError
+
+
+def test_a_rate_is_found_once_though_the_run_is_stopped_before_its_first_step(tmp_path: Path) -> None:
+    recipe = Recipe(batch_size=32, max_epochs=2)
+    whole, resumed = model(), model()
+    expected = train(whole, *sources(), recipe, progress=False)
+    with patch.object(loop, "take_step", stop), pytest.raises(StoppedError):
+        train(model(), *sources(), recipe, folder=tmp_path, progress=False)
+    with patch.object(loop, "find_rate", stop):
+        assert train(resumed, *sources(), recipe, folder=tmp_path, progress=False) == expected
+    assert all(torch.equal(a, b) for a, b in zip(weights(resumed), weights(whole), strict=True))

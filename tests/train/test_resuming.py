@@ -1,0 +1,45 @@
+"""A checkpoint that says what no run can have said is refused, though its checksum is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from bochner.storage import read_tensors, write_tensors
+from bochner.train.loop import train
+from bochner.train.recipe import Recipe
+from tests.train.runs import model, sources
+
+RECIPE = Recipe(learning_rate=0.5, batch_size=32, max_epochs=2, optimizer="momentum")
+Change = Callable[[dict[str, Tensor], dict[str, Any]], object]
+CHANGES: dict[str, Change] = {
+    "epoch must be an integer of at least 0": lambda tensors, state: state.update(epoch=-5),
+    "epoch 7, batch 0 are beyond the end": lambda tensors, state: state.update(epoch=7),
+    "batch 99 are beyond the end": lambda tensors, state: state.update(batch=99),
+    "history must be a record for each of 2 epochs": lambda tensors, state: state["history"].pop(),
+    "rate must be a positive finite number": lambda tensors, state: state["schedule"].update(rate="fast"),
+    "KeyError.*schedule": lambda tensors, state: state.pop("schedule"),
+    r"model.head.weights must be torch.float32 \[3, 64\]": lambda tensors, state: tensors.update(
+        {"now.model.head.weights": torch.ones(64)}  # it would be repeated for every output
+    ),
+    "model.head.bias must be": lambda tensors, state: tensors.pop("now.model.head.bias"),
+    "optimizer.0 does not fit SGD": lambda tensors, state: tensors.update(
+        {"now.optimizer.0.momentum_buffer": torch.ones(1, 64)}
+    ),
+}
+
+
+@pytest.mark.parametrize("said", CHANGES)
+def test_what_no_run_can_have_said_is_refused(said: str, tmp_path: Path) -> None:
+    train(model(), *sources(), RECIPE, folder=tmp_path, progress=False)
+    path = tmp_path / "checkpoint.safetensors"
+    tensors, state = read_tensors(path)
+    CHANGES[said](tensors, state)
+    write_tensors(path, tensors, state)
+    with pytest.raises(ValueError, match=f"(?s){tmp_path.name}.*{said}.*delete it to begin anew"):
+        train(model(), *sources(), RECIPE, folder=tmp_path, progress=False)
