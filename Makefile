@@ -35,6 +35,7 @@ test-gpu: $(VENV)/.test
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.maps
 	$(BIN)/python -m benchmarks.learning
+	$(BIN)/python -m benchmarks.suite
 
 clean:
 	rm -rf $(VENV) site out

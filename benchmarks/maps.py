@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import gaussian, nystrom, wide
+from benchmarks.ceilings import ceilings, shown
 from benchmarks.data import QUICK, Sizes
-from benchmarks.measure import machine, matmul_ceiling
+from benchmarks.measure import CPU, machine
 from benchmarks.report import Report, Row
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
@@ -27,8 +28,8 @@ def main() -> None:
     args = _arguments()
     sizes = QUICK if args.quick else Sizes()
     host = machine()  # first, as it looks at the load
-    ceilings = matmul_ceiling(size=sizes.ceiling)
-    print("ceilings: " + ", ".join(f"{name} {rate:.0f} GFLOP/s" for name, rate in ceilings.items()), flush=True)
+    rates = ceilings(CPU, size=sizes.ceiling)
+    print(f"ceilings: {shown(rates)}", flush=True)
     rows: list[Row] = []
     for row in measure(sizes):
         if not rows or row.table != rows[-1].table:
@@ -36,7 +37,7 @@ def main() -> None:
         print(row, flush=True)
         rows.append(row)
     protocol = PROTOCOL.format(repeats=sizes.repeats, seeds=sizes.seeds)
-    report = Report(COMMAND, protocol, host, ceilings, rows)
+    report = Report(COMMAND, protocol, host, rates, rows)
     report.write_json(args.output)
     if not args.quick:
         report.write_page(PAGE)

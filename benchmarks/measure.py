@@ -22,6 +22,7 @@ import sklearn
 import torch
 
 Run = Callable[[], object]
+CPU = torch.device("cpu")
 
 PAUSE = 0.03  # threads of the one library still spin for a while when the other's turn comes
 STATUS = Path("/proc/self/status")
@@ -39,12 +40,7 @@ def spread(values: list[float]) -> Spread:
     return Spread(statistics.median(values), min(values), max(values))
 
 
-def seconds(run: Run, repeats: int) -> Spread:
-    """Wall time of `run`, after one warm-up."""
-    return spread(interleaved({"run": run}, repeats)["run"])
-
-
-def interleaved(runs: Mapping[str, Run], repeats: int) -> dict[str, list[float]]:
+def interleaved(runs: Mapping[str, Run], repeats: int, *, device: torch.device = CPU) -> dict[str, list[float]]:
     """Seconds of each run in each of `repeats` rounds A, B, .., A, B, ..: drift of the machine hits all alike."""
     for run in runs.values():
         run()
@@ -52,10 +48,28 @@ def interleaved(runs: Mapping[str, Run], repeats: int) -> dict[str, list[float]]
     for _ in range(repeats):
         for name, run in runs.items():
             time.sleep(PAUSE)
-            start = time.perf_counter()
-            run()
-            times[name].append(time.perf_counter() - start)
+            times[name].append(timed(run, device))
     return times
+
+
+def timed(run: Run, device: torch.device) -> float:
+    """Seconds of `run`, the device idle before and after."""
+    synchronize(device)
+    start = time.perf_counter()
+    run()
+    synchronize(device)
+    return time.perf_counter() - start
+
+
+def best_seconds(run: Run, device: torch.device, *, rounds: int = 5) -> float:
+    """The least of so many rounds, after a warm-up: what the machine can do."""
+    run()
+    return min(timed(run, device) for _ in range(rounds))
+
+
+def synchronize(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
 
 
 def ratio(
@@ -97,18 +111,6 @@ def _peak_bytes() -> int:
         return int(line.split()[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
-
-
-def matmul_ceiling(dtype: str = "float32", *, size: int = 4096, repeats: int = 5) -> dict[str, float]:
-    """GFLOP/s of a square matrix product, the best of `repeats`, by torch and by NumPy: no dense map can be faster."""
-    A = np.random.default_rng(0).standard_normal((size, size)).astype(dtype)
-    C = np.empty_like(A)
-    T, out = torch.from_numpy(A), torch.from_numpy(C)
-    runs: dict[str, Run] = {
-        "torch": lambda: torch.mm(T, T, out=out),
-        "numpy": lambda: np.matmul(A, A, out=C),
-    }
-    return {name: 2 * size**3 / min(times) / 1e9 for name, times in interleaved(runs, repeats).items()}
 
 
 def machine() -> dict[str, str | int | float]:

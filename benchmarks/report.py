@@ -10,6 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
+from benchmarks.ceilings import shown
 from benchmarks.measure import Spread, ratio
 
 Unit = Literal["seconds", "bytes", "error"]
@@ -51,7 +52,7 @@ class Row:
 
     def __str__(self) -> str:
         case, ours, theirs, ratio, target, met = _cells(self)
-        return f"  {case:26} {ours:>20} {theirs:>20} {ratio:>24} {target:>8} {met}"
+        return f"  {case:26} {ours:>20} {theirs:>20} {ratio:>24} {target:>8} {met:4} {self.peer}"
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,9 @@ class Report:
     command: str
     protocol: str
     machine: dict[str, str | int | float]
-    ceilings: dict[str, float]  # GFLOP/s
+    ceilings: dict[str, float]  # GFLOP/s of products, GB/s of a copy
     rows: list[Row]
+    title: str = "Benchmarks"
 
     def write_json(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -75,15 +77,14 @@ class Report:
 
     def _lines(self) -> Iterable[str]:
         m = self.machine
-        yield "# Benchmarks"
+        yield f"# {self.title}"
         yield f"\nWritten by `{self.command}`, commit {m['commit']}; do not edit. {self._score()}"
         yield (
             f"\n**Machine.** {m['cpu']}, {m['cores']} cores, {m['memory_gib']} GiB, {m['system']}, load {m['load']} "
             f"before the run; Python {m['python']}, torch {m['torch']} ({m['torch_threads']} threads), "
             f"NumPy {m['numpy']}, scikit-learn {m['sklearn']}."
         )
-        rates = ", ".join(f"{name} {rate:.0f} GFLOP/s" for name, rate in self.ceilings.items())
-        yield f"\n**Ceilings.** A large float32 matrix product in the same run: {rates}."
+        yield f"\n**Ceilings.** Large products and a copy in the same run: {shown(self.ceilings)}."
         yield f"\n**Protocol.** {self.protocol}"
         for table, rows in groupby(self.rows, key=lambda row: row.table):
             yield from self._table(table, list(rows))
@@ -94,16 +95,19 @@ class Report:
 
     def _table(self, table: str, rows: list[Row]) -> Iterable[str]:
         yield f"\n## {table}\n"
-        yield f"| case | ours | {rows[0].peer} | ratio (range) | target | met | |"
-        yield "|---|---:|---:|---:|---:|---|---|"
+        several = len({row.peer for row in rows}) > 1
+        peer = "beside | theirs" if several else rows[0].peer
+        yield f"| case | ours | {peer} | ratio (range) | target | met | |"
+        yield "|---|---:|" + "---|" * several + "---:|---:|---:|---|---|"
         for row in rows:
-            yield "| " + " | ".join([*_cells(row), row.note + self._share(row)]) + " |"
+            case, ours, *others = [*_cells(row), row.note + self._share(row)]
+            yield "| " + " | ".join([case, ours, *([row.peer] if several else []), *others]) + " |"
 
     def _share(self, row: Row) -> str:
         if row.flops is None:
             return ""
         rate = row.flops / _middle(row.unit)(row.ours) / 1e9
-        return f" {rate / self.ceilings['torch']:.0%} of torch's ceiling."
+        return f" {rate / self.ceilings['float32']:.0%} of the product's ceiling."
 
 
 def _cells(row: Row) -> list[str]:
@@ -121,10 +125,10 @@ def _middle(unit: Unit) -> Callable[[list[float]], float]:
 def _value(unit: Unit, values: list[float]) -> str:
     middle = _middle(unit)(values)
     if unit == "seconds":
-        return f"{middle:.3f} s"
+        return f"{middle:.3f} s" if middle >= 0.02 else f"{1e3 * middle:.3g} ms"
     if unit == "bytes":
         return f"{middle / 2**20:.2f} MiB"
-    return f"{middle:.5f} ± {statistics.stdev(values):.5f}"
+    return f"{middle:.5f}" + (f" ± {statistics.stdev(values):.5f}" if len(values) > 1 else "")
 
 
 def _ratio(row: Row) -> str:

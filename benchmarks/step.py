@@ -14,10 +14,12 @@ from typing import Any
 
 import torch
 
-from benchmarks.step_contenders import Contender, Ours, Plain, Replayed, heldout_ce, tf32
+from benchmarks.ceilings import ceilings, shown
+from benchmarks.measure import synchronize
+from benchmarks.step_contenders import Contender, Ours, Plain, Replayed, Trained, heldout_ce, tf32
 from benchmarks.step_parts import time_parts, tune
 from benchmarks.step_problem import BN50, TIMIT, Problem, Shape, make_problem
-from benchmarks.step_timing import ceilings, synchronize, timed
+from benchmarks.step_timing import rounds_of
 
 HELDOUT = 4096
 AT_ONCE = 8  # minibatches whose features are made together
@@ -31,8 +33,8 @@ Make = Callable[[Problem], Contender]
 def main() -> None:
     options = _parser().parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    record: Record = {"machine": _machine(device), "ceilings": ceilings(device, quick=options.quick)}
-    print(json.dumps(record["machine"] | record["ceilings"]), flush=True)
+    record: Record = {"machine": _machine(device), "ceilings": ceilings(device, size=512 if options.quick else None)}
+    print(json.dumps(record["machine"]), "\nceilings:", shown(record["ceilings"]), flush=True)
     shapes = _shapes(device, options)
     record["shapes"] = [_run_shape(shape, device, options, record["ceilings"]) for shape in shapes]
     if options.large and device.type == "cuda":
@@ -76,7 +78,7 @@ def _run_shape(shape: Shape, device: torch.device, options: argparse.Namespace, 
         name: _time_contender(name, make, dtype, problem, chunk, options)
         for name, make, dtype in _contenders(device, options)
     }
-    best = limits.get("bf16_tflops", limits["float32_tflops"])
+    best = limits["bf16" if device.type == "cuda" else "float32"] / 1e3
     for name, contender in found["contenders"].items():
         contender["share_of_ceiling"] = contender["tflops"] / best
         print(f"{shape.name:6} {name:24} {contender['share_of_ceiling']:.0%} of {best:.3g} TFLOP/s", flush=True)
@@ -86,7 +88,7 @@ def _run_shape(shape: Shape, device: torch.device, options: argparse.Namespace, 
 def _contenders(device: torch.device, options: argparse.Namespace) -> Iterator[tuple[str, Make, torch.dtype]]:
     yield "float32", lambda problem: Plain(problem, torch.float32), torch.float32
     if device.type == "cpu":
-        yield "ours", lambda problem: Ours(problem, torch.float32, minibatches=1), torch.float32
+        yield "ours", Trained, torch.float32
         return
     yield "TF32", lambda problem: Plain(problem, torch.float32), torch.float32
     yield "bf16", lambda problem: Plain(problem, torch.bfloat16), torch.bfloat16
@@ -132,7 +134,7 @@ def _time_contender(
             with tf32(False):
                 found["heldout_ce"] = heldout_ce(problem, contender.head, slice(rows, None))
         steps = max(chunk // shape.batch_size, options.steps)
-        times = timed(lambda: take(steps), X.device, rounds=3, warm_up=not options.ce_steps)
+        times = rounds_of(lambda: take(steps), X.device, rounds=3, warm_up=not options.ce_steps)
     milliseconds = [1e3 * seconds / steps for seconds in times]
     found |= {"ms_per_step": milliseconds, "epoch_seconds": statistics.median(milliseconds) * shape.steps / 1e3}
     middle = statistics.median(milliseconds)
@@ -149,7 +151,7 @@ def _run_large(shape: Shape, device: torch.device) -> Record:
     chunk = 4 * shape.batch_size
     problem = make_problem(shape, num_rows=chunk, device=device)
     contender, X = Ours(problem, torch.bfloat16, minibatches=4), problem.X.bfloat16()
-    times = timed(lambda: contender.take(X, problem.y), device, rounds=3)
+    times = rounds_of(lambda: contender.take(X, problem.y), device, rounds=3)
     found = {
         "shape": asdict(shape),
         "ms_per_step": [1e3 * seconds / 4 for seconds in times],

@@ -1,4 +1,4 @@
-"""The same SGD by plain torch and by the fused superbatches."""
+"""The same SGD by plain torch, by the training loop and by the fused superbatches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,17 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from benchmarks.step_problem import Problem
+from bochner.data.blocks import Block
+from bochner.features import FourierMap
+from bochner.features.projections import DenseProjection
+from bochner.kernels import Gaussian
+from bochner.learn.heads import BottleneckHead, LinearHead
+from bochner.learn.model import FeatureModel
 from bochner.ops import cosine_features, descend_bottleneck, descend_linear
+from bochner.train.fused import fused_steps
+from bochner.train.optimizers import make_optimizer
+from bochner.train.recipe import Recipe
+from bochner.train.step import take_step
 
 ALIGNED = 16
 
@@ -66,7 +76,8 @@ class Ours:
         shape = problem.shape
         self.head = [part.clone() for part in problem.head]
         self.W, self.b = problem.W.to(dtype), problem.b
-        self.copies = [padded(part, dtype) for part in self.head[:-1]]
+        short = dtype != torch.float32  # products of float32 read the weights themselves
+        self.copies = [padded(part, dtype) for part in self.head[:-1]] if short else []
         self.amplitude, self.rate, self.batch_size = shape.amplitude, shape.rate, shape.batch_size
         self.rows = minibatches * shape.batch_size
         self.Z: Tensor | None = None
@@ -82,9 +93,32 @@ class Ours:
     def _descend(self, Z: Tensor, y: Tensor) -> None:
         settings = {"rate": self.rate, "batch_size": self.batch_size}
         if len(self.head) == 2:
-            descend_linear(*self.head, Z, y, copy=self.copies[0], **settings)
+            descend_linear(*self.head, Z, y, copy=self.copies[0] if self.copies else None, **settings)
         else:
-            descend_bottleneck(*self.head, Z, y, copies=(self.copies[0], self.copies[1]), **settings)
+            copies = (self.copies[0], self.copies[1]) if self.copies else None
+            descend_bottleneck(*self.head, Z, y, copies=copies, **settings)
+
+
+class Trained:
+    """What the training loop does with a minibatch."""
+
+    def __init__(self, problem: Problem) -> None:
+        shape = problem.shape
+        factors = [part.clone() for part in problem.head]
+        head = LinearHead(*factors) if shape.rank is None else BottleneckHead(*factors)
+        z = FourierMap(Gaussian(), DenseProjection(problem.W), problem.b)
+        self.model, self.head = FeatureModel(z, head), [part.detach() for part in head.parameters()]
+        self.recipe = Recipe(learning_rate=shape.rate, batch_size=shape.batch_size)
+        self.optimizer = make_optimizer(self.model, self.recipe, shape.rate)
+        self.fused = fused_steps(self.model, self.recipe)
+
+    def take(self, X: Tensor, y: Tensor) -> None:
+        size = self.recipe.batch_size if self.fused is None else self.fused.rows
+        for block in map(Block, X.split(size), y.split(size)):
+            if self.fused is None:
+                take_step(self.model, self.optimizer, block, self.recipe)
+            else:
+                self.fused.take(block, rate=self.recipe.learning_rate)
 
 
 class Replayed:

@@ -15,8 +15,9 @@ from bochner.features import FourierMap
 from bochner.kernels import Gaussian, SparseGaussian
 from bochner.learn.heads import LinearHead
 from bochner.learn.model import FeatureModel
+from bochner.ops import reference
 from bochner.train import fused, loop
-from bochner.train.fused import FusedSteps, fused_steps, is_plain
+from bochner.train.fused import ColumnSteps, FusedSteps, fused_steps, is_plain
 from bochner.train.loop import train
 from bochner.train.optimizers import make_optimizer
 from bochner.train.recipe import Recipe
@@ -108,8 +109,52 @@ def test_only_plain_sgd_of_the_softmax_loss_is_fused() -> None:
         assert not is_plain(replace(RECIPE, **change))
 
 
-def test_never_on_a_cpu() -> None:
+def test_small_steps_on_a_cpu_are_the_ordinary_ones() -> None:
     assert fused_steps(model(), RECIPE) is None
+
+
+@pytest.fixture
+def columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if 64 features were many, in tiles of ten columns."""
+    monkeypatch.setattr(fused, "LEAST_COLUMNS", 64 * 32)
+    monkeypatch.setattr(reference, "CACHED", 320)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+
+
+def test_which_steps_on_a_cpu_are_made_by_columns(columns: None) -> None:
+    assert isinstance(fused_steps(model(), RECIPE), ColumnSteps)
+    z = FourierMap.draw(
+        Gaussian(bandwidth=1.0), num_inputs=2, num_features=64, projection="hadamard2", generator=generator()
+    )
+    assert fused_steps(FeatureModel(z, LinearHead.zeros(num_features=64, num_outputs=3)), RECIPE) is None
+    for change in ({"precision": "bf16"}, {"l2": 1e-3}, {"batch_size": 16}, {"batch_size": 2**20}):
+        assert fused_steps(model(), replace(RECIPE, **change)) is None
+
+
+@pytest.mark.parametrize("rank", [None, 2])
+def test_steps_by_columns_are_those_of_autograd(columns: None, rank: int | None) -> None:
+    fast, slow = model(rank=rank).double(), model(rank=rank).double()
+    recipe = replace(RECIPE, learning_rate=4.0 if rank is None else 0.25)
+    steps, optimizer = fused_steps(fast, recipe), make_optimizer(slow, recipe, recipe.learning_rate)
+    assert isinstance(steps, ColumnSteps)
+    for block in map(weigh, batches(sources()[0], batch_size=steps.rows, seed=0, epoch=0)):  # the last one is short
+        take_step(slow, optimizer, block, recipe)
+        steps.take(block, rate=recipe.learning_rate)
+    for found, wanted in zip(weights(fast), weights(slow), strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-11, atol=1e-13)
+
+
+def test_the_loop_takes_columns_and_resumes_bit_equal(columns: None, tmp_path: Path) -> None:
+    X, y = rings()
+    whole, resumed, heldout = model(), model(), ArraySource(X[:100], y[:100])
+    source, stopping = (kind(X[100:], y[100:], shard_rows=8) for kind in (ArraySource, StoppingSource))
+    expected = train(whole, source, heldout, RECIPE, progress=False)
+    stopping.reads_left = 20
+    with pytest.raises(StoppedError):
+        train(model(), stopping, heldout, RECIPE, folder=tmp_path, checkpoint_seconds=0.0, progress=False)
+    assert train(resumed, source, heldout, RECIPE, folder=tmp_path, progress=False) == expected
+    assert all(torch.equal(a, b) for a, b in zip(weights(resumed), weights(whole), strict=True))
+    assert expected[-1]["ce"] < 0.5
 
 
 @pytest.mark.gpu

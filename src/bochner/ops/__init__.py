@@ -1,6 +1,7 @@
 """The fast parts below everything else: tiles that bound memory, transforms on tensors, the steps of training."""
 
-from bochner.ops.descent import descend_bottleneck, descend_linear
+from bochner.ops.columns import FeatureColumns
+from bochner.ops.descent import bottleneck_gradient, descend_bottleneck, descend_linear, linear_gradient
 from bochner.ops.distance import squared_distances
 from bochner.ops.hadamard import hadamard_matrix, hadamard_transform
 from bochner.ops.step import (
@@ -17,13 +18,16 @@ from bochner.ops.tiles import row_tiles
 from bochner.ops.waves import write_waves
 
 __all__ = [
+    "FeatureColumns",
     "SoftmaxRows",
+    "bottleneck_gradient",
     "cosine_features",
     "cosine_scores",
     "descend_bottleneck",
     "descend_linear",
     "hadamard_matrix",
     "hadamard_transform",
+    "linear_gradient",
     "long_product",
     "minibatches_at_once",
     "row_tiles",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from bochner.ops.step import long_product, softmax_rows, update_head
-from bochner.ops.superbatch import superbatch_steps
+from bochner.ops.superbatch import Gradient, superbatch_steps
 
 
 def descend_linear(
@@ -31,11 +31,7 @@ def descend_linear(
     >>> weights.T, bias
     (tensor([[-0.5000,  0.5000]]), tensor([-0.5000,  0.5000]))
     """
-
-    def gradient(scores: Tensor, rows: slice, out: Tensor) -> None:
-        _write_residual(scores, bias, y, weight, rows, out)
-        bias.sub_(out.sum(dim=0), alpha=rate)
-
+    gradient = linear_gradient(bias, y, rate=rate, weight=weight)
     superbatch_steps(weights, Z, gradient, rate=rate, batch_size=batch_size, copy=copy)
 
 
@@ -60,7 +56,25 @@ def descend_bottleneck(
     (tensor([[1.]]), tensor([[0.5000, 1.5000]]))
     """
     copy, second_copy = copies or (None, None)
-    factor = second if second_copy is None else second_copy
+    gradient = bottleneck_gradient(second, bias, y, rate=rate, weight=weight, copy=second_copy)
+    superbatch_steps(first, Z, gradient, rate=rate, batch_size=batch_size, copy=copy)
+
+
+def linear_gradient(bias: Tensor, y: Tensor, *, rate: float, weight: Tensor | None = None) -> Gradient:
+    """What such a step does between its two products: from scores to their derivatives, and the bias [C] moves."""
+
+    def gradient(scores: Tensor, rows: slice, out: Tensor) -> None:
+        _write_residual(scores, bias, y, weight, rows, out)
+        bias.sub_(out.sum(dim=0), alpha=rate)
+
+    return gradient
+
+
+def bottleneck_gradient(
+    second: Tensor, bias: Tensor, y: Tensor, *, rate: float, weight: Tensor | None = None, copy: Tensor | None = None
+) -> Gradient:
+    """The same through a bottleneck: from its outputs [B, r] to their derivatives; second [C, r] and bias move."""
+    factor = second if copy is None else copy
 
     def gradient(hidden: Tensor, rows: slice, out: Tensor) -> None:
         hidden = hidden.to(factor.dtype)
@@ -68,10 +82,10 @@ def descend_bottleneck(
         _write_residual(G, bias, y, weight, rows, G)
         short = G.to(factor.dtype)
         out.copy_(long_product(short, factor[: len(second)].T))
-        update_head(second, short, hidden, rate=rate, copy=second_copy)
+        update_head(second, short, hidden, rate=rate, copy=copy)
         bias.sub_(G.sum(dim=0), alpha=rate)
 
-    superbatch_steps(first, Z, gradient, rate=rate, batch_size=batch_size, copy=copy)
+    return gradient
 
 
 def _write_residual(scores: Tensor, bias: Tensor, y: Tensor, weight: Tensor | None, rows: slice, out: Tensor) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -14,6 +14,8 @@ from bochner.ops.waves import write_waves
 
 # Features that exist at once where only scores are wanted.
 TILE = 2**20
+# On a CPU, for each thread: a megabyte of float32, what a core's own cache holds today; and of so many rows.
+CACHED, CACHED_ROWS = 2**18, 1024
 
 
 class SoftmaxRows(NamedTuple):
@@ -50,7 +52,41 @@ def sparse_cosine_features(
 def cosine_scores(
     X: Tensor, frequencies: Tensor, phases: Tensor | None, weights: Tensor, *, amplitude: float
 ) -> Tensor:
-    return scores_by_tiles(cosine_features, X, frequencies, phases, weights, amplitude=amplitude)
+    if X.device.type != "cpu" or X.dtype != wide(X.dtype):
+        return scores_by_tiles(cosine_features, X, frequencies, phases, weights, amplitude=amplitude)
+    scores = X.new_zeros(len(weights), len(X))  # transposed: an odd number of classes costs less as rows
+    for rows in row_tiles(len(X), row_elements=1, tile_elements=CACHED_ROWS):
+        _add_scores(X[rows], frequencies, phases, weights.to(X.dtype), amplitude, scores[:, rows])
+    return scores.T.contiguous()
+
+
+def _add_scores(
+    X: Tensor, frequencies: Tensor, phases: Tensor | None, weights: Tensor, amplitude: float, scores: Tensor
+) -> None:
+    """scores [C, n] += weights z^T, in one buffer: new memory for every tile would cost as much as its product."""
+    P, waves = frequencies.shape[1], 2 if phases is None else 1
+    places = list(cached_tiles(P, num_rows=len(X)))
+    buffer = X.new_empty(len(X) * waves * places[0].stop)  # the first tile is the widest
+    for place in places:
+        width = waves * (place.stop - place.start)
+        Z = buffer[: len(X) * width].view(len(X), width)
+        part = None if phases is None else phases[place]
+        cosine_features(X, frequencies[:, place], part, amplitude=amplitude, out=Z)
+        for tile, columns in placed_waves(Z, place, P):
+            scores.addmm_(weights[:, columns], tile.T)
+
+
+def cached_tiles(num_frequencies: int, *, num_rows: int) -> Iterator[slice]:
+    """Columns of a map whose features of `num_rows` rows fit the caches of all threads."""
+    return row_tiles(num_frequencies, row_elements=num_rows, tile_elements=CACHED * torch.get_num_threads())
+
+
+def placed_waves(Z: Tensor, place: slice, num_frequencies: int) -> Iterator[tuple[Tensor, slice]]:
+    """The cosines of a tile with their columns among all features, then the sines if there are any."""
+    width = place.stop - place.start
+    yield Z[:, :width], place
+    if Z.shape[1] > width:
+        yield Z[:, width:], slice(place.start + num_frequencies, place.stop + num_frequencies)
 
 
 def scores_by_tiles(
@@ -68,10 +104,8 @@ def scores_by_tiles(
     scores = X.new_zeros(len(X), len(weights), dtype=wide(X.dtype))
     for tile in row_tiles(P, row_elements=len(X), tile_elements=tile_elements):
         Z = features(X, frequencies[:, tile], None if phases is None else phases[tile], amplitude=amplitude)
-        half = tile.stop - tile.start
-        scores += long_product(Z[:, :half], weights[:, tile].to(X.dtype))
-        if phases is None:
-            scores += long_product(Z[:, half:], weights[:, P + tile.start : P + tile.stop].to(X.dtype))
+        for waves, columns in placed_waves(Z, tile, P):
+            scores += long_product(waves, weights[:, columns].to(X.dtype))
     return scores
 
 

@@ -1,4 +1,5 @@
-"""Steps of plain SGD on a GPU without autograd: short numbers in the products, several minibatches at once."""
+"""Steps of plain SGD without autograd: on a GPU short numbers in the products and several minibatches at once, on a CPU
+features a few columns at a time."""
 
 from __future__ import annotations
 
@@ -12,19 +13,25 @@ from bochner.features import FourierMap
 from bochner.features.projections import DenseProjection, SparseProjection
 from bochner.learn.model import FeatureModel
 from bochner.ops import (
+    FeatureColumns,
+    bottleneck_gradient,
     cosine_features,
     descend_bottleneck,
     descend_linear,
+    linear_gradient,
     minibatches_at_once,
     row_tiles,
     sparse_cosine_features,
 )
+from bochner.ops.superbatch import Gradient
 from bochner.train.recipe import Recipe
 
 # The features of so many numbers may exist at once; a larger batch is summed in parts by the ordinary step.
 MOST_ELEMENTS = 2**31
 FEATURE_ROWS = 2048  # made together: the map is read once for all of them
 ALIGNED = 16
+# On a CPU: fewer features a step and the ordinary one is as fast, more would be too much memory to hold at once.
+LEAST_COLUMNS, MOST_COLUMNS = 2**20, 2**24
 
 
 class Settings(TypedDict):
@@ -34,7 +41,7 @@ class Settings(TypedDict):
 
 
 class FusedSteps:
-    """SGD of softmax regression for one model: the same steps as `take_step`, up to the rounding of `precision`.
+    """SGD of softmax regression on a GPU: the same steps as `take_step`, up to the rounding of `precision`.
 
     Holds the map and the weights once more in the precision of the products; the model's own stay what they are and
     are updated in place. Make a new one when anything else has changed them.
@@ -91,13 +98,50 @@ class FusedSteps:
         return cosine_features(X.to(self.dtype), self._frequencies, z.phases, amplitude=z.amplitude)
 
 
-def fused_steps(model: nn.Module, recipe: Recipe) -> FusedSteps | None:
-    """Steps for this model if it has any: on a GPU, plain SGD of the softmax loss on a head whose map is frozen."""
-    if not is_plain(recipe) or not isinstance(model, FeatureModel) or not model.head.bias.is_cuda:
+class ColumnSteps:
+    """The same on a CPU for a dense Fourier map, in the precision of the weights; see `FeatureColumns`.
+
+    Holds the map once more, and the features of a batch.
+    """
+
+    def __init__(self, model: FeatureModel, recipe: Recipe) -> None:
+        z = model.feature_map
+        assert isinstance(z, FourierMap)
+        self.parts = [p.detach() for p in model.head.parameters()]  # in the order of their registration, the bias last
+        self.rows = recipe.batch_size
+        self._columns = FeatureColumns(
+            z.frequencies().detach(), z.phases, amplitude=z.amplitude, num_rows=recipe.batch_size
+        )
+
+    @torch.no_grad()
+    def take(self, block: Block, *, rate: float) -> None:
+        """A step at `rate` on `block`, one minibatch."""
+        first = self.parts[0]
+        weight = None if block.weight is None else block.weight.to(first)
+        self._columns.step(first, block.X.to(first), self._gradient(block.y, rate, weight), rate=rate)
+
+    def _gradient(self, y: Tensor, rate: float, weight: Tensor | None) -> Gradient:
+        if len(self.parts) == 2:
+            return linear_gradient(self.parts[1], y, rate=rate, weight=weight)
+        return bottleneck_gradient(self.parts[1], self.parts[2], y, rate=rate, weight=weight)
+
+
+def fused_steps(model: nn.Module, recipe: Recipe) -> FusedSteps | ColumnSteps | None:
+    """Steps for this model if it has any: plain SGD of the softmax loss on a head whose map is frozen."""
+    if not is_plain(recipe) or not isinstance(model, FeatureModel):
         return None
-    frozen = not any(p.requires_grad for p in model.feature_map.parameters())
-    small = recipe.batch_size * model.feature_map.num_features <= MOST_ELEMENTS
-    return FusedSteps(model, recipe) if frozen and small else None
+    if any(p.requires_grad for p in model.feature_map.parameters()):
+        return None
+    elements = recipe.batch_size * model.feature_map.num_features
+    if model.head.bias.is_cuda:
+        return FusedSteps(model, recipe) if elements <= MOST_ELEMENTS else None
+    fits = LEAST_COLUMNS <= elements <= MOST_COLUMNS and model.head.bias.device.type == "cpu"
+    return ColumnSteps(model, recipe) if fits and _has_columns(model.feature_map, recipe) else None
+
+
+def _has_columns(feature_map: nn.Module, recipe: Recipe) -> bool:
+    dense = isinstance(feature_map, FourierMap) and isinstance(feature_map.projection, DenseProjection)
+    return dense and recipe.precision != "bf16"
 
 
 def is_plain(recipe: Recipe) -> bool:

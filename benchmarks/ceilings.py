@@ -1,0 +1,56 @@
+"""What the machine can do at best: large products, and a copy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from benchmarks.measure import Run, best_seconds
+
+SIZE = {"cpu": 4096, "cuda": 8192}
+
+
+def ceilings(device: torch.device, *, size: int | None = None) -> dict[str, float]:
+    """GFLOP/s of square products of random numbers, by their precision, and GB/s of a copy, read and written.
+
+    No dense step can be faster than the products, none that touches its numbers once faster than the copy. "numpy" is
+    NumPy's float32 product, on a CPU; "bf16" is there where the device has units for it.
+    """
+    size = size or SIZE[device.type]
+    A = torch.randn(size, size, generator=torch.Generator().manual_seed(0)).to(device)
+    runs = {"float32": _product(A)}
+    if device.type == "cpu":
+        runs["numpy"] = _numpy_product(A)
+    if has_bf16_units(device):
+        runs["bf16"] = _product(A.bfloat16())
+    rates = {name: 2 * size**3 / best_seconds(run, device) / 1e9 for name, run in runs.items()}
+    long = A.repeat(4, 1)
+    target = torch.empty_like(long)
+    return rates | {"copy": 2 * long.nbytes / best_seconds(lambda: target.copy_(long), device) / 1e9}
+
+
+def has_bf16_units(device: torch.device) -> bool:
+    """Without them a CPU's product takes many times the time of float32's."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    cpuinfo = Path("/proc/cpuinfo")
+    flags = cpuinfo.read_text() if cpuinfo.exists() else ""
+    return "avx512_bf16" in flags or "amx_bf16" in flags
+
+
+def shown(rates: dict[str, float]) -> str:
+    """`float32 176 GFLOP/s, .., copy 30 GB/s`."""
+    return ", ".join(f"{name} {rate:,.0f} {'GB/s' if name == 'copy' else 'GFLOP/s'}" for name, rate in rates.items())
+
+
+def _product(A: torch.Tensor) -> Run:
+    out = torch.empty_like(A)
+    return lambda: torch.mm(A, A, out=out)
+
+
+def _numpy_product(A: torch.Tensor) -> Run:
+    B = A.numpy()
+    out = np.empty_like(B)
+    return lambda: np.matmul(B, B, out=out)

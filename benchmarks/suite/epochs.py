@@ -1,0 +1,66 @@
+"""A step of SGD in the papers' two shapes, and the epoch that such steps make."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from benchmarks.measure import Run
+from benchmarks.report import Row
+from benchmarks.step_contenders import Contender, Ours, Plain, Replayed, Trained
+from benchmarks.step_problem import BN50, TIMIT, Problem, Shape, make_problem
+from benchmarks.suite.race import PLAIN, beside_ceiling, race
+from benchmarks.suite.sizes import Sizes
+from bochner.ops import minibatches_at_once
+
+SHARE = 0.7  # of the product's ceiling: the target for TIMIT's shape on a CPU
+
+
+def rows(sizes: Sizes, rates: dict[str, float]) -> Iterator[Row]:
+    cases = [(TIMIT, batch_size, sizes.step_rows) for batch_size in sizes.batches]
+    for shape, batch_size, num_rows in [*cases, (BN50, BN50.batch_size, sizes.wide_rows)]:
+        shape = replace(shape, batch_size=batch_size)
+        shape = shape if sizes.step_features is None else shape.with_features(sizes.step_features)
+        yield from _shape_rows(make_problem(shape, num_rows=num_rows, device=sizes.device), sizes, rates)
+
+
+def _shape_rows(problem: Problem, sizes: Sizes, rates: dict[str, float]) -> Iterator[Row]:
+    shape = problem.shape
+    steps = len(problem.X) // shape.batch_size
+    found = list(race(_title(shape, steps), _ours(problem), _plain(problem), sizes))
+    for row in found:
+        epoch = statistics.median(row.ours) * shape.steps / steps
+        yield replace(row, note=f"Such steps make an epoch of {shape.num_rows:,} rows in {epoch:,.0f} s.")
+    if sizes.device.type == "cpu":
+        target = SHARE if shape.rank is None else None
+        yield beside_ceiling(found[0], flops=steps * shape.flops, rates=rates, target=target)
+
+
+def _title(shape: Shape, steps: int) -> str:
+    head = f"C {shape.num_classes:,}" if shape.rank is None else f"rank {shape.rank:,}, C {shape.num_classes:,}"
+    size = f"d {shape.num_inputs}, D {shape.num_features:,}, {head}, batch {shape.batch_size:,}"
+    return f"{steps} steps, {shape.name}: {size}"
+
+
+def _ours(problem: Problem) -> dict[str, Run]:
+    """On a CPU what `train` does; on a GPU superbatches, replayed as a graph."""
+    if not problem.X.is_cuda:
+        return {"train": _run(Trained(problem), problem.X, problem)}
+    count, X = minibatches_at_once(len(problem.head[0]), problem.shape.batch_size), problem.X.bfloat16()
+    replayed = Replayed(Ours(problem, torch.bfloat16, minibatches=count), X, problem.y)
+    return {"bf16, superbatches, graph": _run(replayed, X, problem)}
+
+
+def _plain(problem: Problem) -> dict[str, Run]:
+    found = {PLAIN: _run(Plain(problem, torch.float32), problem.X, problem)}
+    if problem.X.is_cuda:
+        found[f"{PLAIN}, bf16"] = _run(Plain(problem, torch.bfloat16), problem.X.bfloat16(), problem)
+    return found
+
+
+def _run(contender: Contender, X: Tensor, problem: Problem) -> Run:
+    return lambda: contender.take(X, problem.y)
