@@ -12,7 +12,9 @@ from jsonargparse import capture_parser
 
 from bochner.cli import main
 from bochner.cli.study import STUDY
+from bochner.studies import registry
 from bochner.studies.registry import FINDINGS, STUDIES
+from bochner.studies.results import BEGIN, END
 from tests.cli.files import run
 
 Capture = pytest.CaptureFixture[str]
@@ -40,6 +42,46 @@ def test_a_study_runs_resumes_and_is_reported(tmp_path: Path, capsys: Capture) -
     assert "first over 11th eigenvalue > 3 on 1 of 1 sets: digits" in text
     assert text.count("| not measured |") == len(FINDINGS) - 2
     assert "The file cpu_rahimi.npz was not there" in (tmp_path / "out/report_smoke.html").read_text()
+
+
+def test_a_page_of_results_keeps_what_is_not_the_reports(tmp_path: Path, capsys: Capture) -> None:
+    page = tmp_path / "RESULTS.md"
+    page.write_text("# Mine\n")
+    command = ("study", "report", "--size", "smoke", "--output_dir", tmp_path, "--results", page)
+    code, _, err = run(capsys, *command)
+    assert (code, page.read_text()) == (1, "# Mine\n")
+    assert f"{page} must have the lines '{BEGIN}' and '{END}'" in err
+    page.write_text(f"# Mine\n{BEGIN}\n{END}\n## Too\n")
+    for _ in range(2):  # the second time there is an old part
+        assert run(capsys, *command).code == 0
+    text = page.read_text()
+    assert text.startswith(f"# Mine\n{BEGIN}\nWritten by ")
+    assert text.endswith(f"|\n{END}\n## Too\n")
+    assert text.count("| not measured |\n") == len(FINDINGS)
+
+
+def test_a_failed_cell_is_one_line_with_the_remedy(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "a9a.npz").write_bytes(b"damaged")
+    command = ("study", "run", "kernel-spectra", "--size", "smoke", "--data_dir", tmp_path, "--output_dir", tmp_path)
+    code, _, err = run(capsys, *command)
+    assert code == 1
+    last = err.splitlines()[-1]
+    assert last.startswith("bochner: error: 1 of 2 cells failed, Cell(data='a9a', num_points=500, seed=0): ")
+    assert last.endswith("mend the cause and give the same command again, which measures the failed ones alone.")
+    assert "Traceback" not in err
+
+
+def test_all_goes_on_and_names_what_failed(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a9a.npz").write_bytes(b"damaged")
+    some = tuple(study for study in STUDIES if study.name in ("kernel-spectra", "nystrom-theorems"))
+    monkeypatch.setattr(registry, "STUDIES", some)
+    code, out, err = run(capsys, "study", "all", "--size", "smoke", "--data_dir", tmp_path, "--output_dir", tmp_path)
+    assert code == 1
+    assert "nystrom-theorems: 20 of 40 cells" in out  # after the failed one
+    assert "Report: " in out
+    assert err.splitlines()[-1].startswith(
+        "bochner: error: 1 of 2 studies failed, as told above: kernel-spectra; mend the cause"
+    )
 
 
 def test_an_unknown_study_is_told(capsys: Capture) -> None:

@@ -91,16 +91,16 @@ def test_each_setting_is_tuned_in_turn_and_never_on_the_test_part(monkeypatch: p
 
     monkeypatch.setattr(study._Cell, "_tuning_loss", loss)
     parts, size = made(100), Size(bandwidths=(1.0, 2.0), rates=(4.0, 1.0, 16.0))
-    assert study._Cell(parts, size, "gaussian", ALGORITHM_1).tune() == Setting(2.0, 16.0, 1.0)
+    assert study._Cell(parts, size, "gaussian", ALGORITHM_1, "cpu").tune() == Setting(2.0, 16.0, 1.0)
     assert len(tried) == len(set(tried)) == 2 + 2 + 2  # nothing is fitted twice
     tried.clear()
-    assert study._Cell(parts, size, "gaussian", NONE).tune() == Setting(2.0, 4.0, 1.0)
+    assert study._Cell(parts, size, "gaussian", NONE, "cpu").tune() == Setting(2.0, 4.0, 1.0)
     assert len(tried) == 2 + 2  # without selection there is no rate of it
 
 
 def test_a_diverging_rate_is_not_chosen() -> None:
     size = Size(16, 4, 200, 2, 64, (1.0,), (2.0, 1e38))
-    tuned = study._Cell(made(800), size, "gaussian", ALGORITHM_1).tune()
+    tuned = study._Cell(made(800), size, "gaussian", ALGORITHM_1, "cpu").tune()
     assert tuned == Setting(1.0, 2.0, 2.0)
 
 

@@ -53,8 +53,11 @@ def test_a_failed_finding_is_shown_as_failed(saved: Mapping[str, Saved]) -> None
 
 
 def test_what_is_missing_is_said(saved: Mapping[str, Saved]) -> None:
-    some = replace(saved["kernel-spectra"], num_cells=10, missing=("mnist.npz",))
+    some = replace(saved["kernel-spectra"], num_cells=10)
+    assert results_part(FINDINGS, {"kernel-spectra": some}, size="smoke").count("| so far yes |") == 2
+    some = replace(some, missing=("mnist.npz",))
     html = make_page(STUDIES, FINDINGS, {"kernel-spectra": some}, size="smoke").html()
+    assert html.count("(by 3 of 10 cells)") == 2  # beside each verdict
     assert "3 of 10 cells are measured." in html
     assert "The file mnist.npz was not there" in html
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bochner.studies.failures import FailedCellsError
 from bochner.studies.provenance import provenance
 from bochner.studies.running import run_study
 from bochner.studies.saved import read_saved
-from bochner.studies.study import Study
+from bochner.studies.study import Study, Where
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ def a_study(measure: Callable[[Cell], dict[str, Any]], files: dict[str, str] | N
     sizes = {"smoke": [Cell("a", 0), Cell("b", 0)], "small": [Cell("a", 0), Cell("a", 1)], "paper": []}
     return Study(
         "double", "Twice", "nobody, Table 0", "none", "doubles", Cell, lambda size: sizes[size],
-        lambda data_dir: measure, lambda page, rows: None, files or {},
+        lambda where: measure, lambda page, rows: None, files or {},
     )  # fmt: skip
 
 
@@ -51,15 +52,27 @@ def test_other_seeds(tmp_path: Path) -> None:
     assert [(row["data"], row["seed"]) for row in rows] == [("a", 7), ("a", 8)]
 
 
+def test_the_device_reaches_the_measuring_and_the_run(tmp_path: Path) -> None:
+    asked: list[Where] = []
+    study = replace(a_study(lambda cell: {}), measuring=lambda where: asked.append(where) or (lambda cell: {}))
+    saved = run_study(study, tmp_path, tmp_path / "out", size="smoke", device="meta")
+    assert asked == [Where(tmp_path, "meta", tmp_path / "out/made")]
+    assert saved.runs[0]["device"] == "meta"
+    with pytest.raises(ValueError, match="device must be 'auto' or a device torch can use here, got 'abacus'"):
+        run_study(study, tmp_path, tmp_path / "out", size="small", device="abacus")
+
+
 def test_a_failed_cell_is_told_and_the_others_are_saved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def measure(cell: Cell) -> dict[str, Any]:
         if cell.data == "a":
             raise ValueError("too large")
         return {"value": 1}
 
-    with pytest.raises(RuntimeError, match="1 of 2 cells failed"):
+    with pytest.raises(
+        FailedCellsError, match=r"1 of 2 cells failed, Cell\(data='a', seed=0\): ValueError: too large\."
+    ):
         run_study(a_study(measure), tmp_path, tmp_path / "out", size="smoke")
-    assert "failed: too large" in capsys.readouterr().err
+    assert "failed: ValueError: too large" in capsys.readouterr().err
     saved = read_saved(tmp_path / "out", "double", "smoke")
     assert saved is not None
     assert (saved.num_cells, [row["data"] for row in saved.rows]) == (2, ["b"])

@@ -12,6 +12,7 @@ import torch
 from bochner.studies.ledger import Ledger
 from bochner.studies.registry import study_named
 from bochner.studies.running import run_study
+from bochner.studies.study import Where
 from bochner.studies.workers import Crew, NamedMeasure, measure_by
 from bochner.studies.workers_local import LocalCrew
 from bochner.studies.workers_sweep import Sweep
@@ -84,7 +85,7 @@ def test_a_study_by_workers_has_the_rows_of_one_process(tmp_path: Path) -> None:
 
 def test_a_worker_of_another_version_refuses() -> None:
     with pytest.raises(RuntimeError, match=r"bochner 0\.0\.0 asks a worker"):
-        NamedMeasure("map-error", Path("data"), version="0.0.0")(None)
+        NamedMeasure("map-error", Where(Path("data")), version="0.0.0")(None)
 
 
 @pytest.mark.parametrize("wrong", [{"workers": 0}, {"retries": -1}, {"workers": 2, "cluster": "tcp://x:1"}])

@@ -11,9 +11,11 @@ from typing import NoReturn
 
 import torch
 
-# What the library raises for bad arguments, bad files, missing packages and diverged training; any other is a bug, and
-# shows its traceback.
-MISTAKES = (ValueError, OSError, ImportError, FloatingPointError)
+from bochner.studies.failures import FailedCellsError
+
+# What the library raises for bad arguments, bad files, missing packages, diverged training and cells of studies that
+# could not be measured; any other is a bug, and shows its traceback.
+MISTAKES = (ValueError, OSError, ImportError, FloatingPointError, FailedCellsError)
 INTERRUPTED, PIPE_CLOSED = 130, 141  # 128 + the number of the signal, as shells have it
 
 

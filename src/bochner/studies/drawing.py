@@ -9,7 +9,7 @@ from typing import Any
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#B8A100")
 MARKERS = "osD^vPX*"
 SIZE = (4.6, 3.3)
-WIDE = 1e2
+WIDE, SAME = 1e2, 1.001
 MARGINS = {"left": 0.18, "right": 0.97, "bottom": 0.15, "top": 0.91}  # for all: a layout engine takes ten times as long
 
 
@@ -44,8 +44,13 @@ def add_curve(
 
 def finish(figure: Any, axes: Any) -> Any:
     """The figure, with plain numbers at the ticks, and a legend where something is labelled."""
-    for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+    for axis, limits, set_limits in (
+        (axes.xaxis, axes.get_xlim(), axes.set_xlim),
+        (axes.yaxis, axes.get_ylim(), axes.set_ylim),
+    ):
         if axis.get_scale() == "log":
+            if limits[1] < SAME * limits[0]:  # one value alone: matplotlib would leave it no room
+                limits = set_limits(limits[0] / 2, limits[1] * 2)
             _label_decades(axis, limits[1] / limits[0])
     if axes.get_legend_handles_labels()[0]:
         axes.legend(fontsize=8)

@@ -105,6 +105,7 @@ def run(
     selections: Sequence[str] = SELECTIONS,
     seeds: Iterable[int] = range(5),
     progress: bool = True,
+    device: str = "cpu",
 ) -> list[Row]:
     """Tune and measure every kernel with every selection; see `PROTOCOL`."""
     for selection in selections:
@@ -114,7 +115,7 @@ def run(
     rows = []
     for kernel, selection in bar:
         bar.set_description(f"{parts.name}: {kernel}, {selection}")
-        rows.append(_Cell(parts, size, kernel, selection).measure(list(seeds)))
+        rows.append(_Cell(parts, size, kernel, selection, device).measure(list(seeds)))
     return rows
 
 
@@ -235,6 +236,7 @@ class _Cell:
     size: Size
     kernel: str
     selection: str
+    device: str
 
     def measure(self, seeds: Sequence[int]) -> Row:
         setting = self.tune()
@@ -325,12 +327,13 @@ class _Cell:
         num_inputs = self.parts.train.num_inputs
 
         def draw(num_features: int, generator: Generator) -> FourierMap:
-            return FourierMap.draw(kernel, num_inputs=num_inputs, num_features=num_features, generator=generator)
+            z = FourierMap.draw(kernel, num_inputs=num_inputs, num_features=num_features, generator=generator)
+            return z.to(self.device)
 
         return draw
 
     def _head(self, num_features: int, generator: Generator) -> LinearHead:
-        return LinearHead.zeros(num_features=num_features, num_outputs=self.parts.num_classes)
+        return LinearHead.zeros(num_features=num_features, num_outputs=self.parts.num_classes).to(self.device)
 
     def _input_weights(self, model: FeatureModel) -> list[float]:
         z = model.feature_map

@@ -18,64 +18,66 @@ from bochner.studies.drawing import COLORS, MARKERS, finish, new_axes
 from bochner.studies.feature_selection import ALGORITHM_1, FOBOS, KERNELS, NONE, Parts
 from bochner.studies.findings import Finding, Verdict, by, over_sets
 from bochner.studies.ledger import Result
-from bochner.studies.study import Row, Size, Study
+from bochner.studies.study import Row, Size, Study, Where
 from bochner.train.selection import chance_survival
 
 SIZES = {
     "smoke": study.SMOKE,
-    "small": study.SMALL,
+    "small": study.Size(rounds=10, rows_per_round=5_000, epochs=8, bandwidths=(1.0, 2.0), rates=(4.0, 16.0)),
     "paper": study.Size(10_000, 50, 1_000_000, 50),
 }
 FILES = {"covtype": "covtype_sample.npz", "mnist": "mnist.npz"}
-MOST_ROWS = {"covtype": 40_000, "mnist": 25_000}
+MOST_ROWS = {"covtype": 20_000, "mnist": 10_000}  # at size small
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A kernel with a selection on a set, tuned at an effort and measured with seeds 0 .. trials - 1."""
+    """A kernel with a selection on a set, tuned at an effort and measured with some seeds."""
 
     data: str
     kernel: str
     selection: str
     effort: str
-    trials: int
+    seeds: tuple[int, ...]
 
 
 def cells(size: Size) -> list[Cell]:
     if size == "smoke":
         return [
-            Cell("made, small", kernel, selection, size, 1) for kernel in KERNELS for selection in (NONE, ALGORITHM_1)
+            Cell("made, small", kernel, selection, size, (0,))
+            for kernel in KERNELS
+            for selection in (NONE, ALGORITHM_1)
         ]
     kinds = {"made": (NONE, ALGORITHM_1, FOBOS), "covtype": (NONE, ALGORITHM_1), "mnist": (NONE, ALGORITHM_1)}
     return [
-        Cell(name, kernel, selection, size, 3)
+        Cell(name, kernel, selection, size, (0, 1, 2) if size == "paper" else (0,))
         for name, selections in kinds.items()
         for kernel in KERNELS
         for selection in selections
     ]
 
 
-def measuring(data_dir: Path) -> Callable[[Cell], Result]:
-    loaded = lru_cache(maxsize=1)(lambda name: _load(name, data_dir))
+def measuring(where: Where) -> Callable[[Cell], Result]:
+    loaded = lru_cache(maxsize=1)(lambda name, effort: _load(name, where.data_dir, effort))
 
     def measure(cell: Cell) -> Result:
         rows = study.run(
-            loaded(cell.data), size=SIZES[cell.effort], kernels=[cell.kernel], selections=[cell.selection],
-            seeds=range(cell.trials), progress=False,
+            loaded(cell.data, cell.effort), size=SIZES[cell.effort], kernels=[cell.kernel], selections=[cell.selection],
+            seeds=cell.seeds, progress=False, device=where.device,
         )  # fmt: skip
         return {name: value for name, value in asdict(rows[0]).items() if name not in ("data", "kernel", "selection")}
 
     return measure
 
 
-def _load(name: str, data_dir: Path) -> Parts:
+def _load(name: str, data_dir: Path, effort: str) -> Parts:
     if name == "made":
         return study.made_data()
     if name == "made, small":
         return study.made_data(num_rows=5_000, num_inputs=20, num_useful=4)
     with np.load(data_dir / FILES[name]) as file:
         X, y = (file["X_raw"], file["y"]) if name == "covtype" else (file["X_train"], file["y_train"])
-    chosen = np.random.default_rng(0).permutation(len(X))[: MOST_ROWS[name]]
+    chosen = np.random.default_rng(0).permutation(len(X))[: MOST_ROWS[name] if effort == "small" else None]
     _, classes = torch.as_tensor(y[chosen]).unique(return_inverse=True)
     return study.divide(name, ArraySource(X[chosen].astype(np.float32), classes))
 

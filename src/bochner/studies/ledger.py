@@ -22,7 +22,7 @@ class Finished(Protocol[AnyCell]):
 class Ledger(Generic[Cell]):
     """A JSONL file with a line a cell, written as soon as the cell is finished; lines of other files may be appended.
 
-    A cell is a frozen dataclass of plain values.
+    A cell is a frozen dataclass of plain values and of tuples of them.
 
     >>> import tempfile
     >>> from bochner.studies.adapted_bases.cells import Cell
@@ -52,6 +52,11 @@ def _lines(path: Path, make: Callable[..., Cell]) -> Iterator[tuple[Cell, Result
     for number, line in enumerate(path.read_text().splitlines(), start=1):
         try:
             found = json.loads(line)
-            yield make(**found["cell"]), found["result"]
+            yield make(**{name: _frozen(value) for name, value in found["cell"].items()}), found["result"]
         except (ValueError, TypeError, KeyError) as error:
             raise ValueError(f"{path}, line {number} must be a finished cell; remove that line: {error}") from error
+
+
+def _frozen(value: Any) -> Any:
+    """JSON has no tuples."""
+    return tuple(value) if isinstance(value, list) else value

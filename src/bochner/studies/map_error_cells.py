@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from statistics import fmean
 
 from torch import Generator, Tensor
@@ -15,7 +14,7 @@ from bochner.studies import map_error
 from bochner.studies.drawing import add_curve, finish, new_axes
 from bochner.studies.findings import Finding, Verdict, by
 from bochner.studies.ledger import Result
-from bochner.studies.study import Row, Size, Study
+from bochner.studies.study import Row, Size, Study, Where
 
 
 @dataclass(frozen=True)
@@ -37,9 +36,9 @@ def cells(size: Size) -> list[Cell]:
     return [Cell(name, count, seed) for name in names for count in sizes for seed in seeds]
 
 
-def measuring(data_dir: Path) -> Callable[[Cell], Result]:
+def measuring(where: Where) -> Callable[[Cell], Result]:
     """Digits come with scikit-learn: no file is read."""
-    train, heldout = map_error.digits()
+    train, heldout = (X.to(where.device) for X in map_error.digits())
     known = {case.map: case for case in map_error.cases(train)}
 
     @cache
@@ -48,7 +47,7 @@ def measuring(data_dir: Path) -> Callable[[Cell], Result]:
 
     def measure(cell: Cell) -> Result:
         case = known[cell.map]
-        z = case.make(cell.num_features, Generator().manual_seed(cell.seed))
+        z = case.make(cell.num_features, Generator().manual_seed(cell.seed)).to(where.device)
         error = float(map_error.relative_error(z, heldout, exact(cell.map)))
         return {"family": case.family, "kernel": map_error.kernel_name(case.kernel), "error": error}
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
+from bochner.studies.failures import FailedCellsError, told
 from bochner.studies.ledger import Ledger, Result
 
 Cell = TypeVar("Cell")
@@ -27,14 +28,14 @@ def measure_cells(
     terminal only.
     """
     left = [cell for cell in dict.fromkeys(cells) if ledger.get(cell) is None]
-    failed = 0
+    failed: dict[object, str] = {}
     for cell in (bar := tqdm(left, unit="cell", disable=None if progress is None else not progress)):
         bar.set_description(describe(cell))
         try:
             ledger.add(cell, measure(cell))
-        except (ValueError, RuntimeError, FloatingPointError, ImportError) as error:
-            tqdm.write(f"{cell} failed: {error}", file=sys.stderr)
-            failed += 1
+        except Exception as error:  # whatever it is, the others go on
+            failed[cell] = told(error)
+            tqdm.write(f"{cell} failed: {failed[cell]}", file=sys.stderr)
     if failed:
-        raise RuntimeError(f"{failed} of {len(left)} cells failed, as told above; the others are in {ledger.path}.")
+        raise FailedCellsError(failed, num_cells=len(left), ledger=ledger.path)
     return len(left)

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bochner.estimators.arrays import resolve_device
 from bochner.studies.ledger import Ledger
 from bochner.studies.measuring import measure_cells
 from bochner.studies.provenance import provenance
 from bochner.studies.saved import Saved
-from bochner.studies.study import Size, Study, with_seeds
+from bochner.studies.study import Size, Study, Where, with_seeds
 from bochner.studies.workers import measure_by
 from bochner.studies.workers_sweep import Sweep
 
@@ -27,11 +28,13 @@ def run_study(
     seeds: Sequence[int] | None = None,
     progress: bool | None = None,
     sweep: Sweep | None = None,
+    device: str = "cpu",
 ) -> Saved:
     """Measure what `folder` does not hold yet, and save the rows of all that it holds.
 
     Cells whose file is not in `data_dir` are left out, which is told and saved. Cells that fail are told, the others
     are saved all the same, and then it is an error. `sweep` says who measures; None is this process, cell by cell.
+    `device` "auto" is the GPU where there is one.
     """
     cells = with_seeds(study.cells(size), seeds)
     finished = Ledger(folder / "cells" / f"{study.ledger}.jsonl", study.cell)
@@ -40,7 +43,8 @@ def run_study(
         print(f"{study.name}: {data_dir / name} is not there; its cells are left out.", file=sys.stderr)
     there = [cell for cell in cells if study.file_of(cell) not in missing]
     try:
-        _measure(study, data_dir, there, finished, progress, sweep or Sweep())
+        where = Where(data_dir, str(resolve_device(device)), folder / "made")
+        _measure(study, where, there, finished, progress, sweep or Sweep())
     finally:
         command = shlex.join(["bochner", "study", "run", study.name, "--size", size])
         saved = Saved(
@@ -51,18 +55,18 @@ def run_study(
 
 
 def _measure(
-    study: Study, data_dir: Path, cells: Sequence[Any], finished: Ledger[Any], progress: bool | None, sweep: Sweep
+    study: Study, where: Where, cells: Sequence[Any], finished: Ledger[Any], progress: bool | None, sweep: Sweep
 ) -> None:
     left = [cell for cell in cells if finished.get(cell) is None]
     if not left:
         return
-    crew = sweep.crew(study.name, data_dir)
+    crew = sweep.crew(study.name, where)
     # noted before they are measured: cells of a run that is killed have an origin, too
-    about = provenance(data_dir, {name for cell in left if (name := study.file_of(cell))})
-    _add_run(finished.path, {"study": study.name, "cells": len(left), **about, **sweep.about()})
+    about = provenance(where.data_dir, {name for cell in left if (name := study.file_of(cell))})
+    run = {"study": study.name, "cells": len(left), "device": where.device, **about, **sweep.about()}
+    _add_run(finished.path, run)
     if crew is None:
-        measure = study.measure(data_dir, finished.path.parents[1] / "made")
-        measure_cells(left, measure, finished, describe=_label(study), progress=progress)
+        measure_cells(left, study.measuring(where), finished, describe=_label(study), progress=progress)
     else:
         with crew:
             measure_by(crew, left, finished, retries=sweep.retries, describe=_label(study), progress=progress)

@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
 from tqdm import tqdm
 
 from bochner import __version__
+from bochner.studies.failures import FailedCellsError, told
 from bochner.studies.ledger import Ledger, Result
-from bochner.studies.study import Measure
+from bochner.studies.study import Measure, Where
 
 Cell = TypeVar("Cell")
 
@@ -34,31 +34,32 @@ class Crew(Protocol):
 
 @dataclass(frozen=True)
 class NamedMeasure:
-    """A registered study's measuring of a cell, as data: what travels is a name and a path, never code.
+    """A registered study's measuring of a cell, as data: what travels is a name and a place, never code.
 
     Other processes may have other versions of this package; they refuse.
 
+    >>> from pathlib import Path
     >>> from bochner.studies.map_error_cells import Cell
-    >>> sorted(NamedMeasure("map-error", Path("data"))(Cell("orthogonal", num_features=64, seed=0)))
+    >>> sorted(NamedMeasure("map-error", Where(Path("data")))(Cell("orthogonal", num_features=64, seed=0)))
     ['error', 'family', 'kernel']
     """
 
     study: str
-    data_dir: Path
+    where: Where
     version: str = field(default=__version__)
 
     def __call__(self, cell: Any) -> Result:
         if self.version != __version__:
             raise RuntimeError(f"bochner {self.version} asks a worker that has {__version__}; install the same.")
-        return _opened(self.study, self.data_dir)(cell)
+        return _opened(self.study, self.where)(cell)
 
 
 @lru_cache(maxsize=1)
-def _opened(study: str, data_dir: Path) -> Measure:
+def _opened(study: str, where: Where) -> Measure:
     """Kept between cells: many studies read their data here."""
     from bochner.studies.registry import study_named  # every study: only where cells are measured
 
-    return study_named(study).measuring(data_dir)
+    return study_named(study).measuring(where)
 
 
 def measure_by(
@@ -76,7 +77,7 @@ def measure_by(
     """
     left = [cell for cell in dict.fromkeys(cells) if ledger.get(cell) is None]
     running = {crew.submit(cell): (cell, 1) for cell in left}
-    failed = 0
+    failed: dict[object, str] = {}
     with tqdm(total=len(left), unit="cell", disable=None if progress is None else not progress) as bar:
         while running:
             for future in wait(running, return_when=FIRST_COMPLETED).done:
@@ -88,13 +89,14 @@ def measure_by(
                     bar.set_description(describe(cell))
                 else:
                     _tell(cell, error, attempt, again=again)
-                    failed += not again
                 if again:
                     running[crew.submit(cell)] = cell, attempt + 1
-                else:
-                    bar.update()
+                    continue
+                if error is not None:
+                    failed[cell] = told(error)
+                bar.update()
     if failed:
-        raise RuntimeError(f"{failed} of {len(left)} cells failed, as told above; the others are in {ledger.path}.")
+        raise FailedCellsError(failed, num_cells=len(left), ledger=ledger.path)
     return len(left)
 
 

@@ -85,8 +85,9 @@ class LocalCrew:
 
     >>> from pathlib import Path
     >>> from bochner.studies.map_error_cells import Cell
+    >>> from bochner.studies.study import Where
     >>> from bochner.studies.workers import NamedMeasure
-    >>> with LocalCrew(NamedMeasure("map-error", Path("data")), count=1) as crew:
+    >>> with LocalCrew(NamedMeasure("map-error", Where(Path("data"))), count=1) as crew:
     ...     crew.submit(Cell("orthogonal", num_features=64, seed=0)).result()["family"]
     'Fourier, dense'
     """

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bochner import checks
+from bochner.studies.study import Where
 from bochner.studies.workers import Crew, NamedMeasure
 from bochner.studies.workers_dask import DaskCrew
 from bochner.studies.workers_local import LocalCrew
@@ -32,9 +32,9 @@ class Sweep:
         if checks.positive_int("workers", self.workers) > 1 and self.cluster is not None:
             raise ValueError(f"workers must be 1 with cluster {self.cluster!r}, which has its own, got {self.workers}.")
 
-    def crew(self, study: str, data_dir: Path) -> Crew | None:
-        """Ready to work; None for this process alone."""
-        measure = NamedMeasure(study, data_dir.resolve())
+    def crew(self, study: str, where: Where) -> Crew | None:
+        """Ready to work; None for this process alone. What workers make on the way they keep to themselves."""
+        measure = NamedMeasure(study, replace(where, data_dir=where.data_dir.resolve(), made=None))
         if self.cluster is not None:
             return DaskCrew(measure, address=self.cluster)
         return LocalCrew(measure, count=self.workers) if self.workers > 1 else None

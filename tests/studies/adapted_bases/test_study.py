@@ -84,9 +84,11 @@ def test_finished_cells_are_never_measured_again(
     def fail(cell: Cell) -> dict[str, float]:
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(running, "measuring", lambda data_dir, *, device: fail)
+    monkeypatch.setattr(running, "measuring", lambda where: fail)
     run(cells, data_dir, finished)
-    with pytest.raises(RuntimeError, match=r"1 of 1 cells failed, as told above; the others are in .*cells.jsonl"):
+    with pytest.raises(
+        RuntimeError, match=r"1 of 1 cells failed, Cell\(.*seed=7.*: out of memory. The others are kept in"
+    ):
         run([*cells, Cell("satimage", "gaussian", "random", 10, "smoke", seed=7)], data_dir, finished)
 
 
@@ -140,7 +142,7 @@ def test_one_figure_from_the_command_line(
     data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = ("accuracy", "heldout_accuracy", "kernel_error", "alignment", "epochs", "seconds")
-    monkeypatch.setattr(running, "measuring", lambda data_dir, *, device: lambda cell: dict.fromkeys(names, 0.5))
+    monkeypatch.setattr(running, "measuring", lambda where: lambda cell: dict.fromkeys(names, 0.5))
     places = {"ledger": tmp_path / "cells.jsonl", "page": tmp_path / "page.md"}
     study(data_dir, size="smoke", parts="figure 3", sets="satimage", num_features="10", seeds="0", **places)
     assert len((tmp_path / "cells.jsonl").read_text().splitlines()) == 12

@@ -12,6 +12,7 @@ import torch
 from bochner.features import FourierMap, NystromMap
 from bochner.studies.nystrom_rff.cells import KMEANS, NYSTROM, RFF, Cell, make_map, measuring, memory
 from bochner.studies.nystrom_rff.tasks import load
+from bochner.studies.study import Where
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def test_classes_are_numbered_and_rows_are_few_where_asked(data_dir: Path) -> No
 @pytest.mark.parametrize("data", ["cpu", "a9a"])
 def test_a_cell_learns_and_can_be_stored(data_dir: Path, data: str) -> None:
     cell = Cell(data, NYSTROM, 16, 300, 40, 4, seed=0)
-    found = measuring(data_dir)(cell)
+    found = measuring(Where(data_dir))(cell)
     assert found["loss"] < 0.7 * found["start_loss"]
     assert json.loads(json.dumps(found)) == found
     assert found["performance"] == pytest.approx(found["loss"] ** 0.5) if data == "cpu" else found["performance"] < 0.3

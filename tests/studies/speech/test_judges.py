@@ -60,7 +60,7 @@ def test_the_numbers_behind_verdicts_are_percent_points_to_the_nearest_rival() -
     assert judges.laplacian_gain(kernels) == pytest.approx(2.0 - 0.5)  # the sparse Gaussian's is the next
     assert judges.sparse_ahead(kernels) == pytest.approx(0.1 - 2.0)
     assert judges.four_ahead(rows_of(depth_cells("small"))) == pytest.approx(-1.0)  # to three or five layers
-    grown = 0.1 * (4096**0.25 - 512**0.25)
+    grown = 0.1 * (1024**0.25 - 256**0.25)
     assert judges.features_change(rows_of(feature_cells("small"))) == pytest.approx(-grown)
     assert judges.kernel_behind(saved("speech-best").rows) == pytest.approx(-0.1)
 

@@ -12,6 +12,7 @@ import pytest
 from bochner.studies.ledger import Result
 from bochner.studies.speech.cells import BestCell, Cell, best_cells, network_cells
 from bochner.studies.speech.sizes import CE, ERLL
+from bochner.studies.study import Where
 
 pytest.importorskip("espeakng_loader")
 pytest.importorskip("kaldi_hmm_gmm")
@@ -36,7 +37,7 @@ class Ran(NamedTuple):
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     folder = tmp_path_factory.mktemp("speech")
-    measure = measuring(folder, folder)
+    measure = measuring(Where(folder, made=folder))
     return Ran(folder, measure(KERNEL), measure(WORSE))
 
 
@@ -64,7 +65,7 @@ def test_the_error_rate_is_that_of_dev(ran: Ran) -> None:
 
 
 def test_settings_are_those_of_the_cell(ran: Ran) -> None:
-    contest = open_task(DATA, "smoke", ran.folder)
+    contest = open_task(DATA, "smoke", ran.folder, device="cpu")
     settings = settings_of(replace(WORSE, selection=True), contest)
     assert (settings.rank, settings.metric, settings.num_features) == (32, ERLL, 32)  # type: ignore[union-attr]
     assert settings.selection.rounds == 3  # type: ignore[union-attr]
@@ -73,7 +74,7 @@ def test_settings_are_those_of_the_cell(ran: Ran) -> None:
 
 
 def test_the_shared_bandwidth_is_what_a_model_would_choose_itself(ran: Ran) -> None:
-    contest = open_task(DATA, "smoke", ran.folder)
+    contest = open_task(DATA, "smoke", ran.folder, device="cpu")
     alone = replace(settings_of(replace(KERNEL, num_features=256), contest), bandwidth=None, max_epochs=1)  # type: ignore[call-arg]
     trained = contest_module.train_model(
         alone, contest.train, contest.heldout, num_states=contest.aligned.num_states, seed=0
@@ -88,7 +89,7 @@ def test_the_best_on_dev_alone_reads_test_and_nothing_is_trained_again(
     ran: Ran, no_training: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measured, "all_cells", lambda effort: [WORSE, KERNEL])
-    best = measuring_best(ran.folder, ran.folder)(BestCell(DATA, "kernel", "smoke", 1))
+    best = measuring_best(Where(ran.folder, made=ran.folder))(BestCell(DATA, "kernel", "smoke", (0,)))
     assert (best["model"], best["models"], best["ter"]) == ("gaussian 128", 2, ran.kernel["ter"])
     assert best["ent"] == min(ran.kernel["ent"], ran.worse["ent"])
     (read,) = (ran.folder / "models").glob("*/decoded/test/score.json")
@@ -96,5 +97,5 @@ def test_the_best_on_dev_alone_reads_test_and_nothing_is_trained_again(
 
 
 def test_both_kinds_are_among_the_best() -> None:
-    assert [(cell.kind, cell.trials) for cell in best_cells("smoke")] == [("kernel", 1), ("network", 1)]
-    assert {cell.trials for cell in best_cells("paper")} == {3}
+    assert [(cell.kind, cell.seeds) for cell in best_cells("smoke")] == [("kernel", (0,)), ("network", (0,))]
+    assert {cell.seeds for cell in best_cells("paper")} == {(0, 1, 2)}

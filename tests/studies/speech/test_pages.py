@@ -36,8 +36,8 @@ def test_the_papers_numbers_are_found_where_they_stand() -> None:
     rows = rows_of(kernel_cells("paper"))
     cantonese = next(row for row in rows if row["data"] == "synthetic cantonese-like" and row["selection"])
     assert (cantonese["model"], published_kernel(cantonese, "ter")) == ("laplacian", 68.4)
-    widest = next(row for row in rows_of(network_cells("small")) if row["width"] == 512 and not row["bottleneck"])
-    assert published_network(widest, "ter", (128, 256, 512)) == 18.6
+    widest = next(row for row in rows_of(network_cells("paper")) if row["width"] == 1024 and not row["bottleneck"])
+    assert published_network(widest, "ter", SIZES["paper"].widths) == 18.6
     assert published_best("synthetic broadcast-like", "network", "ter") == 16.4
     assert published_correlation("synthetic bengali-like", "erll:0") == 0.31
     assert published_correlation("synthetic bengali-like", "capped:0.1") is None

@@ -16,6 +16,7 @@ def run(
     workers: int = 1,
     cluster: str | None = None,
     retries: int = 2,
+    device: str = "auto",
 ) -> None:
     """Measure the cells of one study that are not measured yet, and save its rows with where they come from.
 
@@ -38,6 +39,7 @@ def run(
         workers: Processes of this machine that measure cells at the same time; they share its cores.
         cluster: Address of a Dask scheduler, whose workers measure the cells; needs `bochner[cluster]`.
         retries: How often workers try a cell again that fails; this process alone (1 worker) does not.
+        device: Where cells are measured, such as "cpu" or "cuda"; "auto" is the GPU when there is one.
     """
     from bochner.studies.registry import study_named
     from bochner.studies.running import run_study
@@ -45,5 +47,5 @@ def run(
     from bochner.studies.workers_sweep import Sweep
 
     sweep = Sweep(workers, cluster, retries)
-    saved = run_study(study_named(name), data_dir, output_dir, size=size, seeds=seeds, sweep=sweep)
+    saved = run_study(study_named(name), data_dir, output_dir, size=size, seeds=seeds, sweep=sweep, device=device)
     print(f"{len(saved.rows):,} of {saved.num_cells:,} cells: {place(output_dir, name, size)}")

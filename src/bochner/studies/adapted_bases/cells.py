@@ -19,6 +19,7 @@ from bochner.learn.model import FeatureModel
 from bochner.studies.adapted_bases.maps import draw
 from bochner.studies.adapted_bases.sets import Parts, halves, load
 from bochner.studies.ledger import Result
+from bochner.studies.study import Where
 from bochner.train.adaptation import Plan, alignment, fit_basis
 from bochner.train.adaptation.objectives import kernel_error
 from bochner.train.loop import train
@@ -48,14 +49,14 @@ class Cell:
     transfer: bool = False
 
 
-def measuring(data_dir: Path, *, device: str = "cpu") -> Callable[[Cell], Result]:
+def measuring(where: Where) -> Callable[[Cell], Result]:
     """`measure` for many cells, with the last set kept in memory."""
-    loaded = lru_cache(maxsize=1)(lambda name: load(name, data_dir, device=device))
+    loaded = lru_cache(maxsize=1)(lambda name: load(name, where.data_dir, device=where.device))
     return lambda cell: measure_on(loaded(cell.data), cell)
 
 
 def measure(cell: Cell, data_dir: Path, *, device: str = "cpu") -> Result:
-    return measuring(data_dir, device=device)(cell)
+    return measuring(Where(data_dir, device))(cell)
 
 
 def measure_on(parts: Parts, cell: Cell) -> Result:

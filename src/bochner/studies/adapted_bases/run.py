@@ -14,6 +14,7 @@ from bochner.studies.adapted_bases.maps import MULTIPLES
 from bochner.studies.adapted_bases.sets import FILES
 from bochner.studies.ledger import Ledger
 from bochner.studies.measuring import measure_cells
+from bochner.studies.study import Where
 
 
 @dataclass(frozen=True)
@@ -75,4 +76,4 @@ def run(cells: Sequence[Cell], data_dir: Path, ledger: Ledger[Cell], *, device: 
     def describe(cell: Cell) -> str:
         return f"{cell.data}, {cell.kernel}, {cell.basis}, D = {cell.num_features}"
 
-    measure_cells(cells, measuring(data_dir, device=device), ledger, describe=describe)
+    measure_cells(cells, measuring(Where(data_dir, device)), ledger, describe=describe)

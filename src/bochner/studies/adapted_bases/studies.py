@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
+from types import MappingProxyType
 
 from bochner.report import Page
 from bochner.studies.adapted_bases.cells import BASES, Cell, measuring
@@ -14,16 +15,23 @@ from bochner.studies.adapted_bases.published import PUBLISHED
 from bochner.studies.adapted_bases.rows import Row as Mean
 from bochner.studies.adapted_bases.rows import best_of, rows_of
 from bochner.studies.adapted_bases.run import SIZES, TRANSFER, TRANSFER_SET, cells_of
+from bochner.studies.adapted_bases.run import Size as Numbers
 from bochner.studies.adapted_bases.sets import FILES
 from bochner.studies.drawing import add_curve, finish, new_axes
 from bochner.studies.study import Row, Size, Study
 
-SETS: dict[Size, tuple[str, ...]] = {
-    "smoke": ("satimage",),
-    "small": ("mnist", "covtype"),
-    "paper": ("mnist", "covtype"),
-}
+SMOKE_SETS, SETS = ("satimage",), ("mnist", "covtype")
 QUICK = ("figure 1", "figure 4")  # what smoke has
+# Fewer than `run.SIZES` has, whose small is for a GPU: figures 1 and 2 with some D, the others where they are cheap.
+SMALL = MappingProxyType(
+    {
+        "figure 1": (Numbers((10, 100, 1_000), (0,), "small"), SETS),
+        TRANSFER: (Numbers((100, 300), (0, 1), "small"), (TRANSFER_SET,)),
+        "figure 3": (Numbers((1_000,), (0,), "small"), ("mnist",)),
+        "figure 4": (Numbers((1_000,), (0,), "small"), ("mnist",)),
+    }
+)
+SMALL_OTHERS = (Numbers((300,), (0,), "small"), ("covtype",))
 
 
 def means_of(rows: Sequence[Row]) -> list[Mean]:
@@ -38,9 +46,13 @@ def _numbers(row: Row, names: Sequence[str]) -> dict[str, float]:
 
 
 def _cells(figure: str, size: Size) -> list[Cell]:
-    if size == "smoke" and figure not in QUICK:
-        return []
-    return cells_of(figure, SIZES[size], SETS[size])
+    match size:
+        case "smoke":
+            return cells_of(figure, SIZES[size], SMOKE_SETS) if figure in QUICK else []
+        case "small":
+            return cells_of(figure, *SMALL.get(figure, SMALL_OTHERS))
+        case _:
+            return cells_of(figure, SIZES[size], SETS)
 
 
 def _show(figure: str, page: Page, rows: Sequence[Row]) -> None:

@@ -77,7 +77,7 @@ def _study(name: str, title: str, *numbers: str) -> Study:
         "lowrank",
         Cell,
         partial(_cells, numbers),
-        lambda data_dir: lambda cell: measure(cell, data_dir),
+        lambda where: lambda cell: measure(cell, where.data_dir),
         partial(_show, numbers),
         FILES,
     )

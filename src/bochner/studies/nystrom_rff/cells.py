@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from pathlib import Path
+from functools import partial
 
 import torch
 from torch import Generator, Tensor
@@ -19,7 +18,8 @@ from bochner.learn.heads import LinearHead
 from bochner.learn.model import FeatureModel
 from bochner.studies.ledger import Result
 from bochner.studies.nystrom_rff.errors import measure_errors
-from bochner.studies.nystrom_rff.tasks import TASKS, Parts, load
+from bochner.studies.nystrom_rff.tasks import TASKS, Parts, loader
+from bochner.studies.study import Where
 from bochner.train.loop import train
 from bochner.train.recipe import Recipe
 from bochner.train.step import evaluate
@@ -31,7 +31,10 @@ BANDWIDTH_ROWS = 1000
 
 @dataclass(frozen=True)
 class Cell:
-    """What is measured: errors on `pairs_of` heldout rows, then a model of at most `num_rows` rows and `epochs`."""
+    """What is measured: errors on `pairs_of` heldout rows, then a model of at most `num_rows` rows and `epochs`.
+
+    Without epochs there is no model.
+    """
 
     data: str
     map: str
@@ -43,9 +46,8 @@ class Cell:
     kernel: str = "gaussian"
 
 
-def measuring(data_dir: Path) -> Callable[[Cell], Result]:
-    """`measure` with the last set kept in memory."""
-    loaded = lru_cache(maxsize=1)(lambda name, num_rows: load(name, data_dir, num_rows=num_rows))
+def measuring(where: Where) -> Callable[[Cell], Result]:
+    loaded = loader(where)
     return lambda cell: measure(cell, loaded(cell.data, cell.num_rows))
 
 
@@ -53,15 +55,10 @@ def measure(cell: Cell, parts: Parts) -> Result:
     """Kernel errors, stored numbers, and what a linear model on the features does on heldout rows."""
     start = time.perf_counter()
     z = make_map(cell, parts.train.X)
-    result = measure_errors(z, parts.heldout.X[: cell.pairs_of])
-    return (
-        result
-        | _performance(cell, z, parts)
-        | {
-            "memory": memory(z),
-            "seconds": time.perf_counter() - start,
-        }
-    )
+    result = measure_errors(z, parts.heldout.X[: cell.pairs_of]) | {"memory": memory(z)}
+    if cell.epochs:
+        result |= _performance(cell, z, parts)
+    return result | {"seconds": time.perf_counter() - start}
 
 
 def make_map(cell: Cell, X: Tensor) -> FeatureMap:
@@ -70,7 +67,7 @@ def make_map(cell: Cell, X: Tensor) -> FeatureMap:
         form = "cosine"  # the papers': its norms vary, those of the paired form do not
         projection = "auto" if cell.kernel == "sparse-gaussian" else "iid"
         draw = partial(FourierMap.draw, kernel, num_inputs=X.shape[1], num_features=cell.num_features)
-        return draw(projection=projection, form=form, generator=generator)
+        return draw(projection=projection, form=form, generator=generator).to(X.device)
     rule = "kmeans" if cell.map == KMEANS else "uniform"
     return NystromMap.fit(kernel, X, num_landmarks=cell.num_features, landmarks=rule, generator=generator)
 
@@ -92,7 +89,7 @@ def _performance(cell: Cell, z: FeatureMap, parts: Parts) -> Result:
     """Preconditioned SGD to convergence, so that the features are compared and not how far a training came."""
     train_rows, heldout = (ArraySource(block.X, block.y) for block in (parts.train, parts.heldout))
     loss, metric = ("squared", "mse") if parts.num_classes is None else ("softmax", "ce")
-    head = LinearHead.zeros(num_features=z.num_features, num_outputs=parts.num_classes or 1)
+    head = LinearHead.zeros(num_features=z.num_features, num_outputs=parts.num_classes or 1).to(parts.train.X.device)
     model = FeatureModel(z, head)
     recipe = Recipe(
         loss=loss,

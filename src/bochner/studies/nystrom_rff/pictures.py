@@ -154,8 +154,8 @@ def _sizes_table(page: Page, rows: Sequence[Row], value: str, title: str) -> Non
     columns = ["set", "map", "D", "stored numbers", f"{title}: median", "least", "most", "seeds"]
     body = []
     for key, found in groups:
-        values = [row[value] for row in found]
-        body.append([*key, found[0]["memory"], _median(found, value), min(values), max(values), len(found)])
+        values = [row[value] for row in found if value in row]
+        body.append([*key, found[0]["memory"], _median(found, value), min(values), max(values), len(values)])
     page.table(columns, body)
 
 

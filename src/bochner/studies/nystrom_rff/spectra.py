@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 
 import torch
 
@@ -14,8 +12,8 @@ from bochner.studies.drawing import add_curve, finish, new_axes
 from bochner.studies.findings import Verdict, over_sets
 from bochner.studies.ledger import Result
 from bochner.studies.nystrom_rff.cells import make_kernel
-from bochner.studies.nystrom_rff.tasks import load
-from bochner.studies.study import Row, Size
+from bochner.studies.nystrom_rff.tasks import loader
+from bochner.studies.study import Row, Size, Where
 
 PLACES = 40  # eigenvalues that are kept, evenly over log j
 HEAD, TAIL = 10, 100
@@ -39,8 +37,8 @@ def cells(size: Size) -> list[Cell]:
     return [Cell(name, num_points) for name in sets]
 
 
-def measuring(data_dir: Path) -> Callable[[Cell], Result]:
-    loaded = lru_cache(maxsize=1)(lambda name, num_rows: load(name, data_dir, num_rows=num_rows))
+def measuring(where: Where) -> Callable[[Cell], Result]:
+    loaded = loader(where)
 
     def measure(cell: Cell) -> Result:
         X = loaded(cell.data, cell.num_points).train.X.double()

@@ -19,7 +19,7 @@ PROTOCOL = (
     "errors are over all pairs of some heldout rows; memory is d D numbers for rff, d D + D^2 for Nystrom. Models "
     "are linear on the features, by preconditioned SGD with the papers' schedule (batches of 250, the rate by a "
     "short race on heldout rows); the thesis has plain SGD. Numbers are medians over seeds with least and most; the "
-    "test parts are not read. At size small there are at most 10,000 training and 2,000 judged rows."
+    "test parts are not read. At size small there are at most 5,000 training and 1,000 judged rows."
 )
 
 

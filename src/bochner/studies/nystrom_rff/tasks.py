@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from torch import Generator, Tensor
 
 from bochner import checks
 from bochner.data.blocks import Block
+from bochner.studies.study import Where
 
 HELDOUT_SHARE = 0.1
 SPLIT_SEED = 0  # parts are the same for every seed of a map
@@ -56,6 +58,15 @@ class Parts(NamedTuple):
     train: Block
     heldout: Block
     num_classes: int | None
+
+    def to(self, device: str) -> Parts:
+        train, heldout = (Block(X.to(device), y.to(device)) for X, y, _ in (self.train, self.heldout))
+        return Parts(train, heldout, self.num_classes)
+
+
+def loader(where: Where) -> Callable[[str, int | None], Parts]:
+    """`load` onto the device, with the last set kept in memory."""
+    return lru_cache(maxsize=1)(lambda name, num_rows: load(name, where.data_dir, num_rows=num_rows).to(where.device))
 
 
 def load(name: str, data_dir: Path, *, num_rows: int | None) -> Parts:

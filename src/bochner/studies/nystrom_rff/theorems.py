@@ -8,8 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -22,8 +20,8 @@ from bochner.report import Page
 from bochner.studies.findings import Verdict, by
 from bochner.studies.ledger import Result
 from bochner.studies.nystrom_rff.cells import make_kernel
-from bochner.studies.nystrom_rff.tasks import load
-from bochner.studies.study import Row, Size
+from bochner.studies.nystrom_rff.tasks import loader
+from bochner.studies.study import Row, Size, Where
 
 ROUNDING = 1e-6
 BALLS, IN_BALL = 50, 20
@@ -76,8 +74,8 @@ def ball(seen: Seen, generator: Generator) -> Result:
     chosen = torch.randperm(len(seen.X), generator=generator)[:BALLS]
     x, half = seen.X[chosen], seen.gaps[chosen].clamp_min(0) / 2
     radius = half / (STEEPEST / kernel.bandwidth * (len(z.landmarks) / smallest + 1))
-    ways = torch.randn(len(x), IN_BALL, x.shape[1], generator=generator, dtype=x.dtype)
-    lengths = torch.rand(len(x), IN_BALL, 1, generator=generator, dtype=x.dtype)
+    ways = torch.randn(len(x), IN_BALL, x.shape[1], generator=generator, dtype=x.dtype).to(x.device)
+    lengths = torch.rand(len(x), IN_BALL, 1, generator=generator, dtype=x.dtype).to(x.device)
     y = x[:, None] + radius[:, None, None] * lengths * ways / ways.norm(dim=2, keepdim=True)
     k = torch.stack([kernel(a[None], b)[0] for a, b in zip(x, y, strict=True)])
     errors = k - (z(x)[:, None] * z(y.flatten(0, 1)).view(*y.shape[:2], -1)).sum(dim=2)
@@ -148,8 +146,8 @@ def cells(size: Size) -> list[Cell]:
     ]  # fmt: skip
 
 
-def measuring(data_dir: Path) -> Callable[[Cell], Result]:
-    loaded = lru_cache(maxsize=1)(lambda name, num_rows: load(name, data_dir, num_rows=num_rows))
+def measuring(where: Where) -> Callable[[Cell], Result]:
+    loaded = loader(where)
 
     def measure(cell: Cell) -> Result:
         X = loaded(cell.data, cell.num_points).train.X.double()

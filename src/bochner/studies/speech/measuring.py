@@ -15,6 +15,7 @@ from bochner.studies.ledger import Result
 from bochner.studies.speech.cells import NETWORK, BestCell, Cell, all_cells
 from bochner.studies.speech.metrics import HELDOUT, METRICS
 from bochner.studies.speech.models import settings_of
+from bochner.studies.study import with_seeds
 from bochner.train.step import evaluate
 
 
@@ -55,10 +56,11 @@ def measure_best(cell: BestCell, contest: Contest) -> Result:
 
 
 def _ablation(cell: BestCell) -> list[Cell]:
-    return [
+    kind = [
         one for one in all_cells(cell.effort)
-        if one.data == cell.data and (one.model == NETWORK) == (cell.kind == NETWORK) and one.seed < cell.trials
+        if one.data == cell.data and (one.model == NETWORK) == (cell.kind == NETWORK)
     ]  # fmt: skip
+    return with_seeds(kind, cell.seeds)
 
 
 def _least(rows: Sequence[Row], value: Callable[..., float]) -> float:

@@ -13,15 +13,12 @@ from bochner.studies.speech.cells import BestCell, Cell
 
 if TYPE_CHECKING:
     from bochner.acoustic.contest import Contest
-    from bochner.studies.study import Size
+    from bochner.studies.study import Size, Where
 
 
-def measuring(data_dir: Path, folder: Path | None = None) -> Callable[[Cell], Result]:
-    """A cell's model trained, measured and decoded on a task that lies below `folder`.
-
-    Without a folder the task goes when the measuring ends.
-    """
-    opened = _opening(folder)
+def measuring(where: Where) -> Callable[[Cell], Result]:
+    """A cell's model trained, measured and decoded on a task that lies among what is made."""
+    opened = _opening(where)
 
     def measure_cell(cell: Cell) -> Result:
         from bochner.studies.speech.measuring import measure  # needs the extra
@@ -31,9 +28,9 @@ def measuring(data_dir: Path, folder: Path | None = None) -> Callable[[Cell], Re
     return measure_cell
 
 
-def measuring_best(data_dir: Path, folder: Path | None = None) -> Callable[[BestCell], Result]:
-    """The same of the best model of a kind; models that lie below `folder` are not trained again."""
-    opened = _opening(folder)
+def measuring_best(where: Where) -> Callable[[BestCell], Result]:
+    """The same of the best model of a kind; models that are there are not trained again."""
+    opened = _opening(where)
 
     def measure_cell(cell: BestCell) -> Result:
         from bochner.studies.speech.measuring import measure_best  # needs the extra
@@ -43,13 +40,15 @@ def measuring_best(data_dir: Path, folder: Path | None = None) -> Callable[[Best
     return measure_cell
 
 
-def _opening(folder: Path | None) -> Callable[[str, Size], Contest]:
-    passing = TemporaryDirectory() if folder is None else None  # lives as long as `opened`
+def _opening(where: Where) -> Callable[[str, Size], Contest]:
+    passing = TemporaryDirectory() if where.made is None else None  # lives as long as `opened`
 
     @cache
     def opened(data: str, effort: Size) -> Contest:
         from bochner.studies.speech.tasks import open_task  # needs the extra
 
-        return open_task(data, effort, Path(passing.name) if passing else Path(folder or ""))
+        folder = Path(passing.name) if passing else where.made
+        assert folder is not None
+        return open_task(data, effort, folder, device=where.device)
 
     return opened

@@ -52,8 +52,9 @@ SIZES: Mapping[Size, Sizes] = MappingProxyType(
             depths=(3, 4), max_epochs=3, tricks=(PLAIN, BOTTLENECK, BOTH), many=(("laplacian", False),), recipe=TINY,
         ),
         "small": Sizes(
-            tasks=("synthetic timit-like",), num_features=2048, features=(512, 1024, 2048, 4096), rank=100, rounds=5,
-            widths=(128, 256, 512), depths=(3, 4, 5, 6), max_epochs=25, recipe=SHORT,
+            tasks=("synthetic timit-like",), num_features=1024, features=(256, 512, 1024), rank=100, rounds=5,
+            widths=(128, 256), depths=(3, 4, 5), max_epochs=15, tricks=(PLAIN, BOTTLENECK, BOTH),
+            many=(("laplacian", False),), recipe=SHORT,
         ),
         "paper": Sizes(
             tasks=("synthetic timit-like", "synthetic cantonese-like", "synthetic bengali-like",

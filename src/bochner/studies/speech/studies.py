@@ -33,7 +33,7 @@ def _study(
     measured: Callable[[Size], Sequence[Cell]],
     show: Callable[[Page, Sequence[Row]], None],
 ) -> Study:
-    return Study(name, title, f"{MAY}, {source}", PROTOCOL, "speech", Cell, measured, measuring, show, keeps=True)
+    return Study(name, title, f"{MAY}, {source}", PROTOCOL, "speech", Cell, measured, measuring, show)
 
 
 STUDIES = (
@@ -61,7 +61,6 @@ STUDIES = (
         cells.best_cells,
         measuring_best,
         pages.show_best,
-        keeps=True,
     ),
     _study(
         "speech-features",

@@ -8,7 +8,6 @@ from bochner.acoustic.contest import Contest
 from bochner.acoustic.recipe import AsrRecipe, load_recipe
 from bochner.acoustic.run import align, check_parts, corpus_folder, make_corpus
 from bochner.acoustic.stages import Stages
-from bochner.estimators.arrays import resolve_device
 from bochner.speech.chain import SpeechCorpus
 from bochner.speech.chain.aligned import open_aligned
 from bochner.speech.chain.alignment import Work
@@ -28,7 +27,7 @@ def recipe_of(data: str, effort: Size) -> AsrRecipe:
     return load_recipe(data.removeprefix(SYNTHETIC), changes=dict(SIZES[effort].recipe))
 
 
-def open_task(data: str, effort: Size, folder: Path) -> Contest:
+def open_task(data: str, effort: Size, folder: Path, *, device: str) -> Contest:
     """The task with its corpus, alignment and graph, made below `folder` or found there."""
     recipe, work = recipe_of(data, effort), Work()
     stages = Stages(folder, work.say)
@@ -39,4 +38,4 @@ def open_task(data: str, effort: Size, folder: Path) -> Contest:
     aligned = open_aligned(
         spoken, alignment.folder, stage=recipe.alignment.until, order=recipe.decoding.order, work=work
     )
-    return Contest(recipe, stages, alignment, aligned, work, str(resolve_device("auto")))
+    return Contest(recipe, stages, alignment, aligned, work, device)
