@@ -17,6 +17,7 @@ from bochner.acoustic import run as run_module
 from bochner.acoustic.recipe import AsrRecipe, load_recipe
 from bochner.acoustic.results import Results, Row, read_results
 from bochner.acoustic.run import run_recipe
+from bochner.acoustic.table import comparison
 
 EASY = {"num_words": 12, "snr": [30, 40], "telephone": 0, "babble": 0}
 TINY = {
@@ -128,6 +129,15 @@ def test_a_wider_beam_decodes_anew_and_trains_nothing(ran: Ran, refusing: Callab
     assert [row.heldout for row in wide.rows] == [row.heldout for row in ran.results.rows[:4]]
 
 
+def test_models_also_learn_from_train_at_other_speeds(ran: Ran) -> None:
+    changes = {"frontend.speeds": [0.8], "models.few": None, "models.network": None}
+    results = run_recipe(tiny(ran.folder, **changes), ran.folder)
+    (faster,) = results.of_kind("kernel")
+    (plain,) = (row for row in ran.results.rows if row.model == "many")
+    assert faster.heldout["ce"] != plain.heldout["ce"]
+    assert results.of_kind("gmm")[0].folder == ran.results.of_kind("gmm")[0].folder
+
+
 def test_the_chosen_are_trained_once_more_on_states_of_their_own(ran: Ran) -> None:
     results = run_recipe(tiny(ran.folder, realign=True, combine=False), ran.folder)
     names = [row.model for row in results.rows]
@@ -137,6 +147,18 @@ def test_the_chosen_are_trained_once_more_on_states_of_their_own(ran: Ran) -> No
     assert {row.model for row in results.chosen("kernel")} == {
         min((first, second), key=lambda row: row.dev["ter"]).model
     }
+
+
+def test_the_chosen_kernel_model_is_trained_further_by_utterances(ran: Ran) -> None:
+    """With the network it is not confused: it has a column of its own."""
+    results = run_recipe(tiny(ran.folder, sequence=True, combine=False), ran.folder)
+    (further,) = results.chosen("sequence")
+    assert further.model == "many MMI"
+    assert further.test is not None
+    history = json.loads((ran.folder / further.folder / "sequence.json").read_bytes())
+    assert min(record["loss"] for record in history[1:]) < history[0]["loss"]
+    assert {row.model for row in results.chosen("kernel")} == {"many"}
+    assert "by utterances" in comparison(results)[0]
 
 
 def test_a_stopped_run_goes_on_with_the_model_it_was_at(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bochner.acoustic.results import Results, Row, read_results
-from bochner.acoustic.table import all_models, comparison, protocol
+from bochner.acoustic.table import Table, across, all_models, comparison, protocol
 
 
 def row(model: str, kind: str, dev: float, *, seed: int = 0, test: float | None = None, **changes: Any) -> Row:
@@ -40,24 +40,31 @@ def test_the_least_mean_error_on_dev_is_chosen_not_the_luckiest_seed(results: Re
     assert results.chosen("combination") == []
 
 
-def cells(table: str, name: str) -> list[str]:
-    line = next(line for line in table.splitlines() if line.startswith(name))
-    return [cell for cell in line[len(name) :].split("  ") if cell]
+def cells(table: Table, name: str) -> list[str]:
+    return next(line[1:] for line in table if line[0] == name)
 
 
 def test_the_comparison_has_a_column_a_kind_and_means_with_their_spread(results: Results) -> None:
     table = comparison(results)
-    assert table.split()[:5] == ["best", "network", "best", "kernel", "GMM"]
-    assert [cell.strip() for cell in cells(table, "PER dev %")] == ["25.00 ± 0.00", "24.50 ± 0.71", "35.00"]
-    assert [cell.strip() for cell in cells(table, "PER test %")] == ["27.00 ± 0.00", "27.00 ± 1.41", "36.00"]
-    assert [cell.strip() for cell in cells(table, "CE")] == ["1.000 ± 0.000", "1.000 ± 0.000", "-"]
-    assert "both" not in table  # nothing was combined
+    assert table[0] == ["", "best network", "best kernel", "GMM"]  # nothing was combined
+    assert cells(table, "PER dev %") == ["25.00 ± 0.00", "24.50 ± 0.71", "35.00"]
+    assert cells(table, "PER test %") == ["27.00 ± 0.00", "27.00 ± 1.41", "36.00"]
+    assert cells(table, "CE") == ["1.000 ± 0.000", "1.000 ± 0.000", "-"]
 
 
 def test_the_list_has_every_model_and_a_dash_for_test_of_those_not_chosen(results: Results) -> None:
     table = all_models(results)
-    assert [line.split()[0] for line in table.splitlines()[1:]] == ["gaussian", "laplacian", "tanh", "sat"]
-    assert [cell.strip() for cell in cells(table, "gaussian")][-3:] == ["25.00 ± 7.07", "-", "9 ± 0"]
+    assert [line[0].split()[0] for line in table[1:]] == ["gaussian", "laplacian", "tanh", "sat"]
+    assert cells(table, "gaussian")[-3:] == ["25.00 ± 7.07", "-", "9 ± 0"]
+
+
+def test_runs_stand_beside_each_other_with_what_each_has(results: Results) -> None:
+    other = replace(results, protocol="wer", rows=results.of_kind("network"))
+    table = across([results, other])
+    assert table[0] == ["", "error", "seeds", "states", "best network", "best kernel", "GMM"]
+    assert [line[1] for line in table[1:]] == ["PER", "WER"]
+    assert table[1][4:] == ["27.00 ± 0.00", "27.00 ± 1.41", "36.00"]
+    assert table[2][4:] == ["27.00 ± 0.00", "-", "-"]
 
 
 def test_the_protocol_says_that_speech_is_synthetic(results: Results) -> None:
@@ -69,6 +76,7 @@ def test_the_protocol_says_that_speech_is_synthetic(results: Results) -> None:
 def test_results_are_read_as_they_were_written(results: Results, tmp_path: Path) -> None:
     path = results.write(tmp_path)
     assert read_results(tmp_path) == read_results(path) == results
-    path.write_text(json.dumps({"rows": [{"model": "x"}]}))
-    with pytest.raises(ValueError, match="is not what `bochner asr run` writes"):
-        read_results(tmp_path)
+    for broken in (json.dumps({"rows": [{"model": "x"}]}), "{", "[" * 10_000):
+        path.write_text(broken)
+        with pytest.raises(ValueError, match="is not what `bochner asr run` writes"):
+            read_results(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import shlex
 import subprocess
@@ -148,3 +149,19 @@ def test_help_needs_no_extra() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.startswith("usage: bochner asr run RECIPE")
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_runs_are_compared_in_a_table(tmp_path: Path, capsys: Capture) -> None:
+    code, _, err = run(capsys, "asr", "compare", tmp_path)
+    assert code == 1
+    assert "folder must hold finished runs" in err
+    row = {"model": "net", "kind": "network", "settings": {}, "seed": 0, "heldout": {}, "dev": {"ter": 0.2}}
+    row |= {"test": {"ter": 0.25}, "seconds": 1.0, "folder": "models/net"}
+    found = {"protocol": "wer", "synthetic": False, "corpus": "c", "num_states": 1234, "rows": [row]}
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        stored = {**found, "recipe": {"name": name, "seeds": [0]}}
+        (tmp_path / name / "results.json").write_text(json.dumps(stored))
+    code, out, _ = run(capsys, "asr", "compare", tmp_path, "--markdown")
+    assert code == 0
+    assert out.splitlines()[2:] == ["| a | WER | 1 | 1,234 | 25.00 |", "| b | WER | 1 | 1,234 | 25.00 |"]

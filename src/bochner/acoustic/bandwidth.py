@@ -11,7 +11,7 @@ from bochner.acoustic.settings import KernelSettings
 from bochner.acoustic.task import Task
 from bochner.data.sample import sample_rows
 from bochner.data.sources import ArraySource
-from bochner.estimators.memory import METRIC_LANDMARKS, SPARE
+from bochner.estimators.memory import SPARE
 from bochner.estimators.metric import adapted_kernel
 from bochner.estimators.solving import Task as Rows
 from bochner.features import FourierMap
@@ -25,8 +25,9 @@ from bochner.train.step import evaluate
 
 STEP = math.sqrt(2)  # between bandwidths that are tried
 MOST_STEPS = 6  # away from the median rule
-TRIAL_FEATURES, TRIAL_ROWS, TRIAL_EPOCHS = 512, 8192, 2
-ADAPT_ROUNDS = 2
+TRIAL_FEATURES, TRIAL_ROWS, TRIAL_EPOCHS = 1024, 16384, 3
+# One round: by the second the metric of frames has forgotten what tells rare states apart.
+METRIC_ROUNDS, METRIC_ROWS, METRIC_LANDMARKS = 1, 2**15, 1024
 Choices = dict[str, Any]
 
 
@@ -107,13 +108,9 @@ class Trial:
 
 def _adapted(kernel: Stationary, task: Task) -> Stationary:
     """The kernel under the metric of least heldout loss, see `bochner.learn.metric`."""
-    mean = task.log_shares.exp().double()
-    rows = Rows(task.train, task.heldout, task.train, task.num_states, mean)
+    generator = task.generator("metric")
+    sample = ArraySource(*sample_rows(task.train, METRIC_ROWS, generator=generator))
+    rows = Rows(sample, task.heldout, sample, task.num_states, task.log_shares.exp().double())
     return adapted_kernel(
-        kernel,
-        rows,
-        rounds=ADAPT_ROUNDS,
-        num_landmarks=METRIC_LANDMARKS,
-        memory=SPARE,
-        generator=task.generator("metric"),
+        kernel, rows, rounds=METRIC_ROUNDS, num_landmarks=METRIC_LANDMARKS, memory=SPARE, generator=generator
     )

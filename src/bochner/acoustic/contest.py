@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -18,6 +19,7 @@ from bochner.acoustic.realign import realign
 from bochner.acoustic.recipe import AsrRecipe
 from bochner.acoustic.results import Row
 from bochner.acoustic.rows import LabelledRows
+from bochner.acoustic.sequence import sequence_trained
 from bochner.acoustic.settings import ModelSettings, settings_from_json, settings_to_json
 from bochner.acoustic.stages import Done, Found, Stages
 from bochner.acoustic.training import train_model
@@ -27,6 +29,7 @@ from bochner.speech.decode import Search
 from bochner.speech.frames import FrameStore
 
 ACOUSTIC = "acoustic"  # in the folder of a model, what `AcousticModel.load` and `bochner transcribe` take
+SEQUENCE = "sequence.json"  # the history of training by utterances
 TEST = ("ter", "low", "high", "tokens")
 DEV = ("ter", "acoustic_weight", "word_penalty")
 
@@ -86,6 +89,19 @@ class Contest:
         again = replace(self, alignment=done, aligned=self.aligned.with_states(states))
         return again.model(replace(settings, name=f"{row.model} realigned"), row.seed)
 
+    def sequence(self, row: Row) -> Row:
+        """The model of a row trained further by whole utterances, see `bochner.acoustic.sequence`."""
+
+        def make(folder: Path) -> Found:
+            model = self._loaded(self.stages.root / row.folder)
+            found, history = sequence_trained(model, self.aligned, progress=self.work.progress)
+            (folder / SEQUENCE).write_text(json.dumps(history, indent=1))
+            return self._kept(found, folder)
+
+        done = self._stage(f"{row.model} MMI seed {row.seed}", [self.alignment], make, by=row.folder)
+        settings, seconds = {"by": row.folder}, row.seconds + done.found["seconds"]
+        return self._row(done, f"{row.model} MMI", "sequence", settings, seed=row.seed, seconds=seconds)
+
     def combination(self, members: Sequence[Row]) -> Row:
         """Two decoded models as one, with the shares of least error on dev."""
         name, seed = " + ".join(row.model for row in members), members[0].seed
@@ -131,6 +147,8 @@ class Contest:
             return {"heldout": found}
 
         given = {"model": settings_to_json(settings), "seed": seed, "context": self.recipe.frontend.context}
+        if self.recipe.frontend.speeds:
+            given["speeds"] = list(self.recipe.frontend.speeds)
         given["order"] = self.recipe.decoding.order  # speakers of heldout are adapted to by what is recognised
         return self.stages.run("training", name, given, after=[self.alignment], make=make)
 

@@ -11,7 +11,7 @@ from bochner.speech.corpora.kaldi_directory import prepare_kaldi
 from bochner.speech.corpora.prepared import Prepared, finish
 from bochner.speech.corpora.timit import prepare_timit
 from bochner.speech.corpora.yesno import prepare_yesno
-from bochner.speech.lexicon import Lexicon, read_lexicon
+from bochner.speech.lexicon import phone_lexicon, read_lexicon
 from bochner.speech.manifest import PARTS, Utterance
 
 
@@ -52,13 +52,11 @@ class TimitCorpus:
     seed: int = 0
 
     def make(self, folder: Path, *, workers: int, progress: bool) -> Prepared:
-        from bochner.speech.align.folding import fold_utterance
+        from bochner.speech.align.folding import fold_corpus
         from bochner.speech.score.folding import FOLDINGS
 
         made = prepare_timit(self.source, folder, heldout=self.heldout, sizes=self.sizes, seed=self.seed)
-        folding = FOLDINGS["61-48"]
-        folded = [fold_utterance(said, folding) for said in made.utterances]
-        return finish(folder, [*folded, *made.skipped], lexicon=_lexicon_of({one for one in folding.values() if one}))
+        return fold_corpus(made, FOLDINGS["61-48"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,13 +126,8 @@ def told_in_phones(made: Prepared) -> Prepared:
     """The same corpus with the phones that were said for its text, pauses among them, as in TIMIT."""
     told = [_in_phones(said) for said in made.utterances]
     phones = {token for said in told for token in said.tokens}
-    return finish(made.directory, [*told, *made.skipped], lexicon=_lexicon_of(phones))
+    return finish(made.directory, [*told, *made.skipped], lexicon=phone_lexicon(phones))
 
 
 def _in_phones(said: Utterance) -> Utterance:
     return said.replace(text=" ".join(phone.label for phone in said.phones))
-
-
-def _lexicon_of(phones: set[str]) -> Lexicon:
-    """Each phone as a word of itself; silence is one of them."""
-    return Lexicon({phone: [(phone,)] for phone in sorted(phones)}, silence=None)

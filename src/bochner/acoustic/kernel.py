@@ -20,8 +20,8 @@ from bochner.train.loop import Record, train
 def fit_kernel(settings: KernelSettings, task: Task) -> Trained:
     """Softmax regression on random features of the kernel.
 
-    Bandwidth and metric are chosen first, then the features, then the head is trained: whole, by SGD that is evened
-    out along the main directions of the features, or through a bottleneck.
+    Bandwidth and metric are chosen first, then the features, then the head is trained, whole or with a bottleneck, by
+    SGD that is evened out along the main directions of the features.
     Source: May 2018, Sections 4.1, 4.2 and 5.1; JMLR 2019, Section 6.
     """
     kernel, choices = chosen_kernel(settings, task)
@@ -40,9 +40,8 @@ def fit_kernel(settings: KernelSettings, task: Task) -> Trained:
 
 
 def _fit_head(z: FourierMap, head: Head, settings: KernelSettings, task: Task) -> tuple[FeatureModel, list[Record]]:
-    """The head on features that stay as they are; a bottleneck by plain SGD, as in the papers."""
+    """The head on features that stay as they are."""
     model = FeatureModel(z, head).to(task.device)
-    directions = 0 if isinstance(head, BottleneckHead) else settings.directions
-    recipe = settings.recipe(seed=task.seed, directions=directions, average=settings.average)
+    recipe = settings.recipe(seed=task.seed, directions=settings.directions, average=settings.average)
     folder = task.folder("training")
     return model, train(model, task.train, task.heldout, recipe, folder=folder, progress=task.progress)

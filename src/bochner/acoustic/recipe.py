@@ -10,8 +10,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml  # type: ignore[import-untyped]
-
 from bochner import checks
 from bochner.acoustic.ablation import AblationSizes, ablation
 from bochner.acoustic.corpora import KINDS as CORPORA
@@ -19,6 +17,7 @@ from bochner.acoustic.corpora import Corpus
 from bochner.acoustic.settings import KINDS as MODELS
 from bochner.acoustic.settings import ModelSettings, kind_of
 from bochner.acoustic.typed import check_known, fitted, typed
+from bochner.plain_yaml import read_yaml
 
 SUFFIX = ".yaml"
 SOURCE = "corpus.source"
@@ -26,13 +25,19 @@ SOURCE = "corpus.source"
 
 @dataclass(frozen=True, kw_only=True)
 class FrontendSettings:
-    """`cepstra` made of recordings (a corpus that gives frames keeps them); `context` neighbours on each side."""
+    """`cepstra` made of recordings (a corpus that gives frames keeps them); `context` neighbours on each side.
+
+    Models also learn from train's recordings played at other `speeds`, where there are recordings.
+    """
 
     cepstra: Literal["mfcc", "plp"] = "mfcc"
     context: int = 5
+    speeds: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         checks.nonnegative_int("frontend.context", self.context)
+        for speed in self.speeds:
+            checks.positive_float("frontend.speeds", speed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +70,8 @@ class AsrRecipe:
     """Corpus, front end, alignment, models, decoding; each model is trained once for each of `seeds`.
 
     `realign` trains the chosen kernel model and the chosen network once more, on states that they aligned themselves;
-    `combine` also decodes with the two averaged.
+    `sequence` trains the chosen kernel model further by whole utterances (lattice-free MMI); `combine` also decodes
+    with the two averaged.
     """
 
     name: str
@@ -76,6 +82,7 @@ class AsrRecipe:
     alignment: AlignmentSettings = field(default_factory=AlignmentSettings)
     decoding: DecodingSettings = field(default_factory=DecodingSettings)
     realign: bool = False
+    sequence: bool = False
     combine: bool = True
     seeds: tuple[int, ...] = (0,)
 
@@ -115,19 +122,22 @@ def load_recipe(recipe: str | os.PathLike[str], *, changes: Mapping[str, object]
     >>> load_recipe("timit-like", changes={"models.gaussian.num_feature": 1024})
     Traceback (most recent call last):
     ...
-    ValueError: models.gaussian.num_feature is unknown; models.gaussian takes ...
+    ValueError: timit-like: models.gaussian.num_feature is unknown; models.gaussian takes ...
     """
     values = _read(recipe)
     for path, value in (changes or {}).items():
         _put(values, path, value)
     if isinstance(values.get("corpus"), Mapping) and values["corpus"].get("source", "") is None:
         raise ValueError(f"{recipe} needs its corpus: give --source PATH, or {SOURCE} in the recipe.")
-    return _recipe(Path(recipe).stem, values)
+    try:
+        return _recipe(Path(recipe).stem, values)
+    except ValueError as error:
+        raise ValueError(f"{recipe}: {error}") from error
 
 
 def _recipe(name: str, values: dict[str, Any]) -> AsrRecipe:
     blocks = {"frontend": FrontendSettings, "alignment": AlignmentSettings, "decoding": DecodingSettings}
-    plain = {"about": str, "realign": bool, "combine": bool, "seeds": tuple[int, ...]}
+    plain = {"about": str, "realign": bool, "sequence": bool, "combine": bool, "seeds": tuple[int, ...]}
     check_known(values, [*plain, *blocks, "corpus", "models", "ablation"], key="")
     settings: dict[str, Any] = {key: typed(kind, values[key], key=key) for key, kind in blocks.items() if key in values}
     settings |= {key: fitted(hint, values[key], key) for key, hint in plain.items() if key in values}
@@ -141,6 +151,8 @@ def _models(values: object, sizes: AblationSizes) -> dict[str, ModelSettings]:
         return ablation(sizes)
     if not isinstance(values, Mapping):
         raise ValueError(f"models must be settings by name, or the word ablation, got {values!r}.")
+    if strange := [name for name in values if not isinstance(name, str)]:
+        raise ValueError(f"models must have names of text, got {strange[0]!r}; put it in quotes.")
     made = {name: _of_kind(MODELS, one, f"models.{name}") for name, one in values.items() if one is not None}
     return {name: dataclasses.replace(one, name=one.name or name) for name, one in made.items()}
 
@@ -152,11 +164,18 @@ def _of_kind(kinds: Mapping[str, Any], values: object, key: str) -> Any:
     return typed(kinds[values["kind"]], {name: one for name, one in values.items() if name != "kind"}, key=key)
 
 
-def _read(recipe: str | os.PathLike[str]) -> dict[str, Any]:
+def _read(recipe: str | os.PathLike[str], *, above: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The settings of a recipe joined with those it is like; `above` are the recipes that led here."""
+    if str(recipe) in above:
+        raise ValueError(f"that leads back to {recipe}.")
     values = _parsed(recipe)
     if "like" not in values:
         return values
-    return _joined(_read(_beside(recipe, str(values.pop("like")))), values)
+    other = _beside(recipe, str(values.pop("like")))
+    try:
+        return _joined(_read(other, above=(*above, str(recipe))), values)
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{recipe} cannot be like {other}: {error}") from error
 
 
 def _beside(recipe: str | os.PathLike[str], other: str) -> str | Path:
@@ -168,11 +187,11 @@ def _parsed(recipe: str | os.PathLike[str]) -> dict[str, Any]:
     path = Path(recipe)
     if path.suffix != SUFFIX and str(recipe) not in recipe_names():
         raise ValueError(f"recipe must be a {SUFFIX} file or one of {', '.join(recipe_names())}, got {str(recipe)!r}.")
-    text = (path if path.suffix == SUFFIX else _shelf() / f"{recipe}{SUFFIX}").read_text(encoding="utf-8")
     try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(f"{recipe} is not YAML: {error}") from error
+        text = (path if path.suffix == SUFFIX else _shelf() / f"{recipe}{SUFFIX}").read_text(encoding="utf-8")
+        values = read_yaml(text)
+    except ValueError as error:
+        raise ValueError(f"{recipe} is not YAML of settings: {error}") from error
     if not isinstance(values, dict):
         raise ValueError(f"{recipe} must hold settings by name, got {values!r}.")
     return values

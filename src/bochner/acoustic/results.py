@@ -71,8 +71,9 @@ class Results:
 def read_results(folder: str | os.PathLike[str]) -> Results:
     """Of the folder of a run, or of one's results.json."""
     path = Path(folder)
-    stored = json.loads((path / FILE if path.is_dir() else path).read_bytes())
+    text = (path / FILE if path.is_dir() else path).read_bytes()
     try:
+        stored = json.loads(text)
         return Results(**{**stored, "rows": [Row(**row) for row in stored["rows"]]})
-    except (TypeError, KeyError) as error:
+    except (TypeError, KeyError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not what `bochner asr run` writes: {error!r}.") from error

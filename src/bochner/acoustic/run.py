@@ -19,6 +19,7 @@ from bochner.estimators.arrays import resolve_device
 from bochner.speech.chain import Say, SpeechCorpus, silent
 from bochner.speech.chain.aligned import AlignedCorpus, open_aligned
 from bochner.speech.chain.alignment import AlignSettings, Work, align_corpus
+from bochner.speech.chain.speeds import at_speeds
 from bochner.speech.corpora.prepared import Prepared
 from bochner.speech.manifest import PARTS
 from bochner.storage import write_atomically
@@ -51,12 +52,16 @@ def run_recipe(
     aligned = open_aligned(
         folder, alignment.folder, stage=recipe.alignment.until, order=recipe.decoding.order, work=work
     )
+    aligned = at_speeds(aligned, recipe.frontend.speeds)
     contest = Contest(recipe, stages, alignment, aligned, work, str(resolve_device(device)))
     rows = [contest.model(settings, seed) for settings in recipe.models.values() for seed in recipe.seeds]
     decoded = results_of(recipe, aligned, [*rows, contest.gmm()])
     if recipe.realign:
         second = [contest.realigned(row) for kind in ("kernel", "network") for row in decoded.chosen(kind)]
         decoded = results_of(recipe, aligned, [*decoded.rows, *second])
+    if recipe.sequence:
+        further = [contest.sequence(row) for row in decoded.chosen("kernel")]
+        decoded = results_of(recipe, aligned, [*decoded.rows, *further])
     finished = results_of(recipe, aligned, compared(contest, decoded))
     finished.write(root)
     show_chosen(finished, root)
@@ -108,7 +113,7 @@ def align(recipe: AsrRecipe, stages: Stages, corpus: Done, folder: Path, work: W
 
 def compared(contest: Contest, decoded: Results) -> list[Row]:
     """All rows, those of the chosen models, their combination and the GMM with the error on test."""
-    chosen = {kind: decoded.chosen(kind) for kind in ("kernel", "network", "gmm")}
+    chosen = {kind: decoded.chosen(kind) for kind in ("kernel", "network", "sequence", "gmm")}
     rows = [contest.tested(row) if row in chosen[row.kind] else row for row in decoded.rows]
     if contest.recipe.combine and chosen["kernel"] and chosen["network"]:
         pairs = zip(chosen["kernel"], chosen["network"], strict=True)  # both have a row a seed

@@ -81,8 +81,8 @@ class KernelSettings(TrainingSettings):
         bandwidth: None tries multiples of the median rule on heldout rows, with few features and epochs.
         selection: Random feature selection, or None.
         adapt: "agop" learns a metric on the inputs first.
-        directions: Main directions of the features that gradients are evened out along, without a bottleneck; 0 is
-            plain SGD as in the papers, which learns far less from little speech.
+        directions: Main directions of the features that gradients are evened out along; 0 is plain SGD as in the
+            papers, which learns far less from little speech.
         average: Whether the model of an epoch is the mean of its iterates.
 
     >>> KernelSettings(kernel="laplacian", num_features=4096, rank=100, metric="erll:1").title

@@ -7,7 +7,13 @@ from statistics import fmean, stdev
 
 from bochner.acoustic.results import Results, Row
 
-HEADINGS = {"network": "best network", "kernel": "best kernel", "combination": "both", "gmm": "GMM"}
+HEADINGS = {
+    "network": "best network",
+    "kernel": "best kernel",
+    "sequence": "by utterances",
+    "combination": "both",
+    "gmm": "GMM",
+}
 HELDOUT = {
     "CE": "ce",
     "perplexity": "perplexity",
@@ -16,10 +22,11 @@ HELDOUT = {
     "ERLL": "erll",
 }
 Value = Callable[[Row], float | None]
+Table = list[list[str]]  # lines of cells, the heading first
 
 
-def comparison(results: Results) -> str:
-    """Table 7 of May et al. 2019 for one task, as text; figures are means over the seeds, with their spread.
+def comparison(results: Results) -> Table:
+    """Table 7 of May et al. 2019 for one task; figures are means over the seeds, with their spread.
 
     Frame metrics are of the heldout part. Models are chosen by dev, and only the chosen are decoded on test.
     """
@@ -27,10 +34,24 @@ def comparison(results: Results) -> str:
     lines = [["", *(HEADINGS[kind] for kind in columns)], ["", *(rows[0].model for rows in columns.values())]]
     for name, value, digits in _lines(results):
         lines.append([name, *(shown(rows, value, digits) for rows in columns.values())])
-    return _aligned([line for line in lines if any(cell.strip("-") for cell in line[1:])])
+    return [line for line in lines if any(cell.strip("-") for cell in line[1:])]
 
 
-def all_models(results: Results) -> str:
+def across(runs: Sequence[Results]) -> Table:
+    """A line for each task, its error on test by the best of each kind: Table 7 of May et al. 2019."""
+    kinds = [kind for kind in HEADINGS if any(results.chosen(kind) for results in runs)]
+    head = ["", "error", "seeds", "states", *(HEADINGS[kind] for kind in kinds)]
+    return [head, *(_task(results, kinds) for results in runs)]
+
+
+def _task(results: Results, kinds: Sequence[str]) -> list[str]:
+    sizes = [str(len(results.recipe["seeds"])), f"{results.num_states:,}"]
+    chosen = [results.chosen(kind) for kind in kinds]
+    errors = [shown(rows, _percent("test", "ter"), 2) if rows else "-" for rows in chosen]
+    return [str(results.recipe["name"]), _metric(results), *sizes, *errors]
+
+
+def all_models(results: Results) -> Table:
     """A line for each model, as in Tables 2 to 6: what drives training, and what it is worth."""
     metric = _metric(results)
     names = list(dict.fromkeys(row.model for row in results.rows))
@@ -41,7 +62,7 @@ def all_models(results: Results) -> str:
         cells = [shown(rows, value, 3) for value in values] + [shown(rows, _percent("heldout", "err"), 1)]
         cells += [shown(rows, _percent(part, "ter"), 2) for part in ("dev", "test")]
         lines.append([name, *cells, shown(rows, lambda row: row.seconds, 0)])
-    return _aligned(lines)
+    return lines
 
 
 def protocol(results: Results) -> str:
@@ -63,6 +84,20 @@ def shown(rows: Sequence[Row], value: Value, digits: int) -> str:
         return "-"
     spread = f" ± {stdev(known):.{digits}f}" if len(known) > 1 else ""
     return f"{fmean(known):.{digits}f}{spread}"
+
+
+def as_text(table: Table) -> str:
+    """Names to the left, figures to the right.
+
+    >>> print(as_text([["", "CE"], ["network", "1.25"]]))
+               CE
+    network  1.25
+    """
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    padded = ([cell.rjust(width) for cell, width in zip(line, widths, strict=True)] for line in table)
+    return "\n".join(
+        "  ".join([line[0].ljust(widths[0]), *cells[1:]]) for line, cells in zip(table, padded, strict=True)
+    )
 
 
 def _lines(results: Results) -> list[tuple[str, Value, int]]:
@@ -94,12 +129,3 @@ def _percent(part: str, name: str) -> Value:
         return None if found is None else 100 * found
 
     return value
-
-
-def _aligned(lines: Sequence[Sequence[str]]) -> str:
-    """Names to the left, figures to the right."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    padded = ([cell.rjust(width) for cell, width in zip(line, widths, strict=True)] for line in lines)
-    return "\n".join(
-        "  ".join([line[0].ljust(widths[0]), *cells[1:]]) for line, cells in zip(lines, padded, strict=True)
-    )

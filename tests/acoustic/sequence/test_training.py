@@ -144,5 +144,5 @@ def test_errors_say_what_is_wrong():
         train_sequence(nn.Linear(D, S), speak(1, seed=0), [], chain(), recipe, log_priors=NO_PRIORS)
     with pytest.raises(ValueError, match="learning_rate must be a number with directions=0, got 'auto'"):
         SequenceRecipe(directions=0)
-    with pytest.raises(ValueError, match="directions must be 0 without a LinearHead"):
+    with pytest.raises(ValueError, match="directions must be 0 without a head on features"):
         train_sequence(nn.Linear(D, S), speak(1, seed=0), [], chain(), SequenceRecipe(), log_priors=NO_PRIORS)

@@ -38,7 +38,8 @@ def write_report(run: str | os.PathLike[str]) -> Path:
 
 
 def _comparison(page: Page, results: Results, root: Path) -> None:
-    page.heading("The best of each kind").code(comparison(results)).note(protocol(results))
+    head, *lines = comparison(results)
+    page.heading("The best of each kind").table(head, lines).note(protocol(results))
 
 
 def _learning(page: Page, results: Results, root: Path) -> None:
@@ -90,7 +91,8 @@ def _utterances(page: Page, results: Results, root: Path) -> None:
 
 
 def _models(page: Page, results: Results, root: Path) -> None:
-    page.heading("All models").code(all_models(results))
+    head, *lines = all_models(results)
+    page.heading("All models").table(head, lines)
 
 
 def _recipe(page: Page, results: Results, root: Path) -> None:

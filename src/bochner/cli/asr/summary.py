@@ -8,7 +8,7 @@ from textwrap import fill
 
 from bochner.acoustic.report import write_report
 from bochner.acoustic.results import Results
-from bochner.acoustic.table import all_models, comparison, protocol
+from bochner.acoustic.table import all_models, as_text, comparison, protocol
 from bochner.cli.report import say
 
 FEW_MODELS = 4  # the comparison shows as many
@@ -18,8 +18,8 @@ WIDTH = 120
 def show(results: Results, output_dir: Path) -> None:
     """The tables, how they came about, and where to look further."""
     if len({row.model for row in results.rows}) > FEW_MODELS:
-        print(f"\n{all_models(results)}")
-    print(f"\n{comparison(results)}\n\n{fill(protocol(results), WIDTH)}\n", flush=True)
+        print(f"\n{as_text(all_models(results))}")
+    print(f"\n{as_text(comparison(results))}\n\n{fill(protocol(results), WIDTH)}\n", flush=True)
     say("results", str(output_dir / "results.json"))
     say("report", _report(output_dir))
     say("next", shlex.join(["bochner", "transcribe", str(output_dir / "models" / "best"), "AUDIO.wav"]))
