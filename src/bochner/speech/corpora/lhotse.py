@@ -7,6 +7,7 @@ import json
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -58,11 +59,25 @@ def prepare_lhotse(
     The part of an utterance is `part`, or that in its field custom, or else all speakers are split by `seed` in
     `sizes`. Paths are relative to the recordings file. What has several channels, or no recording, is skipped.
     """
-    known = {line["id"]: line for line in _lines(Path(recordings), ("id", "sources", "sampling_rate", "num_samples"))}
-    said = list(_lines(Path(supervisions), ("id", "recording_id", "start", "duration")))
-    parts = _parts(said, part, sizes, seed)
+    with _naming(recordings):
+        lines = _lines(Path(recordings), ("id", "sources", "sampling_rate", "num_samples"))
+        known = {line["id"]: line for line in lines}
+    with _naming(supervisions):
+        said = list(_lines(Path(supervisions), ("id", "recording_id", "start", "duration")))
+        parts = _parts(said, part, sizes, seed)
     found = (_utterance(one, known, parts, Path(recordings).parent, Path(directory)) for one in said)
     return finish(directory, found)
+
+
+@contextmanager
+def _naming(file: str | os.PathLike[str]) -> Iterator[None]:
+    """Whatever is wrong with the values of a file is an error that names it."""
+    try:
+        yield
+    except (AttributeError, TypeError, ValueError) as error:
+        if str(file) in str(error):
+            raise
+        raise ValueError(f"{os.fspath(file)}: {error}") from error
 
 
 def _recording(name: str, path: Path) -> dict[str, Any]:
