@@ -16,13 +16,14 @@ import torch
 
 from benchmarks.ceilings import ceilings, shown
 from benchmarks.measure import synchronize
-from benchmarks.step_contenders import Contender, Ours, Plain, Replayed, Trained, heldout_ce, tf32
-from benchmarks.step_parts import time_parts, tune
+from benchmarks.step_contenders import Contender, Plain, Trained, heldout_ce, tf32
+from benchmarks.step_parts import profile, time_parts, tune
 from benchmarks.step_problem import BN50, TIMIT, Problem, Shape, make_problem
 from benchmarks.step_timing import rounds_of
 
 HELDOUT = 4096
-AT_ONCE = 8  # minibatches whose features are made together
+CHUNK = 24  # minibatches that are drawn together: whole blocks of every contender
+PARTS = 2048  # rows whose features are made together
 CPU_FEATURES = 16_384
 LARGE = [TIMIT.with_features(1_600_000), BN50.with_features(400_000)]
 
@@ -50,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--shapes", nargs="+", default=["TIMIT", "BN-50"])
     parser.add_argument("--steps", type=int, default=240, help="steps timed in each of three rounds")
     parser.add_argument("--ce-steps", type=int, default=1024, help="steps before heldout CE is compared; 0: not at all")
-    parser.add_argument("--minibatches", type=int, nargs="+", default=[1, 2, 4, 8], help="superbatch sizes")
+    parser.add_argument("--minibatches", type=int, nargs="+", default=[], help="also superbatches of these sizes")
     parser.add_argument("--compile", action="store_true", help="also plain torch under torch.compile")
     parser.add_argument("--tune", action="store_true", help="also sweep the kernels' tiles")
     parser.add_argument("--large", action="store_true", help="also the largest models")
@@ -66,14 +67,15 @@ def _shapes(device: torch.device, options: argparse.Namespace) -> list[Shape]:
 
 
 def _run_shape(shape: Shape, device: torch.device, options: argparse.Namespace, limits: dict[str, float]) -> Record:
-    chunk = AT_ONCE * shape.batch_size if device.type == "cuda" else shape.batch_size
-    num_rows = 16 * chunk if device.type == "cpu" else 32 * chunk
+    chunk = CHUNK * shape.batch_size if device.type == "cuda" else shape.batch_size
+    num_rows = 16 * chunk if device.type == "cpu" else 11 * chunk
     problem = make_problem(shape, num_rows=num_rows + HELDOUT, device=device)
     found: Record = {"shape": asdict(shape), "steps": options.steps, "flops": shape.flops}
     if device.type == "cuda":
         if options.tune:
-            found["tuning"] = tune(problem, rows=chunk)
-        found["parts"] = time_parts(problem, rows=chunk)
+            found["tuning"] = tune(problem, rows=PARTS)
+        found["parts"] = time_parts(problem, rows=PARTS)
+        found["profile"] = profile(problem, steps=CHUNK)
     found["contenders"] = {
         name: _time_contender(name, make, dtype, problem, chunk, options)
         for name, make, dtype in _contenders(device, options)
@@ -94,23 +96,13 @@ def _contenders(device: torch.device, options: argparse.Namespace) -> Iterator[t
     yield "bf16", lambda problem: Plain(problem, torch.bfloat16), torch.bfloat16
     if options.compile:
         yield "bf16 + compile", lambda problem: Plain(problem, torch.bfloat16, compiled=True), torch.bfloat16
+    yield "ours", lambda problem: Trained(problem, "bf16"), torch.bfloat16
     for count in options.minibatches:
         yield (
             f"ours, {count} at once",
-            lambda problem, count=count: Ours(problem, torch.bfloat16, minibatches=count),
+            lambda problem, count=count: Trained(problem, "bf16", minibatches=count),
             torch.bfloat16,
         )
-        yield (
-            f"ours, {count} at once, graph",
-            lambda problem, count=count: _replayed(problem, count),
-            torch.bfloat16,
-        )
-
-
-def _replayed(problem: Problem, count: int) -> Contender:
-    rows = AT_ONCE * problem.shape.batch_size
-    X, y = problem.X[:rows].bfloat16(), problem.y[:rows]
-    return Replayed(Ours(problem, torch.bfloat16, minibatches=count), X, y)
 
 
 def _time_contender(
@@ -150,7 +142,7 @@ def _run_large(shape: Shape, device: torch.device) -> Record:
     torch.cuda.reset_peak_memory_stats()
     chunk = 4 * shape.batch_size
     problem = make_problem(shape, num_rows=chunk, device=device)
-    contender, X = Ours(problem, torch.bfloat16, minibatches=4), problem.X.bfloat16()
+    contender, X = Trained(problem, "bf16", minibatches=4), problem.X.bfloat16()
     times = rounds_of(lambda: contender.take(X, problem.y), device, rounds=3)
     found = {
         "shape": asdict(shape),

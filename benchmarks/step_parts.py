@@ -7,26 +7,23 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from benchmarks.step_contenders import padded
+from benchmarks.step_contenders import Trained, padded
 from benchmarks.step_problem import Problem
 from benchmarks.step_timing import kernel_ms
 from bochner.ops import fused
 from bochner.ops.fused.compiler import Tiles
 
 FEATURE_TILES = [
-    Tiles(128, 128, 64, 4, 4),
-    Tiles(128, 128, 64, 4, 3),
-    Tiles(128, 128, 64, 8, 3),
-    Tiles(128, 256, 64, 8, 3),
     Tiles(128, 256, 64, 8, 4),
-    Tiles(256, 128, 64, 8, 3),
+    Tiles(128, 256, 64, 8, 3),
+    Tiles(128, 256, 32, 8, 6),
+    Tiles(128, 128, 64, 4, 2),
 ]
 UPDATE_TILES = [
-    Tiles(64, 256, 64, 8, 3),
-    Tiles(64, 128, 64, 4, 4),
+    Tiles(128, 128, 32, 4, 4),
+    Tiles(64, 128, 32, 4, 4),
+    Tiles(128, 128, 64, 4, 3),
     Tiles(128, 128, 64, 8, 3),
-    Tiles(128, 256, 64, 8, 3),
-    Tiles(256, 128, 64, 8, 3),
 ]
 
 
@@ -52,6 +49,34 @@ def tune(problem: Problem, *, rows: int) -> dict[str, float]:
             print(f"{problem.shape.name} {name}: {type(error).__name__}", flush=True)
             continue
         print(f"{problem.shape.name:6} tune {name:40} {found[name]:8.4f} ms", flush=True)
+    return found
+
+
+KINDS = {
+    "features": ("_cosines",),
+    "update": ("_update",),
+    "softmax": ("_softmax_rows",),
+    "products": ("nvjet", "gemm", "cutlass", "splitK", "xmma"),
+}
+
+
+def profile(problem: Problem, *, steps: int) -> dict[str, float]:
+    """Microseconds of GPU time a step by what its kernels do, in training; "rest" is everything else."""
+    contender = Trained(problem, "bf16")
+    X, y = (part[: steps * problem.shape.batch_size] for part in (problem.X.bfloat16(), problem.y))
+    for _ in range(3):  # compiled, captured
+        contender.take(X, y)
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
+        contender.take(X, y)
+        torch.cuda.synchronize()
+    found = dict.fromkeys([*KINDS, "rest"], 0.0)
+    for event in profiler.key_averages():
+        kind = next((kind for kind, names in KINDS.items() if any(name in event.key for name in names)), "rest")
+        found[kind] += event.self_device_time_total / steps
+    print(
+        f"{problem.shape.name:6} profile, us a step: " + ", ".join(f"{k} {v:.0f}" for k, v in found.items()), flush=True
+    )
     return found
 
 

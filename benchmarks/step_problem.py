@@ -20,6 +20,7 @@ class Shape:
     rank: int | None
     num_rows: int
     rate: float
+    signal: float = 0.25  # the distance of a class's centre, the noise being 1
     batch_size: int = 256
 
     @property
@@ -43,7 +44,7 @@ class Shape:
 
 
 TIMIT = Shape("TIMIT", 440, 200_000, 147, None, 2_300_000, rate=64.0)
-BN50 = Shape("BN-50", 360, 100_000, 5000, 1000, 16_000_000, rate=2.0)
+BN50 = Shape("BN-50", 360, 100_000, 5000, 1000, 16_000_000, rate=10.0, signal=1.0)
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Problem:
 
 
 def make_problem(shape: Shape, *, num_rows: int, device: torch.device, seed: int = 0) -> Problem:
-    """Classes around random centres, noise as large as their distances; the bandwidth is sqrt(2 d)."""
+    """Classes around random centres in noise; the bandwidth is sqrt(2 d)."""
     G = Generator(device).manual_seed(seed)
     d, D, C = shape.num_inputs, shape.num_features, shape.num_classes
 
@@ -67,7 +68,7 @@ def make_problem(shape: Shape, *, num_rows: int, device: torch.device, seed: int
         return torch.randn(*size, generator=G, device=device)
 
     y = torch.randint(C, (num_rows,), generator=G, device=device)
-    X = 0.25 * normal(C, d)[y] + normal(num_rows, d)
+    X = shape.signal * normal(C, d)[y] + normal(num_rows, d)
     W = normal(d, D).div_(math.sqrt(2 * d))
     b = torch.rand(D, generator=G, device=device) * (2 * math.pi)
     return Problem(shape, X, y, W, b, _head(shape, G, device))

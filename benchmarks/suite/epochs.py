@@ -11,11 +11,10 @@ from torch import Tensor
 
 from benchmarks.measure import Run
 from benchmarks.report import Row
-from benchmarks.step_contenders import Contender, Ours, Plain, Replayed, Trained
+from benchmarks.step_contenders import Contender, Plain, Trained
 from benchmarks.step_problem import BN50, TIMIT, Problem, Shape, make_problem
 from benchmarks.suite.race import PLAIN, beside_ceiling, race
 from benchmarks.suite.sizes import Sizes
-from bochner.ops import minibatches_at_once
 
 SHARE = 0.7  # of the product's ceiling: the target for TIMIT's shape on a CPU
 
@@ -47,12 +46,9 @@ def _title(shape: Shape, steps: int) -> str:
 
 
 def _ours(problem: Problem) -> dict[str, Run]:
-    """On a CPU what `train` does; on a GPU superbatches, replayed as a graph."""
-    if not problem.X.is_cuda:
-        return {"train": _run(Trained(problem), problem.X, problem)}
-    count, X = minibatches_at_once(len(problem.head[0]), problem.shape.batch_size), problem.X.bfloat16()
-    replayed = Replayed(Ours(problem, torch.bfloat16, minibatches=count), X, problem.y)
-    return {"bf16, superbatches, graph": _run(replayed, X, problem)}
+    """What `train` does: on a GPU with products of bfloat16."""
+    precision = "bf16" if problem.X.is_cuda else "float32"
+    return {f"train, {precision}": _run(Trained(problem, precision), problem.X, problem)}
 
 
 def _plain(problem: Problem) -> dict[str, Run]:

@@ -16,10 +16,11 @@ from bochner.kernels import Gaussian, SparseGaussian
 from bochner.learn.heads import LinearHead
 from bochner.learn.model import FeatureModel
 from bochner.ops import reference
-from bochner.train import fused, loop
+from bochner.train import fused, loop, replay
 from bochner.train.fused import ColumnSteps, FusedSteps, fused_steps, is_plain
 from bochner.train.loop import train
 from bochner.train.optimizers import make_optimizer
+from bochner.train.preconditioner import fit_preconditioner
 from bochner.train.recipe import Recipe
 from bochner.train.step import take_step
 from tests.train.runs import generator, model, rings, sources, weights
@@ -103,9 +104,40 @@ def test_stopped_between_superbatches_it_resumes_bit_equal(
     assert all(torch.equal(a, b) for a, b in zip(weights(resumed), weights(whole), strict=True))
 
 
-def test_only_plain_sgd_of_the_softmax_loss_is_fused() -> None:
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-4), ("tf32", 1e-4), ("bf16", 3e-2)])
+@pytest.mark.parametrize("rank", [None, 2])
+def test_evened_steps_are_those_of_the_preconditioner(rank: int | None, precision: str, tolerance: float) -> None:
+    fast, slow = model(rank=rank), model(rank=rank)
+    recipe = replace(RECIPE, precision=precision, directions=6)
+    found, wanted = (fit_preconditioner(part, sources()[0], recipe) for part in (fast, slow))
+    rate = 0.5 * wanted.rate
+    steps, optimizer = FusedSteps(fast, recipe, found), make_optimizer(slow, recipe, rate)
+    for block in batches(sources()[0], batch_size=recipe.batch_size, seed=0, epoch=0):
+        take_step(slow, optimizer, block, recipe, wanted)
+    for block in batches(sources()[0], batch_size=steps.rows, seed=0, epoch=0):
+        steps.take(block, rate=rate)
+    for one, other in zip(weights(fast), weights(slow), strict=True):
+        assert (one - other).norm() < tolerance * other.norm()
+
+
+def test_the_mean_of_an_epoch_counts_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Superbatches of which the last is short: their ends weigh as much as they have steps."""
+    monkeypatch.setattr(loop, "fused_steps", FusedSteps)
+    monkeypatch.setattr(fused, "FEATURE_ROWS", 64)
+    recipe, ends = replace(RECIPE, precision="tf32", average=True, max_epochs=1), []
+    found, source = model(), sources()[0]
+    train(found, *sources(), recipe, progress=False)
+    steps = FusedSteps(single := model(), replace(recipe, average=False))
+    for block in batches(source, batch_size=steps.rows, seed=recipe.seed, epoch=0):
+        steps.take(block, rate=recipe.learning_rate)
+        ends.append((-(-len(block.y) // recipe.batch_size), weights(single)[0].clone()))
+    wanted = sum(count * end for count, end in ends) / sum(count for count, _ in ends)
+    torch.testing.assert_close(weights(found)[0], wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_only_sgd_of_the_softmax_loss_is_fused() -> None:
     assert is_plain(RECIPE)
-    for change in ({"optimizer": "adam"}, {"l2": 1e-3}, {"average": True}, {"directions": 2}, {"loss": "logistic"}):
+    for change in ({"optimizer": "adam"}, {"l2": 1e-3}, {"loss": "logistic"}):
         assert not is_plain(replace(RECIPE, **change))
 
 
@@ -166,3 +198,20 @@ def test_a_gpu_learns_the_same(rank: int | None, precision: str) -> None:
     on_gpu = train(found.cuda(), *sources(), replace(recipe, precision=precision), progress=False)
     on_cpu = train(wanted, *sources(), recipe, progress=False)
     assert on_gpu[-1]["ce"] == pytest.approx(on_cpu[-1]["ce"], rel=5e-3)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rank", [None, 2])
+def test_replayed_launches_take_the_same_steps(rank: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rate changes on the way, the last block is short."""
+    found, wanted = (model(num_features=256, rank=rank).cuda() for _ in range(2))
+    recipe, blocks = replace(RECIPE, precision="bf16"), list(batches(sources()[0], batch_size=64, seed=0, epoch=0))
+    for patience, part in ((1, found), (10**9, wanted)):
+        monkeypatch.setattr(replay, "PATIENCE", patience)
+        steps = FusedSteps(part, recipe)
+        graphs = []
+        for number, block in enumerate(blocks):
+            steps.take(block, rate=0.5 if number < 4 else 0.25)
+            graphs.append(steps._replay._graph is not None)
+        assert any(graphs[:4]) == any(graphs[4:]) == (patience == 1)
+    assert all(torch.equal(a, b) for a, b in zip(weights(found), weights(wanted), strict=True))

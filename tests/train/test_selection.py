@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,7 +14,10 @@ from bochner.features import FourierMap
 from bochner.kernels import Gaussian, Laplacian, SparseGaussian
 from bochner.learn.heads import BottleneckHead, LinearHead
 from bochner.learn.model import FeatureModel
+from bochner.train import fused, selection
+from bochner.train.fused import FusedSteps
 from bochner.train.loop import train
+from bochner.train.parallel.team import Team
 from bochner.train.recipe import Recipe
 from bochner.train.selection import (
     Selection,
@@ -203,6 +207,66 @@ def test_random_batches_lap_and_differ_by_pass() -> None:
     for lap in range(3):
         assert sorted(first[2 * lap] + first[2 * lap + 1]) == list(range(10))
     assert first[:2] != first[2:4]
+
+
+def test_blocks_of_several_batches_hold_the_same_batches() -> None:
+    """Batches of 4, 4 and 2 rows a lap, two a block: the pass may end with either of a block, or with a lap."""
+    source = ArraySource(torch.arange(10.0)[:, None], torch.arange(10))
+    recipe = Recipe(batch_size=4)
+    for num_rows in (1, 8, 12, 25, 29):
+        single = [block.y for block in random_batches(source, recipe, num_rows, pass_number=1)]
+        several = [block.y for block in random_batches(source, recipe, num_rows, pass_number=1, rows=8, prefetch=True)]
+        again = [y.tolist() for ys in several for y in ys.split(4)]
+        assert again == [y.tolist() for y in single]
+        assert len(single) == -(-num_rows // 4)
+        assert len(several) < len(single) or num_rows == 1
+
+
+def selected(head, kernel) -> tuple[Selection, list[LinearHead | BottleneckHead]]:
+    """A selection in float64, and the heads that its rounds trained."""
+    source, _ = data(700)
+    heads = []
+
+    def draw(num_features: int, generator: Generator) -> FourierMap:
+        return draw_for(kernel)(num_features, generator).double()
+
+    def make_head(num_features: int, generator: Generator) -> LinearHead | BottleneckHead:
+        heads.append(head(num_features, generator).double())
+        return heads[-1]
+
+    settings = {"num_features": 40, "rounds": 4, "rows_per_round": 600, "generator": generator(), "progress": False}
+    return select_features(draw, make_head, source, replace(RECIPE, learning_rate=2.0), **settings), heads
+
+
+def assert_same(found: tuple[Selection, list], wanted: tuple[Selection, list]) -> None:
+    assert torch.equal(found[0].births, wanted[0].births)
+    assert torch.equal(found[0].feature_map.frequencies(), wanted[0].feature_map.frequencies())
+    for head, expected in zip(found[1], wanted[1], strict=True):
+        for part, whole in zip(head.parameters(), expected.parameters(), strict=True):
+            torch.testing.assert_close(part, whole, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("head", [linear, bottleneck])
+def test_steps_by_columns_select_the_same(head, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lap of 200 rows ends with a short batch, the pass within the third lap."""
+    wanted = selected(head, SPARSE)
+    monkeypatch.setattr(fused, "LEAST_COLUMNS", 1)
+    monkeypatch.setattr(selection, "take_step", None)
+    assert_same(selected(head, SPARSE), wanted)
+    with monkeypatch.context() as several:
+        several.setattr(Team, "num_processes", 2)
+        with pytest.raises(TypeError, match="first argument must be callable"):  # they share the ordinary step
+            selected(head, SPARSE)
+
+
+def test_superbatches_select_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU."""
+    wanted = selected(linear, SPARSE)
+    monkeypatch.setattr(
+        selection, "fused_steps", lambda model, recipe: FusedSteps(model, replace(recipe, precision="tf32"))
+    )
+    monkeypatch.setattr(selection, "take_step", None)
+    assert_same(selected(linear, SPARSE), wanted)
 
 
 def test_bad_arguments() -> None:

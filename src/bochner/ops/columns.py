@@ -43,16 +43,17 @@ class FeatureColumns:
         for tile in range(len(self._places)):
             self._make(X, tile)
             for Z, columns in self._waves(tile, len(X)):
-                outputs.addmm_(weights[:, columns], Z.T)
+                outputs.addmm_(weights[:, columns], Z.T, alpha=self._amplitude)
         G = weights.new_empty(len(X), len(weights))
         gradient(outputs.T, slice(0, len(X)), G)
         for tile in range(len(self._places)):
             for Z, columns in self._waves(tile, len(X)):
-                weights[:, columns].addmm_(G.T, Z, alpha=-rate)
+                weights[:, columns].addmm_(G.T, Z, alpha=-rate * self._amplitude)
 
     def _make(self, X: Tensor, tile: int) -> None:
+        """The waves themselves: their amplitude is a factor of the products, which costs nothing there."""
         out = self._features[tile][: len(X)]
-        cosine_features(X, self._frequencies[tile], self._phases[tile], amplitude=self._amplitude, out=out)
+        cosine_features(X, self._frequencies[tile], self._phases[tile], amplitude=1.0, out=out)
 
     def _waves(self, tile: int, num_rows: int) -> Iterator[tuple[Tensor, slice]]:
         return placed_waves(self._features[tile][:num_rows], self._places[tile], self._num_frequencies)

@@ -18,11 +18,13 @@ def descend_linear(
     batch_size: int,
     weight: Tensor | None = None,
     copy: Tensor | None = None,
+    along: tuple[Tensor, Tensor] | None = None,
 ) -> None:
     """Theta <- Theta - rate z^T (p - onehot(y)) / B and the same for the bias, one step for each minibatch of Z.
 
     weights [C, D] = Theta^T, bias [C], Z [n, D], y [n], in place. `copy` is the weights in the dtype of Z, where that
-    is shorter: products read it, and it follows the weights. `weight` [n] multiplies the rows' losses.
+    is shorter: products read it, and it follows the weights. `weight` [n] multiplies the rows' losses. Steps go along
+    the rows `along` ([n, D], [n]) in place of Z and of the bias's ones.
     Cost: see `superbatch_steps`. Source: May 2018, Section 4.1.
 
     >>> import torch
@@ -31,8 +33,9 @@ def descend_linear(
     >>> weights.T, bias
     (tensor([[-0.5000,  0.5000]]), tensor([-0.5000,  0.5000]))
     """
-    gradient = linear_gradient(bias, y, rate=rate, weight=weight)
-    superbatch_steps(weights, Z, gradient, rate=rate, batch_size=batch_size, copy=copy)
+    rows, ones = along or (None, None)
+    gradient = linear_gradient(bias, y, rate=rate, weight=weight, ones=ones)
+    superbatch_steps(weights, Z, gradient, rate=rate, batch_size=batch_size, copy=copy, along=rows)
 
 
 def descend_bottleneck(
@@ -46,6 +49,7 @@ def descend_bottleneck(
     batch_size: int,
     weight: Tensor | None = None,
     copies: tuple[Tensor, Tensor] | None = None,
+    along: Tensor | None = None,
 ) -> None:
     """The same for Theta^T = second first: first [r, D] moves by superbatches, second [C, r] at every minibatch.
 
@@ -57,15 +61,20 @@ def descend_bottleneck(
     """
     copy, second_copy = copies or (None, None)
     gradient = bottleneck_gradient(second, bias, y, rate=rate, weight=weight, copy=second_copy)
-    superbatch_steps(first, Z, gradient, rate=rate, batch_size=batch_size, copy=copy)
+    superbatch_steps(first, Z, gradient, rate=rate, batch_size=batch_size, copy=copy, along=along)
 
 
-def linear_gradient(bias: Tensor, y: Tensor, *, rate: float, weight: Tensor | None = None) -> Gradient:
-    """What such a step does between its two products: from scores to their derivatives, and the bias [C] moves."""
+def linear_gradient(
+    bias: Tensor, y: Tensor, *, rate: float, weight: Tensor | None = None, ones: Tensor | None = None
+) -> Gradient:
+    """What such a step does between its two products: from scores to their derivatives, and the bias [C] moves.
+
+    `ones` [n] stand for the input of the bias, where that is not one.
+    """
 
     def gradient(scores: Tensor, rows: slice, out: Tensor) -> None:
         _write_residual(scores, bias, y, weight, rows, out)
-        bias.sub_(out.sum(dim=0), alpha=rate)
+        bias.sub_(out.sum(dim=0) if ones is None else ones[rows] @ out, alpha=rate)
 
     return gradient
 
@@ -78,12 +87,13 @@ def bottleneck_gradient(
 
     def gradient(hidden: Tensor, rows: slice, out: Tensor) -> None:
         hidden = hidden.to(factor.dtype)
-        G = long_product(hidden, factor)[:, : len(second)]
-        _write_residual(G, bias, y, weight, rows, G)
-        short = G.to(factor.dtype)
-        out.copy_(long_product(short, factor[: len(second)].T))
-        update_head(second, short, hidden, rate=rate, copy=copy)
-        bias.sub_(G.sum(dim=0), alpha=rate)
+        scores = long_product(hidden, factor)
+        G = scores if copy is None else scores.new_empty(scores.shape, dtype=factor.dtype)
+        scores, G = scores[:, : len(second)], G[:, : len(second)]  # rows of G stay aligned
+        _write_residual(scores, bias, y, weight, rows, G)
+        out.copy_(long_product(G, factor[: len(second)].T))
+        update_head(second, G, hidden, rate=rate, copy=copy)
+        bias.sub_(G.sum(dim=0, dtype=bias.dtype), alpha=rate)
 
     return gradient
 

@@ -65,15 +65,15 @@ def _add_scores(
 ) -> None:
     """scores [C, n] += weights z^T, in one buffer: new memory for every tile would cost as much as its product."""
     P, waves = frequencies.shape[1], 2 if phases is None else 1
-    places = list(cached_tiles(P, num_rows=len(X)))
+    places = list(cached_tiles(P, num_rows=2 * len(X)))  # half as wide: a product reads wide slices of W slowly
     buffer = X.new_empty(len(X) * waves * places[0].stop)  # the first tile is the widest
     for place in places:
         width = waves * (place.stop - place.start)
         Z = buffer[: len(X) * width].view(len(X), width)
         part = None if phases is None else phases[place]
-        cosine_features(X, frequencies[:, place], part, amplitude=amplitude, out=Z)
+        cosine_features(X, frequencies[:, place], part, amplitude=1.0, out=Z)
         for tile, columns in placed_waves(Z, place, P):
-            scores.addmm_(weights[:, columns], tile.T)
+            scores.addmm_(weights[:, columns], tile.T, alpha=amplitude)  # a factor costs nothing in a product
 
 
 def cached_tiles(num_frequencies: int, *, num_rows: int) -> Iterator[slice]:
@@ -120,13 +120,13 @@ def softmax_rows(
 ) -> SoftmaxRows:
     inner = wide(scores.dtype)
     logs = F.log_softmax(scores.to(inner) if bias is None else scores.to(inner) + bias, dim=1)
-    residual = logs.exp() if out is None else torch.exp(logs, out=out)
+    residual = logs.exp() if out is None or out.dtype != logs.dtype else torch.exp(logs, out=out)
     entropy = -(residual * logs).sum(dim=1)
     wrong = (logs.argmax(dim=1) != y).to(logs.dtype)
     log_p = logs.gather(1, y[:, None]).squeeze(1)
     residual[torch.arange(len(y), device=y.device), y] -= 1
     residual.mul_(scale if weight is None else scale * weight[:, None])
-    return SoftmaxRows(residual, log_p, entropy, wrong)
+    return SoftmaxRows(residual if out is None else out.copy_(residual), log_p, entropy, wrong)
 
 
 def update_head(weights: Tensor, G: Tensor, Z: Tensor, *, rate: float, copy: Tensor | None = None) -> None:

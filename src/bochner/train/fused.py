@@ -24,7 +24,10 @@ from bochner.ops import (
     sparse_cosine_features,
 )
 from bochner.ops.superbatch import Gradient
+from bochner.train.evened import EvenedRows
+from bochner.train.preconditioner import Preconditioner
 from bochner.train.recipe import Recipe
+from bochner.train.replay import Replay
 
 # The features of so many numbers may exist at once; a larger batch is summed in parts by the ordinary step.
 MOST_ELEMENTS = 2**31
@@ -43,11 +46,11 @@ class Settings(TypedDict):
 class FusedSteps:
     """SGD of softmax regression on a GPU: the same steps as `take_step`, up to the rounding of `precision`.
 
-    Holds the map and the weights once more in the precision of the products; the model's own stay what they are and
-    are updated in place. Make a new one when anything else has changed them.
+    Holds the map and the weights once more in the precision of the products, and the features of a block; the model's
+    own weights stay what they are and are updated in place. Make a new one when anything else has changed them.
     """
 
-    def __init__(self, model: FeatureModel, recipe: Recipe) -> None:
+    def __init__(self, model: FeatureModel, recipe: Recipe, preconditioner: Preconditioner | None = None) -> None:
         head = model.head
         self.parts = [p.detach() for p in head.parameters()]  # in the order of their registration, the bias last
         self.dtype = torch.bfloat16 if recipe.precision == "bf16" else self.parts[0].dtype
@@ -58,6 +61,9 @@ class FusedSteps:
         one = recipe.precision == "float32"  # its products leave time to read the weights
         self.minibatches = 1 if one else minibatches_at_once(outputs, recipe.batch_size)
         self._frequencies = _frequencies(model.feature_map, self.dtype)
+        self._evened = None if preconditioner is None else EvenedRows(preconditioner, self.dtype)
+        self._buffer: Tensor | None = None
+        self._replay = Replay(self._step)
 
     @property
     def rows(self) -> int:
@@ -70,21 +76,29 @@ class FusedSteps:
     def take(self, block: Block, *, rate: float) -> None:
         """A step at `rate` for each minibatch of `block`."""
         like = self.parts[0]
+        X, y = block.X.to(like.device), block.y.to(like.device)
         with torch.autocast(like.device.type, enabled=False):  # the precisions here are chosen one by one
-            Z, y = self._features(block.X.to(like.device)), block.y.to(like.device)
-            weight = None if block.weight is None else block.weight.to(like)
-            for rows in row_tiles(len(y), row_elements=1, tile_elements=self.minibatches * self.batch_size):
-                part = None if weight is None else weight[rows]
-                self._descend(Z[rows], y[rows], Settings(rate=rate, batch_size=self.batch_size, weight=part))
+            if block.weight is None and self._frequencies is not None:
+                self._replay(X, y, rate)
+            else:
+                self._step(X, y, rate, block.weight)
+
+    def _step(self, X: Tensor, y: Tensor, rate: float, weight: Tensor | None = None) -> None:
+        Z, weight = self._features(X), None if weight is None else weight.to(self.parts[0])
+        for rows in row_tiles(len(y), row_elements=1, tile_elements=self.minibatches * self.batch_size):
+            part = None if weight is None else weight[rows]
+            self._descend(Z[rows], y[rows], Settings(rate=rate, batch_size=self.batch_size, weight=part))
 
     def _descend(self, Z: Tensor, y: Tensor, settings: Settings) -> None:
+        along, ones = (None, None) if self._evened is None else self._evened(Z)
         if len(self.parts) == 2:
             weights, bias = self.parts
-            descend_linear(weights, bias, Z, y, **settings, copy=self.copies[0] if self.copies else None)
+            pair = None if along is None or ones is None else (along, ones)
+            descend_linear(weights, bias, Z, y, **settings, copy=self.copies[0] if self.copies else None, along=pair)
         else:
             first, second, bias = self.parts
             copies = (self.copies[0], self.copies[1]) if self.copies else None
-            descend_bottleneck(first, second, bias, Z, y, **settings, copies=copies)
+            descend_bottleneck(first, second, bias, Z, y, **settings, copies=copies, along=along)
 
     def _features(self, X: Tensor) -> Tensor:
         z = self.feature_map
@@ -95,7 +109,10 @@ class FusedSteps:
             X = z.kernel.prepare(X.to(self.parts[0].dtype)).to(self.dtype)
             places, values = z.projection.places, self._frequencies
             return sparse_cosine_features(X, places, values, z.phases, amplitude=z.amplitude)
-        return cosine_features(X.to(self.dtype), self._frequencies, z.phases, amplitude=z.amplitude)
+        if self._buffer is None or len(self._buffer) < len(X):
+            self._buffer = X.new_empty(len(X), z.num_features, dtype=self.dtype)
+        out = self._buffer[: len(X)]
+        return cosine_features(X.to(self.dtype), self._frequencies, z.phases, amplitude=z.amplitude, out=out)
 
 
 class ColumnSteps:
@@ -107,11 +124,11 @@ class ColumnSteps:
     def __init__(self, model: FeatureModel, recipe: Recipe) -> None:
         z = model.feature_map
         assert isinstance(z, FourierMap)
+        assert isinstance(z.projection, DenseProjection)
         self.parts = [p.detach() for p in model.head.parameters()]  # in the order of their registration, the bias last
         self.rows = recipe.batch_size
-        self._columns = FeatureColumns(
-            z.frequencies().detach(), z.phases, amplitude=z.amplitude, num_rows=recipe.batch_size
-        )
+        W = z.projection.frequencies.detach()  # as it is: z.frequencies() would cost as much as a step
+        self._columns = FeatureColumns(W, z.phases, amplitude=z.amplitude, num_rows=recipe.batch_size)
 
     @torch.no_grad()
     def take(self, block: Block, *, rate: float) -> None:
@@ -126,17 +143,23 @@ class ColumnSteps:
         return bottleneck_gradient(self.parts[1], self.parts[2], y, rate=rate, weight=weight)
 
 
-def fused_steps(model: nn.Module, recipe: Recipe) -> FusedSteps | ColumnSteps | None:
-    """Steps for this model if it has any: plain SGD of the softmax loss on a head whose map is frozen."""
+def fused_steps(
+    model: nn.Module, recipe: Recipe, preconditioner: Preconditioner | None = None
+) -> FusedSteps | ColumnSteps | None:
+    """Steps for this model if it has any: SGD of the softmax loss on a head whose map is frozen.
+
+    Evened out by the `preconditioner` on a GPU; on a CPU only without one.
+    """
     if not is_plain(recipe) or not isinstance(model, FeatureModel):
         return None
     if any(p.requires_grad for p in model.feature_map.parameters()):
         return None
     elements = recipe.batch_size * model.feature_map.num_features
     if model.head.bias.is_cuda:
-        return FusedSteps(model, recipe) if elements <= MOST_ELEMENTS else None
+        return FusedSteps(model, recipe, preconditioner) if elements <= MOST_ELEMENTS else None
     fits = LEAST_COLUMNS <= elements <= MOST_COLUMNS and model.head.bias.device.type == "cpu"
-    return ColumnSteps(model, recipe) if fits and _has_columns(model.feature_map, recipe) else None
+    suits = fits and preconditioner is None and _has_columns(model.feature_map, recipe)
+    return ColumnSteps(model, recipe) if suits else None
 
 
 def _has_columns(feature_map: nn.Module, recipe: Recipe) -> bool:
@@ -145,9 +168,8 @@ def _has_columns(feature_map: nn.Module, recipe: Recipe) -> bool:
 
 
 def is_plain(recipe: Recipe) -> bool:
-    """Whether a step is Theta - rate z^T (p - onehot) and nothing else."""
-    bare = not (recipe.directions or recipe.l2 or recipe.average)
-    return bare and recipe.optimizer == "sgd" and recipe.loss == "softmax"
+    """Whether a step is Theta - rate z^T (p - onehot), evened out at most, and nothing else."""
+    return not recipe.l2 and recipe.optimizer == "sgd" and recipe.loss == "softmax"
 
 
 def _frequencies(feature_map: nn.Module, dtype: torch.dtype) -> Tensor | None:

@@ -26,6 +26,7 @@ from bochner.train.parallel.team import here
 from bochner.train.preconditioner import Preconditioner, stored_preconditioner
 from bochner.train.rate import find_rate
 from bochner.train.recipe import Recipe
+from bochner.train.resident import resident
 from bochner.train.resuming import check_alike, stored_place, stored_schedule, understood
 from bochner.train.schedule import HalvingSchedule, Verdict
 from bochner.train.step import compute_precision, device_of, evaluate, take_step
@@ -73,8 +74,9 @@ def train(
     bit-equal to that of an undisturbed run. `progress` None shows bars on a terminal only. Processes that work together
     (see `bochner.train.parallel`) all make the same call, and each ends with the whole model.
     """
-    with compute_precision(recipe.precision, device_of(model)):
-        run = _begin(model, source, heldout, recipe, folder)
+    device = device_of(model)
+    with compute_precision(recipe.precision, device):
+        run = _begin(model, resident(source, device), resident(heldout, device), recipe, folder)
         if folder is not None and not run.history and run.batch == 0 and recipe.learning_rate == "auto":
             _checkpoint(run, folder)  # keeps the rate that was found
         while not run.schedule.finished and run.epoch < recipe.max_epochs:
@@ -144,7 +146,7 @@ def _train_epoch(run: Run, folder: Path | None, checkpoint_seconds: float, progr
         leave=False,
     )
     bar.set_postfix({recipe.metric: f"{run.schedule.metric:.4f}", "rate": f"{run.schedule.rate:.3g}"})
-    fused = fused_steps(run.model, recipe) if here().num_processes == 1 else None
+    fused = fused_steps(run.model, recipe, run.preconditioner) if here().num_processes == 1 else None
     rows = recipe.batch_size if fused is None else fused.rows
     last = time.monotonic()
     with bar:
@@ -154,9 +156,10 @@ def _train_epoch(run: Run, folder: Path | None, checkpoint_seconds: float, progr
                 take_step(run.model, run.optimizer, block, recipe, run.preconditioner, size=size)
             else:
                 fused.take(block, rate=run.schedule.rate)
-            run.batch += -(-size // recipe.batch_size)
+            taken = -(-size // recipe.batch_size)
+            run.batch += taken
             for name, mean in run.mean.items():
-                mean.lerp_(trainable(run.model)[name].detach(), 1 / run.batch)
+                mean.lerp_(trainable(run.model)[name].detach(), taken / run.batch)
             bar.update(size)
             if folder is not None and here().agree(time.monotonic() - last) >= checkpoint_seconds:
                 _checkpoint(run, folder)

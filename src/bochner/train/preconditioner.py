@@ -46,11 +46,13 @@ class Preconditioner:
         """[G, g] <- [G + l2 Theta, g] P for the gradients G [C, D] and g [C]; of a bottleneck as said above."""
         for weights in _weights(self._head):
             _gradient(weights).add_(weights.detach(), alpha=l2)
-        if isinstance(self._head, BottleneckHead):
+        if self.before_bottleneck:
+            assert isinstance(self._head, BottleneckHead)
             G = _gradient(self._head.first)
             self._even_out(G, G.new_zeros(len(G)))
             G.div_(self.floor)
         else:
+            assert not isinstance(self._head, BottleneckHead)
             self._even_out(_gradient(self._head.weights), _gradient(self._head.bias))
 
     def _even_out(self, G: Tensor, g: Tensor) -> None:
@@ -69,9 +71,13 @@ class Preconditioner:
         return Preconditioner(head, self.vectors, self.values, self.floor)
 
     @property
+    def before_bottleneck(self) -> bool:
+        return isinstance(self._head, BottleneckHead)
+
+    @property
     def rate(self) -> float:
         """A learning rate of the right order: the inverse of the largest curvature that is left."""
-        return 1.0 if isinstance(self._head, BottleneckHead) else 1 / self.floor
+        return 1.0 if self.before_bottleneck else 1 / self.floor
 
 
 def fit_preconditioner(model: nn.Module, source: Source, recipe: Recipe) -> Preconditioner | None:

@@ -24,7 +24,8 @@ class Recipe:
         directions: How many of the features' main directions are evened out (see `Preconditioner`): 0 is plain SGD as
             in the papers, "auto" as many as a batch can resolve. For "sgd" and "momentum" on a head on features.
         direction_rows: How many rows those directions are estimated from.
-        average: Whether the model of an epoch is the mean of its iterates (Polyak), which evens out their noise.
+        average: Whether the model of an epoch is the mean of its iterates (Polyak), which evens out their noise; where
+            several steps are made at once, of the last of each.
         l2: Penalty l2/2 ||weights||^2, biases excepted.
         metric: What drives the schedule: ce, ent, err, perplexity, erll:beta, capped:lambda, topk:fraction, mse.
         max_epochs: An upper bound; the schedule usually ends earlier.

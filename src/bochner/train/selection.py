@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Generator, Tensor
@@ -13,12 +14,16 @@ from tqdm import tqdm
 from bochner import checks
 from bochner.data.batches import batches
 from bochner.data.blocks import Block, Source
+from bochner.data.sources.rows import take
 from bochner.features import FourierMap
 from bochner.learn.heads import Head
 from bochner.learn.model import FeatureModel
+from bochner.train.feeding import on_device
+from bochner.train.fused import fused_steps
 from bochner.train.optimizers import make_optimizer
 from bochner.train.parallel.team import here
 from bochner.train.recipe import Recipe
+from bochner.train.resident import resident
 from bochner.train.step import compute_precision, device_of, take_step
 
 DrawMap = Callable[[int, Generator], FourierMap]  # number of features, generator
@@ -98,6 +103,7 @@ def select_features(
     if rounds > P:
         raise ValueError(f"rounds must be at most {P}, the number of frequencies: each keeps one more. Got {rounds}.")
     selection, device = Selection(feature_map, torch.ones(P, dtype=torch.long), [P]), device_of(feature_map)
+    source = resident(source, device)
     for t in tqdm(range(1, rounds), desc="selection", unit="round", disable=not progress):
         model = own_part(FeatureModel(selection.feature_map, make_head(num_features, generator)), device)
         _one_pass(model, source, recipe, rows_per_round, epoch=t)
@@ -176,18 +182,44 @@ def fixed_rate(recipe: Recipe) -> float:
     return recipe.learning_rate
 
 
-def random_batches(source: Source, recipe: Recipe, num_rows: int, *, pass_number: int) -> Iterator[Block]:
-    """Batches of `num_rows` random rows; more than there are starts over in another order."""
-    steps = -(-num_rows // recipe.batch_size)
-    orders = (
-        batches(source, batch_size=recipe.batch_size, seed=recipe.seed, epoch=1_000_000 * pass_number + lap)
-        for lap in itertools.count()
-    )
-    return itertools.islice(itertools.chain.from_iterable(orders), steps)
+def random_batches(
+    source: Source,
+    recipe: Recipe,
+    num_rows: int,
+    *,
+    pass_number: int,
+    rows: int | None = None,
+    prefetch: bool = False,
+) -> Iterator[Block]:
+    """Batches of `num_rows` random rows; more than there are starts over in another order.
+
+    A block holds one batch, or several whole ones in the same order where `rows` is a multiple of their size.
+    """
+    steps, size = -(-num_rows // recipe.batch_size), recipe.batch_size
+    for lap in itertools.count():
+        epoch = 1_000_000 * pass_number + lap
+        blocks = batches(source, batch_size=rows or size, seed=recipe.seed, epoch=epoch, prefetch=prefetch)
+        for block in blocks:
+            yield take(block, slice(0, steps * size))
+            steps -= -(-len(block.y) // size)
+            if steps <= 0:
+                return
 
 
 def _one_pass(model: FeatureModel, source: Source, recipe: Recipe, num_rows: int, *, epoch: int) -> None:
-    optimizer = make_optimizer(model, recipe, fixed_rate(recipe))
-    with compute_precision(recipe.precision, device_of(model)):
-        for block in random_batches(source, recipe, num_rows, pass_number=epoch):
-            take_step(model, optimizer, block, recipe)
+    device = device_of(model)
+    take_block, rows = _steps(model, recipe)
+    blocks = random_batches(source, recipe, num_rows, pass_number=epoch, rows=rows, prefetch=device.type == "cuda")
+    with compute_precision(recipe.precision, device):
+        for block in on_device(blocks, device):
+            take_block(block)
+
+
+def _steps(model: FeatureModel, recipe: Recipe) -> tuple[Callable[[Block], None], int]:
+    """What takes the steps of a block, and how many rows it wants of one; several processes share ordinary steps."""
+    rate = fixed_rate(recipe)
+    fused = fused_steps(model, recipe) if here().num_processes == 1 else None
+    if fused is not None:
+        return partial(fused.take, rate=rate), fused.rows
+    optimizer = make_optimizer(model, recipe, rate)
+    return partial(take_step, model, optimizer, recipe=recipe), recipe.batch_size

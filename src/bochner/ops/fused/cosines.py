@@ -11,7 +11,6 @@ from bochner.ops.fused.compiler import Tiles, cdiv, factor_type, jit, precision,
 from bochner.ops.fused.waves import TURNS, scaled_series, wave
 from bochner.ops.reference import scores_by_tiles
 
-# The best of four on an H200, where the product alone takes two thirds of the time.
 TILES = Tiles(rows=128, columns=128, depth=64, warps=4, stages=3)
 PAIRED_TILES = TILES._replace(warps=8)  # two waves at once: fewer registers would not hold them
 TILE_ELEMENTS = 2**28  # features that exist at once where only scores are wanted
@@ -54,12 +53,13 @@ def cosine_features(
     X: Tensor, frequencies: Tensor, phases: Tensor | None, *, amplitude: float, out: Tensor | None = None,
     tiles: Tiles | None = None,
 ) -> Tensor:  # fmt: skip
-    n, (d, P), tiles = len(X), frequencies.shape, tiles or (PAIRED_TILES if phases is None else TILES)
-    X, frequencies, tiles = X.contiguous(), frequencies.contiguous(), tiles.of(X)
+    n, (d, P) = len(X), frequencies.shape
+    X, frequencies = X.contiguous(), frequencies.contiguous()
     Z = X.new_empty(n, P if phases is not None else 2 * P) if out is None else out
-    if hopper.fits(X, frequencies, Z, Z[:, -P:]):
+    if hopper.is_short(X, frequencies, Z) and hopper.fits(X, frequencies, Z, Z[:, -P:]):
         hopper.write_cosines(X, frequencies, phases, Z, amplitude=amplitude, tiles=tiles)
         return Z
+    tiles = (tiles or (PAIRED_TILES if phases is None else TILES)).of(X)
     _cosines[(cdiv(n, tiles.rows) * cdiv(P, tiles.columns),)](
         X, frequencies, X if phases is None else phases, Z, n, P, Z.stride(0), TURNS, *scaled_series(amplitude),
         INPUTS=d, PAIRED=phases is None, FACTOR=factor_type(X), PRECISION=precision(X),

@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from bochner.ops.fused import hopper
 from bochner.ops.fused.compiler import Tiles, cdiv, factor_type, jit, precision, tl
 
 TILES = Tiles(rows=64, columns=128, depth=64, warps=4, stages=4)
-MANY_OUTPUTS = 512  # from so many on bulk copies pay: measured on an H200 with 147 and 1000
 ALIGNED = 16  # elements; reads are then 16 bytes wide
 
 
@@ -48,13 +47,21 @@ def update_head(
     weights: Tensor, G: Tensor, Z: Tensor, *, rate: float, copy: Tensor | None = None, tiles: Tiles | None = None
 ) -> None:
     C, D = weights.shape
-    tiles = (tiles or TILES).of(Z)
-    G = F.pad(G.to(Z.dtype), (0, -C % ALIGNED))
-    if C >= MANY_OUTPUTS and hopper.fits(G, Z):
+    G, follower = _aligned(G, Z), weights if copy is None else copy
+    if hopper.is_short(Z) and weights.dtype == torch.float32 and hopper.fits(weights, follower, G, Z):
         hopper.write_update(weights, G, Z, rate=rate, copy=copy, tiles=tiles)
         return
+    tiles = (tiles or TILES).of(Z)
     _update[(cdiv(C, tiles.rows) * cdiv(D, tiles.columns),)](
-        weights, weights if copy is None else copy, G, Z, C, D, len(Z), G.stride(0), Z.stride(0), rate,
+        weights, follower, G, Z, C, D, len(Z), G.stride(0), Z.stride(0), rate,
         COPY=copy is not None, FACTOR=factor_type(Z), PRECISION=precision(Z),
         ROWS=tiles.rows, COLUMNS=tiles.columns, DEPTH=tiles.depth, num_warps=tiles.warps, num_stages=tiles.stages,
     )  # fmt: skip
+
+
+def _aligned(G: Tensor, Z: Tensor) -> Tensor:
+    """The derivatives in the dtype of Z, their rows a multiple of 16 elements apart."""
+    n, C = G.shape
+    if G.dtype == Z.dtype and G.stride(1) == 1 and G.stride(0) % ALIGNED == 0:
+        return G
+    return Z.new_zeros(n, C + -C % ALIGNED)[:, :C].copy_(G)

@@ -29,3 +29,23 @@ def wave(turns, c0, c1, c2, c3):
     u = 0.25 - tl.abs(turns)
     square = u * u
     return u * (c0 + square * (c1 + square * (c2 + square * c3)))
+
+
+@jit
+def quick_cosine(angles, INTERPRETED: tl.constexpr):
+    """cos(angles) by the unit for special functions, 2^-20 off at most: plenty for numbers of 16 bits."""
+    if INTERPRETED:
+        return tl.cos(angles)
+    return tl.inline_asm_elementwise(
+        "cos.approx.ftz.f32 $0, $1;", "=f,f", [angles], dtype=tl.float32, is_pure=True, pack=1
+    )
+
+
+@jit
+def quick_sine(angles, INTERPRETED: tl.constexpr):
+    """sin(angles) likewise."""
+    if INTERPRETED:
+        return tl.sin(angles)
+    return tl.inline_asm_elementwise(
+        "sin.approx.ftz.f32 $0, $1;", "=f,f", [angles], dtype=tl.float32, is_pure=True, pack=1
+    )
