@@ -51,6 +51,15 @@ def test_the_kernel_stays_where_no_metric_is_better(monkeypatch: pytest.MonkeyPa
     assert model.fit(X[:800], Y[:800]).kernel_.metric is None
 
 
+def test_few_rows_need_no_conjugate_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where every row is a landmark: for the metric, for its ridges, and for the last fit."""
+    monkeypatch.setattr("bochner.estimators.solving.fit_landmark_ridge", None)
+    model = KernelRegressor(num_features=100, adapt="agop", adapt_rounds=1, random_state=0)
+    assert model.fit(X[:100], X[:100, 0]).kernel_.metric is not None
+    with pytest.raises(TypeError, match="not callable"):
+        model.fit(X[:101], X[:101, 0])
+
+
 def test_regression() -> None:
     y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2
     scores = [

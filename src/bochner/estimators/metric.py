@@ -7,10 +7,9 @@ from torch import Generator, nn
 from bochner.data.sample import sample_rows
 from bochner.data.sources import ArraySource
 from bochner.estimators.memory import METRIC_ROWS
-from bochner.estimators.solving import Task, heldout_loss
+from bochner.estimators.solving import Task, fit_least_squares, heldout_loss
 from bochner.kernels import Kernel, Stationary
 from bochner.learn.metric import learn_metric
-from bochner.learn.solvers import fit_landmark_ridge
 
 
 def adapted_kernel(
@@ -25,7 +24,7 @@ def adapted_kernel(
     landmarks = sample_rows(rows, num_landmarks, generator=generator).X
 
     def fit(kernel: Stationary) -> nn.Module:
-        return fit_landmark_ridge(
+        return fit_least_squares(
             kernel, landmarks, rows, ridge=None, num_classes=task.num_classes, memory_budget=memory
         )
 

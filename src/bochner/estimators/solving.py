@@ -20,6 +20,7 @@ from bochner.learn.model import FeatureModel
 from bochner.learn.solvers import (
     LandmarkModel,
     LogitAverage,
+    fit_exact_ridge,
     fit_landmark_logistic,
     fit_landmark_ridge,
     fit_ridge,
@@ -127,9 +128,8 @@ def fit_on_landmarks(
     memory: int,
     generator: Generator,
 ) -> nn.Module:
-    """On landmarks drawn uniformly from the rows: logistic or softmax regression by Newton steps, or least squares by
-    preconditioned conjugate gradients."""
-    method: Callable[..., LandmarkModel] = fit_landmark_logistic if newton else fit_landmark_ridge
+    """On landmarks drawn uniformly from the rows: logistic or softmax regression by Newton steps, or least squares."""
+    method: Callable[..., LandmarkModel] = fit_landmark_logistic if newton else fit_least_squares
 
     def fit(rows: Source, ridge: float | None) -> LandmarkModel:
         landmarks = sample_rows(rows, num_landmarks, generator=generator).X
@@ -137,6 +137,23 @@ def fit_on_landmarks(
 
     loss = task.loss if newton else "squared"
     return fit(task.everything, _exact_ridge(task, fit, loss) if ridge is None else ridge)
+
+
+def fit_least_squares(
+    kernel: Kernel,
+    landmarks: Tensor,
+    rows: Source,
+    *,
+    ridge: float | None,
+    num_classes: int | None,
+    memory_budget: int,
+) -> LandmarkModel:
+    """By preconditioned conjugate gradients, or by one factorisation where the landmarks are all of the rows."""
+    if len(landmarks) == sum(rows.shard_sizes):
+        return fit_exact_ridge(kernel, rows, ridge=ridge, num_classes=num_classes)
+    return fit_landmark_ridge(
+        kernel, landmarks, rows, ridge=ridge, num_classes=num_classes, memory_budget=memory_budget
+    )
 
 
 def fit_by_saga(task: Task, z: FeatureMap, *, ridge: float | None, max_epochs: int, generator: Generator) -> nn.Module:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bochner.kernels import Gaussian
-from bochner.learn.solvers import fit_landmark_logistic, fit_landmark_ridge, fit_ridge, fit_saga
+from bochner.learn.solvers import fit_exact_ridge, fit_landmark_logistic, fit_landmark_ridge, fit_ridge, fit_saga
 from tests.learn.solvers.problems import classes, fourier_map, generator, points
 from tests.learn.solvers.rows import Rows
 
@@ -18,6 +18,7 @@ SOLVERS: dict[str, Fit] = {
     "saga": lambda source, num_classes: fit_saga(
         fourier_map(), source, loss="softmax", ridge=1e-3, num_classes=num_classes, generator=generator()
     ),
+    "exact ridge": lambda source, num_classes: fit_exact_ridge(Gaussian(), source, num_classes=num_classes),
     "landmark ridge": lambda source, num_classes: fit_landmark_ridge(
         Gaussian(), points(5), source, num_classes=num_classes
     ),
@@ -69,7 +70,7 @@ def test_bad_weights(fit: Fit) -> None:
         fit(Rows(X[:0], y[:0]), 3)
 
 
-@pytest.mark.parametrize("name", ["ridge", "landmark ridge"])
+@pytest.mark.parametrize("name", ["ridge", "exact ridge", "landmark ridge"])
 def test_bad_numbers(name: str) -> None:
     X = points()
     with pytest.raises(TypeError, match=r"y must hold floats, got dtype torch.int64; use y.float"):

@@ -10,6 +10,7 @@ elsewhere, is ridge = alpha / n.
 """
 
 from bochner.learn.solvers.average import LogitAverage, draw_blocks
+from bochner.learn.solvers.exact import fit_exact_ridge
 from bochner.learn.solvers.landmarks import LandmarkModel, fit_landmark_ridge
 from bochner.learn.solvers.logistic import fit_landmark_logistic
 from bochner.learn.solvers.ridge import fit_ridge, fit_ridge_path
@@ -19,6 +20,7 @@ __all__ = [
     "LandmarkModel",
     "LogitAverage",
     "draw_blocks",
+    "fit_exact_ridge",
     "fit_landmark_logistic",
     "fit_landmark_ridge",
     "fit_ridge",
