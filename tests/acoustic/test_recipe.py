@@ -37,6 +37,11 @@ def test_every_recipe_loads_and_compares_kernels_with_networks(name: str) -> Non
     assert recipe.about
 
 
+def test_yesno_has_fewer_states_than_a_bottleneck() -> None:
+    """Three phones of three states: whoever inherits a rank of 100 cannot be trained."""
+    assert {model.rank for model in loaded("yesno").models.values()} == {None}
+
+
 @pytest.mark.parametrize("name", TWINS)
 def test_a_licensed_corpus_differs_from_its_synthetic_twin_in_the_corpus_only(name: str) -> None:
     licensed, synthetic = loaded(name).plain(), loaded(TWINS[name]).plain()
@@ -100,6 +105,9 @@ def test_numbers_may_be_written_as_people_write_them(tmp_path: Path) -> None:
         ("corpus", {"kind": "an4"}, "corpus.source is missing"),
         ("corpus", {"kind": "an4", "source": None}, "needs its corpus: give --source PATH"),
         ("combine", "yes", "combine must be true or false, got 'yes'"),
+        ("sequence", "all", "sequence must be 'kernel' or 'network' or 'both', got 'all'"),
+        ("sequence", "both", "sequence must train what models has, got 'both' but no network model"),
+        ("models.kernel.adapt", "rb", "models.kernel.adapt must be 'agop' or 'uab' or 'sab' or 'dab', got 'rb'"),
         ("seeds", [0, 0], r"seeds must be at least one number, each once, got \[0, 0\]"),
         ("seeds.first", 1, "seeds.first cannot be set: seeds is"),
     ],

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from bochner.acoustic import contest as contest_module
-from bochner.acoustic import run as run_module
+from bochner.acoustic import opening
 from bochner.acoustic.recipe import AsrRecipe, load_recipe
 from bochner.acoustic.results import Results, Row, read_results
 from bochner.acoustic.run import run_recipe
@@ -113,7 +113,7 @@ def test_the_chosen_models_have_names_that_stay_and_can_be_moved(ran: Ran, tmp_p
 
 
 def test_the_same_again_does_nothing(ran: Ran, refusing: Callable[..., None]) -> None:
-    refusing(run_module, "align_corpus")
+    refusing(opening, "align_corpus")
     refusing(contest_module, "train_model", "heldout_measures", "best_combination", "LabelledRows")
     refusing(contest_module.AcousticModel, "load")
     before = (ran.folder / "results.json").read_bytes()
@@ -122,7 +122,7 @@ def test_the_same_again_does_nothing(ran: Ran, refusing: Callable[..., None]) ->
 
 
 def test_a_wider_beam_decodes_anew_and_trains_nothing(ran: Ran, refusing: Callable[..., None]) -> None:
-    refusing(run_module, "align_corpus")
+    refusing(opening, "align_corpus")
     refusing(contest_module, "train_model")
     wide = run_recipe(tiny(ran.folder, **{"decoding.beam": 20.0, "combine": False}), ran.folder)
     assert {row.folder for row in wide.rows}.isdisjoint(row.folder for row in ran.results.rows)
@@ -149,16 +149,25 @@ def test_the_chosen_are_trained_once_more_on_states_of_their_own(ran: Ran) -> No
     }
 
 
-def test_the_chosen_kernel_model_is_trained_further_by_utterances(ran: Ran) -> None:
-    """With the network it is not confused: it has a column of its own."""
-    results = run_recipe(tiny(ran.folder, sequence=True, combine=False), ran.folder)
-    (further,) = results.chosen("sequence")
-    assert further.model == "many MMI"
-    assert further.test is not None
-    history = json.loads((ran.folder / further.folder / "sequence.json").read_bytes())
-    assert min(record["loss"] for record in history[1:]) < history[0]["loss"]
-    assert {row.model for row in results.chosen("kernel")} == {"many"}
-    assert "by utterances" in comparison(results)[0]
+def test_the_chosen_are_trained_further_by_utterances(ran: Ran) -> None:
+    """They are not confused with those they come from: each has a column of its own."""
+    results = run_recipe(tiny(ran.folder, sequence="both", combine=False), ran.folder)
+    columns = dict(zip(*comparison(results)[:2], strict=True))
+    assert (columns["kernel MMI"], columns["network MMI"]) == ("many MMI", "network MMI")
+    assert (columns["best kernel"], columns["best network"]) == ("many", "network")
+    for kind in ("sequence", "network sequence"):
+        (further,) = results.chosen(kind)
+        history = json.loads((ran.folder / further.folder / "sequence.json").read_bytes())
+        assert min(record["loss"] for record in history[1:]) < history[0]["loss"]
+        assert further.test is not None
+
+
+def test_true_is_still_the_kernel_model_and_finds_it_trained(ran: Ran, refusing: Callable[..., None]) -> None:
+    both = run_recipe(tiny(ran.folder, sequence="both", combine=False), ran.folder)
+    refusing(contest_module, "sequence_trained")
+    kernel = run_recipe(tiny(ran.folder, sequence=True, combine=False), ran.folder)
+    assert kernel.chosen("sequence") == both.chosen("sequence")
+    assert kernel.chosen("network sequence") == []
 
 
 def test_a_stopped_run_goes_on_with_the_model_it_was_at(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,6 +40,8 @@ def test_unknown_settings_are_named() -> None:
         ({"metric": "bleu"}, "metric must be one of"),
         ({"rank": 0}, "rank must be an integer of at least 1"),
         ({"bandwidth": -1.0}, "bandwidth must be a positive"),
+        ({"adapt": "rb"}, "adapt must be one of"),
+        ({"adapt": "sab", "selection": SelectionSettings()}, "selection must be left out with adapt 'sab', got Sel"),
     ],
 )
 def test_mistakes_are_refused_at_once(wrong: dict[str, object], message: str) -> None:
@@ -50,5 +52,6 @@ def test_mistakes_are_refused_at_once(wrong: dict[str, object], message: str) ->
 def test_titles_say_the_tricks() -> None:
     selected = KernelSettings(kernel="laplacian", num_features=64, selection=SelectionSettings(), metric="erll:1")
     assert selected.title == "laplacian 64 selection erll:1"
+    assert KernelSettings(num_features=64, adapt="dab").title == "gaussian 64 dab"
     assert NetworkSettings(hidden=(8, 4), rank=3).title == "tanh 8-4 rank 3"
     assert NetworkSettings(name="the baseline").title == "the baseline"

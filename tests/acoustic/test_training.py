@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from bochner.acoustic import bandwidth, kernel
+from bochner.acoustic import adapted, bandwidth, kernel
 from bochner.acoustic.bandwidth import climb
 from bochner.acoustic.fitted import MODULE, Trained
 from bochner.acoustic.settings import KernelSettings, ModelSettings, NetworkSettings, SelectionSettings
@@ -21,8 +22,19 @@ KERNELS = [
     KernelSettings(**QUICK, kernel="laplacian", rank=3, bandwidth=3.0, metric="erll:1"),
     KernelSettings(**QUICK, kernel="sparse-gaussian", bandwidth=1.0, selection=SelectionSettings(rounds=3)),
     KernelSettings(**QUICK, adapt="agop", bandwidth=2.0),
+    KernelSettings(**QUICK, adapt="uab", kernel="laplacian", bandwidth=3.0),
+    KernelSettings(**QUICK, adapt="sab", kernel="sparse-gaussian", bandwidth=2.0),
+    KernelSettings(**QUICK, adapt="dab", rank=3, bandwidth=2.0),
 ]
+BASES = KERNELS[-3:]
 NETWORKS = [NetworkSettings(hidden=(16, 16), batch_size=16, max_epochs=30, improvement=0.0)]
+
+
+@pytest.fixture
+def briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bases are adapted by a few steps only."""
+    monkeypatch.setattr(adapted, "BATCHES", 8)
+    monkeypatch.setattr(adapted, "MAX_EPOCHS", 2)
 
 
 def rings(num_rows: int, seed: int, *, noise: int = 1) -> ArraySource:
@@ -35,6 +47,7 @@ def trained(settings: ModelSettings, folder: Path | None = None, *, seed: int = 
     return train_model(settings, rings(800, 0), rings(400, 1), num_states=4, seed=seed, folder=folder)
 
 
+@pytest.mark.usefixtures("briefly")
 @pytest.mark.parametrize("settings", [*KERNELS, *NETWORKS], ids=lambda one: one.title)
 def test_every_kind_of_model_learns(settings: ModelSettings) -> None:
     found = trained(settings)
@@ -64,6 +77,41 @@ def test_the_bandwidth_is_the_best_of_those_tried() -> None:
     assert len(choices["tried"]) >= 3
 
 
+@pytest.mark.usefixtures("briefly")
+@pytest.mark.parametrize("settings", BASES, ids=lambda one: one.title)
+def test_an_adapted_basis_is_the_random_one_moved_to_its_objective(settings: KernelSettings) -> None:
+    found, random = trained(settings), trained(replace(settings, adapt=None))
+    first, *later = found.choices["adapted"]
+    assert min(later) < first
+    assert "adapted" not in random.choices
+    moved = (found.module.feature_map.frequencies() - random.module.feature_map.frequencies()).abs()
+    assert 0 < float(moved.median()) < float(random.module.feature_map.frequencies().abs().max())
+
+
+def test_few_features_do_more_when_they_are_moved_by_the_loss() -> None:
+    """Sixteen of them, where six of eight inputs say nothing."""
+    settings = KernelSettings(num_features=16, bandwidth=3.0, batch_size=32, max_epochs=6)
+    parts, errors = (rings(2000, 0, noise=6), rings(800, 1, noise=6)), {}
+    for adapt in (None, "dab"):
+        found = train_model(replace(settings, adapt=adapt), *parts, num_states=4, seed=0)
+        errors[adapt] = found.history[-1]["err"]
+    assert errors["dab"] < errors[None] - 0.1
+
+
+@pytest.mark.usefixtures("briefly")
+def test_a_basis_that_was_adapted_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped right after: the same model, without a step of adaptation."""
+    undisturbed = trained(BASES[2])
+    with monkeypatch.context() as stopping:
+        stopping.setattr(kernel, "train", None)
+        with pytest.raises(TypeError):
+            trained(BASES[2], tmp_path)
+    monkeypatch.setattr(adapted, "fit_basis", None)
+    resumed, X = trained(BASES[2], tmp_path), rings(50, 3).read(0).X
+    assert torch.equal(resumed.module(X), undisturbed.module(X))
+    assert resumed.choices == undisturbed.choices
+
+
 @pytest.mark.parametrize("lowest", [-9, -2, 0, 1, 4, 9])
 def test_climbing_finds_the_lowest_step_within_bounds(lowest: int) -> None:
     asked: list[int] = []
@@ -82,7 +130,8 @@ def test_a_bandwidth_that_is_given_costs_no_trial(monkeypatch: pytest.MonkeyPatc
     assert trained(KERNELS[1]).choices["bandwidth"] == 3.0
 
 
-@pytest.mark.parametrize("settings", [KERNELS[1], KERNELS[2], NETWORKS[0]], ids=lambda one: one.title)
+@pytest.mark.usefixtures("briefly")
+@pytest.mark.parametrize("settings", [KERNELS[1], KERNELS[2], BASES[2], NETWORKS[0]], ids=lambda one: one.title)
 def test_a_finished_model_is_only_read(settings: ModelSettings, tmp_path: Path) -> None:
     first = trained(settings, tmp_path)
     before = (tmp_path / MODULE).stat().st_mtime_ns

@@ -17,7 +17,7 @@ from bochner.acoustic.measures import heldout_measures
 from bochner.acoustic.model import AcousticModel
 from bochner.acoustic.realign import realign
 from bochner.acoustic.recipe import AsrRecipe
-from bochner.acoustic.results import Row
+from bochner.acoustic.results import SEQUENCED, Row
 from bochner.acoustic.rows import LabelledRows
 from bochner.acoustic.sequence import sequence_trained
 from bochner.acoustic.settings import ModelSettings, settings_from_json, settings_to_json
@@ -90,7 +90,7 @@ class Contest:
         return again.model(replace(settings, name=f"{row.model} realigned"), row.seed)
 
     def sequence(self, row: Row) -> Row:
-        """The model of a row trained further by whole utterances, see `bochner.acoustic.sequence`."""
+        """The model of a row, kernel or network, trained further by utterances: see `bochner.acoustic.sequence`."""
 
         def make(folder: Path) -> Found:
             model = self._loaded(self.stages.root / row.folder)
@@ -100,7 +100,7 @@ class Contest:
 
         done = self._stage(f"{row.model} MMI seed {row.seed}", [self.alignment], make, by=row.folder)
         settings, seconds = {"by": row.folder}, row.seconds + done.found["seconds"]
-        return self._row(done, f"{row.model} MMI", "sequence", settings, seed=row.seed, seconds=seconds)
+        return self._row(done, f"{row.model} MMI", SEQUENCED[row.kind], settings, seed=row.seed, seconds=seconds)
 
     def combination(self, members: Sequence[Row]) -> Row:
         """Two decoded models as one, with the shares of least error on dev."""

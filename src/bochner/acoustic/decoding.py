@@ -20,8 +20,9 @@ from bochner.storage import write_atomically
 
 Scores = Callable[[str], NDArray[Any]]
 """Log likelihoods [T, num_states] of an utterance id."""
-ACOUSTIC_WEIGHTS = (0.05, 0.07, 0.1, 0.14, 0.2, 0.28, 0.4, 0.56, 0.8)
-WORD_PENALTIES = (-1.0, -0.5, 0.5, 1.0)
+# Of equal errors the first is taken: what is usual comes before what is extreme.
+ACOUSTIC_WEIGHTS = (0.1, 0.07, 0.14, 0.05, 0.2, 0.035, 0.28, 0.025, 0.4, 0.56, 0.8)
+WORD_PENALTIES = (-0.5, 0.5, -1.0, 1.0, -2.0, 2.0)
 FEW_SPEAKERS = 10  # below, the bootstrap draws utterances: a handful of speakers cannot be drawn from
 TUNING = "tuning.json"
 

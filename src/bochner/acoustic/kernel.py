@@ -34,9 +34,12 @@ def fit_kernel(settings: KernelSettings, task: Task) -> Trained:
             return LinearHead.zeros(**sizes)
         return BottleneckHead.glorot(**sizes, rank=settings.rank, generator=generator)
 
-    z, selection = chosen_features(kernel, settings, task, start)
+    z, facts = chosen_features(kernel, settings, task, start)
     module, history = _fit_head(z, start(task.generator("head")), settings, task)
-    return Trained(module, history, {**choices, "rate": history[0]["rate"]}, selection)
+    choices |= {"rate": history[0]["rate"]}
+    if settings.selection is not None:
+        return Trained(module, history, choices, facts)
+    return Trained(module, history, choices | facts)
 
 
 def _fit_head(z: FourierMap, head: Head, settings: KernelSettings, task: Task) -> tuple[FeatureModel, list[Record]]:

@@ -26,6 +26,7 @@ from bochner.speech.decode import log_priors, scaled_likelihoods
 from bochner.speech.frontend import Mfcc, Plp
 from bochner.speech.graph.decoding import DecodingGraph
 from bochner.speech.hmm.model import Hmm
+from bochner.speech.json_text import parse_json
 from bochner.speech.lexicon import Lexicon, read_lexicon, write_lexicon
 from bochner.storage import load, read_tensors, save, write_atomically, write_tensors
 
@@ -156,7 +157,7 @@ class AcousticModel:
 def _read_about(folder: Path) -> dict[str, Any]:
     path = folder / ABOUT
     try:
-        about: dict[str, Any] = json.loads(path.read_bytes())
+        about: dict[str, Any] = parse_json(path.read_bytes())
         if about["version"] != VERSION:
             raise ValueError(f"version {about['version']!r}, this bochner reads {VERSION}")
         return about

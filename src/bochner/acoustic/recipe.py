@@ -21,6 +21,7 @@ from bochner.plain_yaml import read_yaml
 
 SUFFIX = ".yaml"
 SOURCE = "corpus.source"
+Sequenced = bool | Literal["kernel", "network", "both"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +71,8 @@ class AsrRecipe:
     """Corpus, front end, alignment, models, decoding; each model is trained once for each of `seeds`.
 
     `realign` trains the chosen kernel model and the chosen network once more, on states that they aligned themselves;
-    `sequence` trains the chosen kernel model further by whole utterances (lattice-free MMI); `combine` also decodes
-    with the two averaged.
+    `sequence` trains the chosen kernel model (also by the word true), the chosen network or both further by whole
+    utterances (lattice-free MMI); `combine` also decodes with the two averaged.
     """
 
     name: str
@@ -82,7 +83,7 @@ class AsrRecipe:
     alignment: AlignmentSettings = field(default_factory=AlignmentSettings)
     decoding: DecodingSettings = field(default_factory=DecodingSettings)
     realign: bool = False
-    sequence: bool = False
+    sequence: Sequenced = False
     combine: bool = True
     seeds: tuple[int, ...] = (0,)
 
@@ -91,6 +92,14 @@ class AsrRecipe:
             raise ValueError("models must name at least one model, got none.")
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"seeds must be at least one number, each once, got {list(self.seeds)}.")
+        if missing := sorted(set(self.sequenced) - {kind_of(one) for one in self.models.values()}):
+            raise ValueError(f"sequence must train what models has, got {self.sequence!r} but no {missing[0]} model.")
+
+    @property
+    def sequenced(self) -> list[str]:
+        """The kinds of models that are trained by utterances."""
+        words = {"kernel": (True, "kernel", "both"), "network": ("network", "both")}
+        return [kind for kind, asked in words.items() if self.sequence in asked]
 
     def plain(self) -> dict[str, Any]:
         """Values for JSON, and for YAML that `load_recipe` reads again."""
@@ -137,7 +146,7 @@ def load_recipe(recipe: str | os.PathLike[str], *, changes: Mapping[str, object]
 
 def _recipe(name: str, values: dict[str, Any]) -> AsrRecipe:
     blocks = {"frontend": FrontendSettings, "alignment": AlignmentSettings, "decoding": DecodingSettings}
-    plain = {"about": str, "realign": bool, "sequence": bool, "combine": bool, "seeds": tuple[int, ...]}
+    plain = {"about": str, "realign": bool, "sequence": Sequenced, "combine": bool, "seeds": tuple[int, ...]}
     check_known(values, [*plain, *blocks, "corpus", "models", "ablation"], key="")
     settings: dict[str, Any] = {key: typed(kind, values[key], key=key) for key, kind in blocks.items() if key in values}
     settings |= {key: fitted(hint, values[key], key) for key, hint in plain.items() if key in values}

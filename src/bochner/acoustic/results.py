@@ -13,6 +13,7 @@ from typing import Any
 from bochner.storage import write_atomically
 
 FILE = "results.json"
+SEQUENCED = {"kernel": "sequence", "network": "network sequence"}  # the kind of a row that was trained by utterances
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,20 +7,16 @@ import os
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 
 from bochner.acoustic.contest import ACOUSTIC, Contest
-from bochner.acoustic.corpora import CorpusDirectory
+from bochner.acoustic.opening import open_contest
 from bochner.acoustic.recipe import AsrRecipe
-from bochner.acoustic.results import Results, Row
-from bochner.acoustic.stages import Done, Found, Stages
+from bochner.acoustic.results import SEQUENCED, Results, Row
 from bochner.estimators.arrays import resolve_device
-from bochner.speech.chain import Say, SpeechCorpus, silent
-from bochner.speech.chain.aligned import AlignedCorpus, open_aligned
-from bochner.speech.chain.alignment import AlignSettings, Work, align_corpus
-from bochner.speech.chain.speeds import at_speeds
-from bochner.speech.corpora.prepared import Prepared
+from bochner.speech.chain import Say, silent
+from bochner.speech.chain.aligned import AlignedCorpus
+from bochner.speech.chain.alignment import Work
 from bochner.speech.manifest import PARTS
 from bochner.storage import write_atomically
 
@@ -43,24 +39,15 @@ def run_recipe(
     root = Path(output_dir)
     root.mkdir(parents=True, exist_ok=True)
     write_atomically(root / "recipe.json", json.dumps(recipe.plain(), indent=1, ensure_ascii=False).encode())
-    work = Work(workers, say, progress)
-    stages = Stages(root, say)
-    corpus = make_corpus(recipe, stages, work)
-    folder = corpus_folder(recipe, corpus)
-    check_parts(SpeechCorpus.read(folder))
-    alignment = align(recipe, stages, corpus, folder, work)
-    aligned = open_aligned(
-        folder, alignment.folder, stage=recipe.alignment.until, order=recipe.decoding.order, work=work
-    )
-    aligned = at_speeds(aligned, recipe.frontend.speeds)
-    contest = Contest(recipe, stages, alignment, aligned, work, str(resolve_device(device)))
+    contest = open_contest(recipe, root, device=str(resolve_device(device)), work=Work(workers, say, progress))
+    aligned = contest.aligned
     rows = [contest.model(settings, seed) for settings in recipe.models.values() for seed in recipe.seeds]
     decoded = results_of(recipe, aligned, [*rows, contest.gmm()])
     if recipe.realign:
         second = [contest.realigned(row) for kind in ("kernel", "network") for row in decoded.chosen(kind)]
         decoded = results_of(recipe, aligned, [*decoded.rows, *second])
-    if recipe.sequence:
-        further = [contest.sequence(row) for row in decoded.chosen("kernel")]
+    if recipe.sequenced:
+        further = [contest.sequence(row) for kind in recipe.sequenced for row in decoded.chosen(kind)]
         decoded = results_of(recipe, aligned, [*decoded.rows, *further])
     finished = results_of(recipe, aligned, compared(contest, decoded))
     finished.write(root)
@@ -68,52 +55,9 @@ def run_recipe(
     return finished
 
 
-def make_corpus(recipe: AsrRecipe, stages: Stages, work: Work) -> Done:
-    """The corpus stage: what to say of it, and the fingerprint of its texts."""
-    settings, source = recipe.plain()["corpus"], recipe.corpus
-    if isinstance(source, CorpusDirectory):  # which may change where it lies
-        settings["fingerprint"] = SpeechCorpus.read(source.source).fingerprint
-
-    def make(folder: Path) -> Found:
-        if not isinstance(source, CorpusDirectory):
-            made = source.make(folder, workers=work.workers, progress=work.progress)
-            say_parts(made, work.say)
-        return {"fingerprint": SpeechCorpus.read(corpus_folder(recipe, folder)).fingerprint}
-
-    return stages.run("corpus", settings["kind"], settings, make=make)
-
-
-def corpus_folder(recipe: AsrRecipe, made: Done | Path) -> Path:
-    if isinstance(recipe.corpus, CorpusDirectory):
-        return recipe.corpus.source
-    return made if isinstance(made, Path) else made.folder
-
-
-def say_parts(made: Prepared, say: Say) -> None:
-    for line in str(made).splitlines()[1:]:
-        say("", line.strip())
-
-
-def check_parts(corpus: SpeechCorpus) -> None:
-    if missing := [part for part in PARTS if part not in corpus.parts]:
-        raise ValueError(
-            f"{corpus.folder} must have the parts {', '.join(PARTS)}, but has no {' and no '.join(missing)}; give it "
-            "one by the corpus's sizes, or by hand in utterances.jsonl."
-        )
-
-
-def align(recipe: AsrRecipe, stages: Stages, corpus: Done, folder: Path, work: Work) -> Done:
-    """The state of every frame, by the recipe's GMM."""
-    asked = AlignSettings(**asdict(recipe.alignment), frontend=recipe.frontend.cepstra, context=0)
-    settings = {**asdict(asked), "fingerprint": corpus.found["fingerprint"]}
-    return stages.run(
-        "alignment", asked.until, settings, after=[corpus], make=lambda out: align_corpus(folder, out, asked, work=work)
-    )
-
-
 def compared(contest: Contest, decoded: Results) -> list[Row]:
     """All rows, those of the chosen models, their combination and the GMM with the error on test."""
-    chosen = {kind: decoded.chosen(kind) for kind in ("kernel", "network", "sequence", "gmm")}
+    chosen = {kind: decoded.chosen(kind) for kind in ("kernel", "network", *SEQUENCED.values(), "gmm")}
     rows = [contest.tested(row) if row in chosen[row.kind] else row for row in decoded.rows]
     if contest.recipe.combine and chosen["kernel"] and chosen["network"]:
         pairs = zip(chosen["kernel"], chosen["network"], strict=True)  # both have a row a seed

@@ -1,14 +1,16 @@
-"""The features of a kernel model: drawn once, or the survivors of many rounds."""
+"""The features of a kernel model: drawn once, adapted, or the survivors of many rounds."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from torch import Generator
 
-from bochner.acoustic.settings import KernelSettings
+from bochner.acoustic.adapted import adapted_features
+from bochner.acoustic.settings import BASES, KernelSettings
 from bochner.acoustic.task import Task
 from bochner.data.sources.rows import num_rows
 from bochner.features import FourierMap
@@ -20,15 +22,17 @@ from bochner.train.rate import find_rate
 from bochner.train.selection import Selection, chance_survival, input_weights, select_features
 
 MOST_ROWS = 1_000_000
+MAP, FACTS = "map.safetensors", "facts.json"
 Facts = dict[str, list[float]]
 
 
 def chosen_features(
     kernel: Stationary, settings: KernelSettings, task: Task, start: Callable[[Generator], Head]
-) -> tuple[FourierMap, Facts | None]:
-    """The map, and of a selection what is to be told: survival rates, those of chance, weights of the inputs.
+) -> tuple[FourierMap, Facts]:
+    """The map, and what is to be told of it.
 
-    `start` makes a fresh head for all features.
+    Of a selection that is survival rates, those of chance, and weights of the inputs; of an adapted basis, how its
+    objective fell. `start` makes a fresh head for all features.
     """
 
     def draw(num_features: int, generator: Generator) -> FourierMap:
@@ -36,18 +40,40 @@ def chosen_features(
         drawn = FourierMap.draw(kernel, num_inputs=num_inputs, num_features=num_features, generator=generator)
         return drawn.to(task.device)
 
-    if settings.selection is None:
-        return draw(settings.num_features, task.generator("features")), None
-    kept = task.folder("selection")
-    if kept is not None and (kept / "map.safetensors").exists():
-        return load(kept / "map.safetensors", device=task.device), json.loads((kept / "facts.json").read_bytes())
+    if settings.selection is not None:
+        return _kept(task, "selection", lambda: _selected(draw, settings, task, start))
+    z = draw(settings.num_features, task.generator("features"))
+    if settings.adapt in BASES:
+        return _kept(task, "basis", lambda: adapted_features(z, settings, task, start(task.generator("head"))))
+    return z, {}
+
+
+def _kept(task: Task, name: str, make: Callable[[], tuple[FourierMap, Facts]]) -> tuple[FourierMap, Facts]:
+    """What `make` gives, or gave before training was stopped."""
+    folder = task.folder(name)
+    if folder is not None and (folder / MAP).exists():
+        return load(folder / MAP, device=task.device), json.loads((folder / FACTS).read_bytes())
+    feature_map, facts = make()
+    if folder is not None:
+        _keep(folder, feature_map, facts)
+    return feature_map, facts
+
+
+def _keep(folder: Path, feature_map: FourierMap, facts: Facts) -> None:
+    """The map comes last, so that a folder with one is whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / FACTS, json.dumps(facts).encode())
+    save(feature_map, folder / MAP)
+
+
+def _selected(
+    draw: Callable[[int, Generator], FourierMap],
+    settings: KernelSettings,
+    task: Task,
+    start: Callable[[Generator], Head],
+) -> tuple[FourierMap, Facts]:
     found = _select(draw, settings, task, start)
-    facts = _facts(found, settings)
-    if kept is not None:
-        kept.mkdir(parents=True, exist_ok=True)
-        write_atomically(kept / "facts.json", json.dumps(facts).encode())
-        save(found.feature_map, kept / "map.safetensors")
-    return found.feature_map, facts
+    return found.feature_map, _facts(found, settings)
 
 
 def _select(

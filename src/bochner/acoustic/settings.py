@@ -11,6 +11,7 @@ from bochner.learn.network import ACTIVATIONS
 from bochner.train.recipe import Recipe
 
 KERNELS = ("laplacian", "gaussian", "sparse-gaussian")
+BASES = ("uab", "sab", "dab")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +81,8 @@ class KernelSettings(TrainingSettings):
         num_features: D.
         bandwidth: None tries multiples of the median rule on heldout rows, with few features and epochs.
         selection: Random feature selection, or None.
-        adapt: "agop" learns a metric on the inputs first.
+        adapt: What is learned before the head: "agop" a metric on the inputs; "uab", "sab" or "dab" a basis, random
+            features moved by gradients to the kernel, to alignment with the states, or to the loss of a head.
         directions: Main directions of the features that gradients are evened out along; 0 is plain SGD as in the
             papers, which learns far less from little speech.
         average: Whether the model of an epoch is the mean of its iterates.
@@ -93,14 +95,19 @@ class KernelSettings(TrainingSettings):
     num_features: int = 8192
     bandwidth: float | None = None
     selection: SelectionSettings | None = None
-    adapt: Literal["agop"] | None = None
+    adapt: Literal["agop", "uab", "sab", "dab"] | None = None
     directions: int | Literal["auto"] = "auto"
     average: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.one_of("kernel", self.kernel, KERNELS)
-        checks.one_of("adapt", self.adapt, [None, "agop"])
+        checks.one_of("adapt", self.adapt, [None, "agop", *BASES])
+        if self.adapt in BASES and self.selection is not None:
+            raise ValueError(
+                f"selection must be left out with adapt {self.adapt!r}, got {self.selection}: features are moved, or "
+                "selected as they are drawn; adapt 'agop' goes with a selection."
+            )
         if checks.positive_int("num_features", self.num_features) % 2:
             raise ValueError(f"num_features must be even, sines and cosines, got {self.num_features}.")
         if self.bandwidth is not None:
@@ -108,7 +115,7 @@ class KernelSettings(TrainingSettings):
 
     @property
     def title(self) -> str:
-        extras = ["selection"] * (self.selection is not None) + ["agop"] * (self.adapt is not None)
+        extras = ["selection"] * (self.selection is not None) + ([self.adapt] if self.adapt else [])
         return self.name or " ".join([self.kernel, str(self.num_features), *extras, *_tricks(self)])
 
 

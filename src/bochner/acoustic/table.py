@@ -10,7 +10,8 @@ from bochner.acoustic.results import Results, Row
 HEADINGS = {
     "network": "best network",
     "kernel": "best kernel",
-    "sequence": "by utterances",
+    "network sequence": "network MMI",
+    "sequence": "kernel MMI",
     "combination": "both",
     "gmm": "GMM",
 }

@@ -15,8 +15,9 @@ from bochner.acoustic.sequence.graph import phone_graph
 from bochner.acoustic.sequence.recipe import SequenceRecipe
 from bochner.acoustic.sequence.training import LabelledFrames, Record, train_sequence
 from bochner.features import FeatureMap
-from bochner.learn.heads import BottleneckHead, LinearHead
+from bochner.learn.heads import BottleneckHead, Head, LinearHead
 from bochner.learn.model import FeatureModel
+from bochner.learn.network import Network
 from bochner.speech.chain.aligned import AlignedCorpus
 
 
@@ -31,53 +32,72 @@ def sequence_trained(
     """The model after MMI training on the train part of `aligned`, stopped by its heldout part; and its history.
 
     The denominator is a phone n-gram of `order` from the alignment of train. Without a `recipe` the acoustic weight is
-    that of decoding. Of a head with a bottleneck the second factor is trained, on features projected by the first.
-    Decoding weights should be tuned anew: `decode_parts` does.
+    that of decoding. Kernel models and networks are trained alike: their last layer moves, all below it stays. Decoding
+    weights should be tuned anew: `decode_parts` does.
     """
     recipe = recipe or SequenceRecipe(acoustic_weight=model.weights.acoustic_weight)
     paths = aligned.stage.alignments.paths
     graph = phone_graph(aligned.stage.hmm, paths.values(), order=order)
-    module = last_layer(model.module)
+    last = last_layer(model.module)
     train, heldout = (_utterances(aligned, part) for part in ("train", "heldout"))
     history = train_sequence(
-        module, train, heldout, graph, recipe, log_priors=torch.from_numpy(model.log_priors), splice=model.splicer,
+        last, train, heldout, graph, recipe, log_priors=torch.from_numpy(model.log_priors), splice=model.splicer,
         progress=progress,
     )  # fmt: skip
-    return replace(model, module=with_bottleneck(module)), history
+    return replace(model, module=with_last_layer(model.module, last)), history
 
 
-def last_layer(module: nn.Module) -> nn.Module:
-    """A copy to train: where there is a bottleneck, a linear head on features that its first factor projected."""
-    if not isinstance(module, FeatureModel) or not isinstance(module.head, BottleneckHead):
-        return copy.deepcopy(module)
-    head = module.head
-    projected = ProjectedMap(module.feature_map, head.first.detach())
-    return FeatureModel(projected, LinearHead(head.second.detach().clone(), head.bias.detach().clone()))
+def last_layer(module: nn.Module) -> FeatureModel:
+    """A linear head to train, that of the module, on all that lies below it, which stays.
+
+    Of a kernel model that is its features, of a network its hidden layers, and of a bottleneck the first factor too.
+    """
+    if not isinstance(module, FeatureModel | Network):
+        raise ValueError(
+            f"model must be a kernel model or a network to be trained by utterances, got a {type(module).__name__}; "
+            "train the members of a combination."
+        )
+    weights, bias = _last(module.head)
+    return FeatureModel(Below(module), LinearHead(weights.detach().clone(), bias.detach().clone()))
 
 
-def with_bottleneck(module: nn.Module) -> nn.Module:
-    """What `last_layer` took apart, put together."""
-    if not isinstance(module, FeatureModel) or not isinstance(module.feature_map, ProjectedMap):
-        return module
-    z, head = module.feature_map, module.head
-    assert isinstance(head, LinearHead)
-    bottleneck = BottleneckHead(z.matrix, head.weights.detach(), head.bias.detach())
-    return FeatureModel(z.feature_map, bottleneck)
+def with_last_layer(module: nn.Module, trained: FeatureModel) -> nn.Module:
+    """A copy of `module` with the last layer that `last_layer` took from it, as it was trained."""
+    whole = copy.deepcopy(module)
+    assert isinstance(whole, FeatureModel | Network)
+    with torch.no_grad():
+        for old, new in zip(_last(whole.head), _last(trained.head), strict=True):
+            old.copy_(new)
+    return whole
 
 
-class ProjectedMap(FeatureMap, abstract=True):
-    """z'(x) = A z(x) for a map z and a matrix A [r, D]; only while training, nothing to be stored."""
+class Below(FeatureMap, abstract=True):
+    """z(x) below the last layer of a model, with the first factor of its bottleneck; only to train on, never stored."""
 
-    matrix: Tensor
+    first: Tensor | None
 
-    def __init__(self, feature_map: FeatureMap, matrix: Tensor) -> None:
+    def __init__(self, module: FeatureModel | Network) -> None:
         super().__init__()
-        self.feature_map = feature_map
-        self.register_buffer("matrix", matrix)
-        self.num_inputs, self.num_features = feature_map.num_inputs, len(matrix)
+        self.lower = module.feature_map if isinstance(module, FeatureModel) else _hidden_layers(module)
+        head = module.head
+        self.register_buffer("first", head.first.detach() if isinstance(head, BottleneckHead) else None)
+        self.num_inputs, self.num_features = self.lower.num_inputs, _last(head)[0].shape[1]
 
     def _features(self, X: Tensor) -> Tensor:
-        return linear(self.feature_map(X), self.matrix)
+        Z: Tensor = self.lower(X)
+        return Z if self.first is None else linear(Z, self.first)
+
+
+def _last(head: Head) -> tuple[Tensor, Tensor]:
+    """Weights and bias of the last layer."""
+    return head.second if isinstance(head, BottleneckHead) else head.weights, head.bias
+
+
+def _hidden_layers(network: Network) -> Network:
+    """A copy that ends with the last hidden layer; nothing in it is trained."""
+    lower = copy.deepcopy(network).requires_grad_(False)
+    lower.head = nn.Identity()  # type: ignore[assignment]
+    return lower
 
 
 def _utterances(aligned: AlignedCorpus, part: str) -> list[LabelledFrames]:

@@ -21,6 +21,7 @@ from bochner.speech.align.views import View, ViewedFrames
 from bochner.speech.frames import FrameStore, write_frames
 from bochner.speech.hmm.mixtures import Mixtures
 from bochner.speech.hmm.model import Hmm
+from bochner.speech.json_text import parse_json
 from bochner.speech.skipped import read_skipped, write_skipped
 from bochner.storage import read_tensors, write_atomically, write_tensors
 
@@ -109,7 +110,7 @@ def read_about(directory: str | os.PathLike[str]) -> dict[str, Any]:
     """The JSON beside a saved stage."""
     path = Path(directory) / ABOUT
     try:
-        about: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        about: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
         if about["version"] != VERSION:
             raise ValueError(f"version {about['version']!r}, this bochner reads {VERSION}")
         return about

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +125,7 @@ class FirstPass:
     search: Search
     work: Work
 
-    @property
+    @cached_property
     def frames(self) -> FrameStore:
         return FrameStore(self.aligned / "frames")
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bochner.speech.json_text import parse_json
 from bochner.storage import write_atomically
 
 
@@ -63,7 +64,7 @@ class Step:
 def read_step(file: Path) -> dict[str, Any]:
     """`settings` and `found` of a step."""
     try:
-        stored = json.loads(file.read_bytes())
+        stored = parse_json(file.read_bytes())
         return {"settings": dict(stored["settings"]), "found": stored["found"]}
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{file} is not the record of a step: {error!r}; remove it to begin anew.") from error

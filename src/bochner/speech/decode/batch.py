@@ -21,6 +21,7 @@ from tqdm import tqdm
 from bochner import checks
 from bochner.speech.decode.beam import Search, decode
 from bochner.speech.graph.decoding import DecodingGraph
+from bochner.speech.json_text import parse_json
 from bochner.speech.skipped import Skipped, read_skipped, write_skipped
 from bochner.storage import write_atomically
 
@@ -93,7 +94,10 @@ def _claim(folder: Path, settings: Mapping[str, Any]) -> None:
     if not path.exists():
         write_atomically(path, json.dumps(settings, indent=1).encode())
         return
-    found = json.loads(path.read_bytes())
+    try:
+        found = dict(parse_json(path.read_bytes()))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path} does not hold settings of decoding: {error}; delete {folder}.") from error
     if found != settings:
         changed = ", ".join(
             f"{key}: {found.get(key)!r} there, {settings[key]!r} here"
@@ -114,7 +118,7 @@ def _read(path: Path) -> dict[str, tuple[str, ...]]:
     found = {}
     for number, line in enumerate(whole.splitlines(), start=1):
         try:
-            row = json.loads(line)
+            row = parse_json(line)
             found[str(row["id"])] = tuple(row["words"])
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{path}, line {number}: not a hypothesis ({error!r}).") from error

@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.speech.json_text import parse_json
 from bochner.speech.kaldi import kaldifst
 from bochner.storage import write_atomically
 
@@ -69,7 +70,7 @@ class DecodingGraph:
     def load(cls, directory: str | os.PathLike[str]) -> DecodingGraph:
         folder = Path(directory)
         try:
-            stored = json.loads((folder / LABELS).read_bytes())
+            stored = parse_json((folder / LABELS).read_bytes())
             words, pdfs = tuple(stored["words"]), np.array(stored["pdfs"], dtype=np.int32)
             if _hash(folder / FST) != stored["fst_sha256"]:  # a label out of range would end the process
                 raise ValueError(f"{FST} is not what was saved")

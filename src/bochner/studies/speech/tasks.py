@@ -5,11 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from bochner.acoustic.contest import Contest
+from bochner.acoustic.opening import open_contest
 from bochner.acoustic.recipe import AsrRecipe, load_recipe
-from bochner.acoustic.run import align, check_parts, corpus_folder, make_corpus
-from bochner.acoustic.stages import Stages
-from bochner.speech.chain import SpeechCorpus
-from bochner.speech.chain.aligned import open_aligned
 from bochner.speech.chain.alignment import Work
 from bochner.studies.speech.sizes import SIZES
 from bochner.studies.study import Size
@@ -29,13 +26,4 @@ def recipe_of(data: str, effort: Size) -> AsrRecipe:
 
 def open_task(data: str, effort: Size, folder: Path, *, device: str) -> Contest:
     """The task with its corpus, alignment and graph, made below `folder` or found there."""
-    recipe, work = recipe_of(data, effort), Work()
-    stages = Stages(folder, work.say)
-    corpus = make_corpus(recipe, stages, work)
-    spoken = corpus_folder(recipe, corpus)
-    check_parts(SpeechCorpus.read(spoken))
-    alignment = align(recipe, stages, corpus, spoken, work)
-    aligned = open_aligned(
-        spoken, alignment.folder, stage=recipe.alignment.until, order=recipe.decoding.order, work=work
-    )
-    return Contest(recipe, stages, alignment, aligned, work, device)
+    return open_contest(recipe_of(data, effort), folder, device=device, work=Work())

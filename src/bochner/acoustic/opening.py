@@ -1,0 +1,73 @@
+"""From a recipe to the speech its models are compared on: corpus, alignment and graph, made or found."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+from bochner.acoustic.contest import Contest
+from bochner.acoustic.corpora import CorpusDirectory
+from bochner.acoustic.recipe import AsrRecipe
+from bochner.acoustic.stages import Done, Found, Stages
+from bochner.speech.chain import Say, SpeechCorpus
+from bochner.speech.chain.aligned import open_aligned
+from bochner.speech.chain.alignment import AlignSettings, Work, align_corpus
+from bochner.speech.chain.speeds import at_speeds
+from bochner.speech.corpora.prepared import Prepared
+from bochner.speech.manifest import PARTS
+
+
+def open_contest(recipe: AsrRecipe, root: Path, *, device: str, work: Work) -> Contest:
+    """The contest of a recipe below `root`, ready for its first model; what lies there already is not made again."""
+    stages = Stages(root, work.say)
+    corpus = make_corpus(recipe, stages, work)
+    folder = corpus_folder(recipe, corpus)
+    check_parts(SpeechCorpus.read(folder))
+    alignment = align(recipe, stages, corpus, folder, work)
+    aligned = open_aligned(
+        folder, alignment.folder, stage=recipe.alignment.until, order=recipe.decoding.order, work=work
+    )
+    return Contest(recipe, stages, alignment, at_speeds(aligned, recipe.frontend.speeds), work, device)
+
+
+def make_corpus(recipe: AsrRecipe, stages: Stages, work: Work) -> Done:
+    """The corpus stage: what to say of it, and the fingerprint of its texts."""
+    settings, source = recipe.plain()["corpus"], recipe.corpus
+    if isinstance(source, CorpusDirectory):  # which may change where it lies
+        settings["fingerprint"] = SpeechCorpus.read(source.source).fingerprint
+
+    def make(folder: Path) -> Found:
+        if not isinstance(source, CorpusDirectory):
+            made = source.make(folder, workers=work.workers, progress=work.progress)
+            say_parts(made, work.say)
+        return {"fingerprint": SpeechCorpus.read(corpus_folder(recipe, folder)).fingerprint}
+
+    return stages.run("corpus", settings["kind"], settings, make=make)
+
+
+def corpus_folder(recipe: AsrRecipe, made: Done | Path) -> Path:
+    if isinstance(recipe.corpus, CorpusDirectory):
+        return recipe.corpus.source
+    return made if isinstance(made, Path) else made.folder
+
+
+def say_parts(made: Prepared, say: Say) -> None:
+    for line in str(made).splitlines()[1:]:
+        say("", line.strip())
+
+
+def check_parts(corpus: SpeechCorpus) -> None:
+    if missing := [part for part in PARTS if part not in corpus.parts]:
+        raise ValueError(
+            f"{corpus.folder} must have the parts {', '.join(PARTS)}, but has no {' and no '.join(missing)}; give it "
+            "one by the corpus's sizes, or by hand in utterances.jsonl."
+        )
+
+
+def align(recipe: AsrRecipe, stages: Stages, corpus: Done, folder: Path, work: Work) -> Done:
+    """The state of every frame, by the recipe's GMM."""
+    asked = AlignSettings(**asdict(recipe.alignment), frontend=recipe.frontend.cepstra, context=0)
+    settings = {**asdict(asked), "fingerprint": corpus.found["fingerprint"]}
+    return stages.run(
+        "alignment", asked.until, settings, after=[corpus], make=lambda out: align_corpus(folder, out, asked, work=work)
+    )

@@ -1,0 +1,44 @@
+"""JSON that no parser can follow, in every file of the chain that is read back: an error that names the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("kaldi_hmm_gmm")
+
+from bochner.acoustic.model import AcousticModel
+from bochner.speech.align.stage import read_about
+from bochner.speech.chain.steps import read_step
+from bochner.speech.decode import decode_utterances, read_hypotheses
+from bochner.speech.graph import compose_graph
+from bochner.speech.graph.decoding import DecodingGraph
+from bochner.speech.hmm.model import monophone_hmm
+from bochner.speech.lexicon import Lexicon
+from bochner.speech.lm import uniform
+
+
+def decode_nothing(folder: Path) -> object:
+    lexicon = Lexicon({"no": [["n", "o"]]})
+    hmm = monophone_hmm(phones=lexicon.phones)
+    graph = compose_graph(hmm=hmm, lexicon=lexicon, grammar=uniform(lexicon.words))
+    return decode_utterances(folder, graph=graph, likelihoods=lambda name: [], ids=[])
+
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "stage.json": read_about,
+    "labels.json": DecodingGraph.load,
+    "hypotheses.jsonl": read_hypotheses,
+    "decoding.json": decode_nothing,
+    "model.json": AcousticModel.load,
+    "step.json": lambda folder: read_step(folder / "step.json"),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_nesting_without_end_is_an_error_that_names_the_file(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("[" * 100_000 + "\n")
+    with pytest.raises(ValueError, match=f"{tmp_path}.*nested too deeply"):
+        READERS[name](tmp_path)
