@@ -18,8 +18,8 @@ def ceilings(device: torch.device, *, size: int | None = None) -> dict[str, floa
     No dense step can be faster than the products, none that touches its numbers once faster than the copy. "numpy" is
     NumPy's float32 product, on a CPU; "bf16" is there where the device has units for it.
     """
-    size = size or SIZE[device.type]
-    A = torch.randn(size, size, generator=torch.Generator().manual_seed(0)).to(device)
+    A = _square(device, size)
+    size = len(A)
     runs = {"float32": _product(A)}
     if device.type == "cpu":
         runs["numpy"] = _numpy_product(A)
@@ -29,6 +29,17 @@ def ceilings(device: torch.device, *, size: int | None = None) -> dict[str, floa
     long = A.repeat(4, 1)
     target = torch.empty_like(long)
     return rates | {"copy": 2 * long.nbytes / best_seconds(lambda: target.copy_(long), device) / 1e9}
+
+
+def large_product(device: torch.device, *, size: int | None = None) -> tuple[Run, float]:
+    """The float32 product whose rate is the ceiling, and its operations."""
+    A = _square(device, size)
+    return _product(A), 2.0 * len(A) ** 3
+
+
+def _square(device: torch.device, size: int | None) -> torch.Tensor:
+    size = size or SIZE[device.type]
+    return torch.randn(size, size, generator=torch.Generator().manual_seed(0)).to(device)
 
 
 def has_bf16_units(device: torch.device) -> bool:

@@ -22,7 +22,7 @@ from benchmarks.suite.sizes import Sizes, full, quick
 
 ROOT = Path(__file__).parents[2]
 PAGE, FIGURE = ROOT / "docs" / "benchmarks_suite.md", ROOT / "docs" / "assets" / "suite.png"
-Part = Callable[[Sizes, dict[str, float]], Iterator[Row]]
+Part = Callable[[Sizes], Iterator[Row]]
 PARTS: dict[str, Part] = {
     "epochs": epochs.rows,
     "selection": selection.rows,
@@ -37,8 +37,8 @@ PROTOCOL = (
     "Ours and the others take turns, A, B, A, B, after a warm-up: {repeats} rounds, {slow} of factors, products and "
     "ridge regression. Times are medians; the ratio is that of the medians, with the range over single rounds: theirs "
     "/ ours for times (more is better), ours / theirs for errors (less is better). The ceiling's time is that of the "
-    "same number of operations in one large float32 product by torch, the best of five. All data are generated, "
-    "float32. Peers: {found}. {missing}"
+    "same number of operations in one large float32 product by torch, which takes its turn like the others. All data "
+    "are generated, float32. Peers: {found}. {missing}"
 )
 
 
@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> None:
     host = machine()  # first, as it looks at the load
     rates = ceilings(device, size=sizes.ceiling)
     print(f"ceilings: {shown(rates)}", flush=True)
-    rows = list(_measured(options.parts, sizes, rates))
+    rows = list(_measured(options.parts, sizes))
     report = Report("python -m benchmarks.suite", _protocol(sizes), host, rates, rows, title="Benchmarks of the whole")
     report.write_json(options.output)
     whole = not options.quick and options.parts == list(PARTS)
@@ -58,12 +58,12 @@ def main(arguments: list[str] | None = None) -> None:
         report.write_page(PAGE)
 
 
-def _measured(parts: list[str], sizes: Sizes, rates: dict[str, float]) -> Iterator[Row]:
+def _measured(parts: list[str], sizes: Sizes) -> Iterator[Row]:
     for peer in peers.missing():
         print(f"{peer} is not installed: left out")
     for part in parts:
         print(f"\n{part}", flush=True)
-        for row in PARTS[part](sizes, rates):
+        for row in PARTS[part](sizes):
             print(row, flush=True)
             yield row
 

@@ -13,30 +13,29 @@ from benchmarks.measure import Run
 from benchmarks.report import Row
 from benchmarks.step_contenders import Contender, Plain, Trained
 from benchmarks.step_problem import BN50, TIMIT, Problem, Shape, make_problem
-from benchmarks.suite.race import PLAIN, beside_ceiling, race
+from benchmarks.suite.race import CEILING, PLAIN, race_with_ceiling
 from benchmarks.suite.sizes import Sizes
 
 SHARE = 0.7  # of the product's ceiling: the target for TIMIT's shape on a CPU
 
 
-def rows(sizes: Sizes, rates: dict[str, float]) -> Iterator[Row]:
+def rows(sizes: Sizes) -> Iterator[Row]:
     cases = [(TIMIT, batch_size, sizes.step_rows) for batch_size in sizes.batches]
     for shape, batch_size, num_rows in [*cases, (BN50, BN50.batch_size, sizes.wide_rows)]:
         shape = replace(shape, batch_size=batch_size)
         shape = shape if sizes.step_features is None else shape.with_features(sizes.step_features)
-        yield from _shape_rows(make_problem(shape, num_rows=num_rows, device=sizes.device), sizes, rates)
+        yield from _shape_rows(make_problem(shape, num_rows=num_rows, device=sizes.device), sizes)
 
 
-def _shape_rows(problem: Problem, sizes: Sizes, rates: dict[str, float]) -> Iterator[Row]:
+def _shape_rows(problem: Problem, sizes: Sizes) -> Iterator[Row]:
     shape = problem.shape
-    steps = len(problem.X) // shape.batch_size
-    found = list(race(_title(shape, steps), _ours(problem), _plain(problem), sizes))
+    steps, target = len(problem.X) // shape.batch_size, SHARE if shape.rank is None else None
+    flops = steps * shape.flops
+    found = race_with_ceiling(_title(shape, steps), _ours(problem), _plain(problem), sizes, flops=flops, target=target)
     for row in found:
         epoch = statistics.median(row.ours) * shape.steps / steps
-        yield replace(row, note=f"Such steps make an epoch of {shape.num_rows:,} rows in {epoch:,.0f} s.")
-    if sizes.device.type == "cpu":
-        target = SHARE if shape.rank is None else None
-        yield beside_ceiling(found[0], flops=steps * shape.flops, rates=rates, target=target)
+        note = f"Such steps make an epoch of {shape.num_rows:,} rows in {epoch:,.0f} s."
+        yield row if row.peer == CEILING else replace(row, note=note)
 
 
 def _title(shape: Shape, steps: int) -> str:

@@ -21,7 +21,7 @@ OURS = "fit_als"
 Root = Callable[[Gaussian, Tensor, int, int], Tensor]  # kernel, points, rank, seed
 
 
-def rows(sizes: Sizes, rates: dict[str, float]) -> Iterator[Row]:
+def rows(sizes: Sizes) -> Iterator[Row]:
     inputs = points(sizes.factor_points, sizes.inputs)
     X, kernel = torch.from_numpy(inputs).to(sizes.device), Gaussian(bandwidth=median_bandwidth(inputs))
     table = f"Factors of rank {sizes.factor_rank}, {sizes.factor_points:,} points"

@@ -13,7 +13,7 @@ from benchmarks.suite.sizes import Sizes
 from bochner.ops import hadamard_matrix, hadamard_transform
 
 
-def rows(sizes: Sizes, rates: dict[str, float]) -> Iterator[Row]:
+def rows(sizes: Sizes) -> Iterator[Row]:
     count, d = sizes.transform_rows, sizes.transform_width
     X = torch.randn(count, d, generator=torch.Generator().manual_seed(0)).to(sizes.device)
     H, out = hadamard_matrix(d).to(sizes.device).div_(d**0.5), torch.empty_like(X)

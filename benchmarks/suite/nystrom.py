@@ -19,7 +19,7 @@ from bochner.features import NystromMap
 from bochner.kernels import Gaussian
 
 
-def rows(sizes: Sizes, rates: dict[str, float]) -> Iterator[Row]:
+def rows(sizes: Sizes) -> Iterator[Row]:
     inputs = points(sizes.points, sizes.inputs)
     X, bandwidth = torch.from_numpy(inputs).to(sizes.device), median_bandwidth(inputs)
     table = f"Nystrom, {sizes.points:,} x {sizes.inputs} by {sizes.landmarks:,} landmarks: fit and features"

@@ -16,23 +16,20 @@ from benchmarks.measure import Run
 from benchmarks.report import Row
 from benchmarks.step_contenders import Trained
 from benchmarks.step_problem import TIMIT, Problem, make_problem
-from benchmarks.suite.race import PLAIN, beside_ceiling, race
+from benchmarks.suite.race import PLAIN, race_with_ceiling
 from benchmarks.suite.sizes import Sizes
 from bochner.ops import cosine_scores
 
 
-def rows(sizes: Sizes, rates: dict[str, float]) -> Iterator[Row]:
+def rows(sizes: Sizes) -> Iterator[Row]:
     shape = TIMIT.with_features(sizes.prediction_features)
     problem = make_problem(shape, num_rows=sizes.frames, device=sizes.device)
     table = (
         f"Prediction of {sizes.frames} frames: d {shape.num_inputs}, D {shape.num_features:,}, C {shape.num_classes}"
     )
     theirs = {PLAIN: lambda: plain_scores(problem), "scikit-learn": scikit_learn(problem)}
-    found = list(race(table, ours(problem), theirs, sizes, note="Scores of all classes."))
-    yield from found
-    if sizes.device.type == "cpu":
-        flops = 2.0 * sizes.frames * shape.num_features * (shape.num_inputs + shape.num_classes)
-        yield from (beside_ceiling(row, flops=flops, rates=rates) for row in found if row.peer == PLAIN)
+    flops = 2.0 * sizes.frames * shape.num_features * (shape.num_inputs + shape.num_classes)
+    yield from race_with_ceiling(table, ours(problem), theirs, sizes, flops=flops, note="Scores of all classes.")
 
 
 def ours(problem: Problem) -> dict[str, Run]:

@@ -20,7 +20,7 @@ from bochner.kernels import Gaussian
 VECTORS = 4
 
 
-def rows(sizes: Sizes, rates: dict[str, float]) -> Iterator[Row]:
+def rows(sizes: Sizes) -> Iterator[Row]:
     inputs = points(sizes.product_points, sizes.inputs)
     X, bandwidth = torch.from_numpy(inputs).to(sizes.device), median_bandwidth(inputs)
     V = torch.ones(len(X), VECTORS, device=sizes.device)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
+from benchmarks.ceilings import large_product
 from benchmarks.measure import Run, interleaved
 from benchmarks.report import Row
 from benchmarks.suite.sizes import Sizes
@@ -29,7 +31,26 @@ def race(
             yield Row(table, case, peer, "seconds", times[f"ours: {case}"], times[peer], note)
 
 
-def beside_ceiling(row: Row, *, flops: float, rates: Mapping[str, float], target: float | None = None) -> Row:
-    """The same run beside the time of its `flops` in one large product: the ratio is the share reached."""
-    floor, note = flops / rates["float32"] / 1e9, "The share that is reached; float32."
-    return Row(row.table, row.case, CEILING, "seconds", row.ours, [floor] * len(row.ours), note, target=target)
+def race_with_ceiling(
+    table: str,
+    ours: Mapping[str, Run],
+    peers: Mapping[str, Run],
+    sizes: Sizes,
+    *,
+    flops: float,
+    target: float | None = None,
+    note: str = "",
+) -> Iterator[Row]:
+    """The same; on a CPU one large float32 product takes its turn too, and its time is scaled to `flops` operations.
+
+    The ratio to it is the share that is reached of what the machine could do at that time.
+    """
+    if sizes.device.type != "cpu":
+        yield from race(table, ours, peers, sizes, note=note)
+        return
+    run, operations = large_product(sizes.device, size=sizes.ceiling)
+    for row in race(table, ours, {**peers, CEILING: run}, sizes, note=note):
+        if row.peer == CEILING:
+            floor = [seconds * flops / operations for seconds in row.theirs]
+            row = replace(row, theirs=floor, note="The share that is reached; float32.", target=target)
+        yield row

@@ -38,7 +38,7 @@ class Regression(NamedTuple):
 Solve = Callable[[Regression], Any]  # predictions [n]
 
 
-def rows(sizes: Sizes, rates: dict[str, float]) -> Iterator[Row]:
+def rows(sizes: Sizes) -> Iterator[Row]:
     yield from _compared({f"LowRankRidge, rank {sizes.ridge_rank}": low_rank, "exact": exact}, _same_problem(), sizes)
     if peers.has("xRFM"):
         yield from _compared({"KernelRegressor, adapt='agop'": metric}, {"xRFM": xrfm}, sizes)

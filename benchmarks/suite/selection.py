@@ -22,7 +22,7 @@ from bochner.train.recipe import Recipe
 from bochner.train.selection import select_features
 
 
-def rows(sizes: Sizes, rates: dict[str, float]) -> Iterator[Row]:
+def rows(sizes: Sizes) -> Iterator[Row]:
     shape = TIMIT.with_features(sizes.prediction_features)
     problem = make_problem(shape, num_rows=sizes.selection_rows, device=sizes.device)
     table = (
