@@ -11,6 +11,7 @@ pytest.importorskip("kaldi_hmm_gmm")
 
 from bochner.acoustic.model import AcousticModel
 from bochner.speech.align.stage import read_about
+from bochner.speech.chain.recognition import read_tuning
 from bochner.speech.chain.steps import read_step
 from bochner.speech.decode import decode_utterances, read_hypotheses
 from bochner.speech.graph import compose_graph
@@ -18,6 +19,7 @@ from bochner.speech.graph.decoding import DecodingGraph
 from bochner.speech.hmm.model import monophone_hmm
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.lm import uniform
+from bochner.speech.skipped import read_skipped
 
 
 def decode_nothing(folder: Path) -> object:
@@ -33,6 +35,8 @@ READERS: dict[str, Callable[[Path], object]] = {
     "hypotheses.jsonl": read_hypotheses,
     "decoding.json": decode_nothing,
     "model.json": AcousticModel.load,
+    "skipped.jsonl": read_skipped,
+    "tuning.json": lambda folder: read_tuning(folder / "tuning.json"),
     "step.json": lambda folder: read_step(folder / "step.json"),
 }
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bochner.speech.chain.aligned import AlignedCorpus
 from bochner.speech.chain.alignment import Work
-from bochner.speech.chain.recognition import tuned
+from bochner.speech.chain.recognition import read_tuning, tuned
 from bochner.speech.chain.scoring import scored, write_score
 from bochner.speech.decode import Search, decode_utterances
 from bochner.speech.score import Score
@@ -92,8 +92,7 @@ def tune_weights(
         best = min((first, second), key=lambda one: min(error for *_, error in one["errors"]))
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(file, json.dumps({**best, "errors": first["errors"] + second["errors"]}, indent=1).encode())
-    found = json.loads(file.read_bytes())
-    return Weights(found["acoustic_weight"], found["word_penalty"], found["protocol"])
+    return Weights(*read_tuning(file))
 
 
 def _decode(

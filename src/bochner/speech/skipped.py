@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from bochner.speech.json_text import parse_json
 from bochner.storage import write_atomically
 
 SKIPPED = "skipped.jsonl"
@@ -33,7 +34,7 @@ def read_skipped(directory: str | os.PathLike[str]) -> list[Skipped]:
     """What `write_skipped` wrote."""
     file = Path(directory) / SKIPPED
     try:
-        return [Skipped(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
+        return [Skipped(**parse_json(line)) for line in file.read_text(encoding="utf-8").splitlines()]
     except (TypeError, ValueError) as error:
         raise ValueError(f"{file} is not a report of skipped utterances: {error}") from error
 

@@ -22,6 +22,7 @@ from bochner.speech.decode import Search, decode_utterances, tune
 from bochner.speech.frames import FrameStore
 from bochner.speech.graph import cached_graph
 from bochner.speech.graph.decoding import DecodingGraph
+from bochner.speech.json_text import parse_json
 from bochner.speech.lm import estimate, write_arpa
 from bochner.speech.lm.model import NgramModel
 from bochner.speech.manifest import Utterance
@@ -185,8 +186,16 @@ def _weights(
         dev = corpus.part("dev")
         found = tuned(corpus, graph, scores_of(dev), search=settings.search, progress=work.progress, **grids)
         write_atomically(file, json.dumps(found, indent=1).encode())
-    stored = json.loads(file.read_bytes())
-    return stored["acoustic_weight"], stored["word_penalty"], stored["protocol"]
+    return read_tuning(file)
+
+
+def read_tuning(file: Path) -> tuple[float, float, str]:
+    """Weight and penalty that were found on dev, and by which protocol."""
+    try:
+        stored = parse_json(file.read_bytes())
+        return float(stored["acoustic_weight"]), float(stored["word_penalty"]), str(stored["protocol"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{file} does not hold tuned weights: {error!r}; delete it to tune them anew.") from error
 
 
 def tuned(
