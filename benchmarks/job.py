@@ -14,14 +14,13 @@ from torch import Generator
 
 from benchmarks.ceilings import ceilings, shown
 from benchmarks.step_problem import TIMIT, make_problem
-from bochner.data.sources import ArraySource
+from bochner.adaptation.selection import select_features
+from bochner.data import ArraySource
 from bochner.features import FourierMap
 from bochner.kernels import Gaussian
-from bochner.learn.heads import LinearHead
-from bochner.learn.model import FeatureModel
-from bochner.train.loop import train
-from bochner.train.recipe import Recipe
-from bochner.train.selection import select_features
+from bochner.models.heads import FeatureModel, LinearHead
+from bochner.solvers.settings import Recipe
+from bochner.solvers.sgd import train
 
 HELDOUT = 100_000
 QUICK = replace(TIMIT, num_features=2048, num_rows=20_000)

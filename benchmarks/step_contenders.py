@@ -15,12 +15,11 @@ from bochner.data.blocks import Block
 from bochner.features import FourierMap
 from bochner.features.projections import DenseProjection
 from bochner.kernels import Gaussian
-from bochner.learn.heads import BottleneckHead, LinearHead
-from bochner.learn.model import FeatureModel
-from bochner.train.fused import FusedSteps, fused_steps
-from bochner.train.optimizers import make_optimizer
-from bochner.train.recipe import Recipe
-from bochner.train.step import take_step
+from bochner.models.heads import BottleneckHead, FeatureModel, LinearHead
+from bochner.solvers.fused import FusedSteps, fused_steps
+from bochner.solvers.optimizers import make_optimizer
+from bochner.solvers.settings import Recipe
+from bochner.solvers.step import take_step
 
 ALIGNED = 16
 

@@ -9,10 +9,10 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import RidgeClassifier
 from torch import Generator
 
-from bochner.data.sources import ArraySource
+from bochner.adaptation import Plan, adapt
+from bochner.data import ArraySource
 from bochner.features import FeatureMap, FourierMap
 from bochner.kernels import Gaussian
-from bochner.train.adaptation import Plan, adapt
 
 
 def main(*, num_features: int = 32, seed: int = 0) -> None:

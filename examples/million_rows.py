@@ -13,7 +13,7 @@ import numpy as np
 from jsonargparse import auto_cli
 
 from bochner import KernelClassifier
-from bochner.data.sources import open_source, spool
+from bochner.data import open_source, spool
 
 PIECE = 50_000
 NUM_INPUTS = 8

@@ -13,13 +13,13 @@ from benchmarks.step_contenders import Plain
 from benchmarks.step_problem import TIMIT, Problem, make_problem
 from benchmarks.suite.race import PLAIN, race
 from benchmarks.suite.sizes import Sizes
-from bochner.data.sources import ArraySource
+from bochner.adaptation.selection import select_features
+from bochner.data import ArraySource
 from bochner.features import FourierMap
 from bochner.features.projections import DenseProjection
 from bochner.kernels import Gaussian
-from bochner.learn.heads import LinearHead
-from bochner.train.recipe import Recipe
-from bochner.train.selection import select_features
+from bochner.models.heads import LinearHead
+from bochner.solvers.settings import Recipe
 
 
 def rows(sizes: Sizes) -> Iterator[Row]:

@@ -1,6 +1,6 @@
 """Kernel methods at scale: kernels, feature maps, and learners on them."""
 
-from bochner import features, kernels, learn, lowrank
+from bochner import features, kernels, lowrank, models
 from bochner.estimators import (
     ArcCosineFeatures,
     FourierFeatures,
@@ -28,8 +28,8 @@ __all__ = [
     "TensorSketchFeatures",
     "features",
     "kernels",
-    "learn",
     "load",
     "lowrank",
+    "models",
     "save",
 ]

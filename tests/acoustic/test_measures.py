@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from bochner.acoustic.measures import heldout_measures
-from bochner.data.sources import ArraySource
+from bochner.data import ArraySource
 
 
 def test_measures_are_those_of_a_loop() -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from bochner.acoustic.rows import SHARD_ROWS, LabelledRows, Splicer
-from bochner.speech.frontend.splice import splice
+from bochner.speech.frontend.postprocess import splice
 from bochner.storage import load, save
 
 SIZES = {"a": 5, "b": 1, "c": 7}

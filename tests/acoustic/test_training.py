@@ -13,8 +13,8 @@ from bochner.acoustic.bandwidth import climb
 from bochner.acoustic.fitted import MODULE, Trained
 from bochner.acoustic.settings import KernelSettings, ModelSettings, NetworkSettings, SelectionSettings
 from bochner.acoustic.training import train_model
-from bochner.data.sources import ArraySource
-from bochner.learn.heads import BottleneckHead
+from bochner.data import ArraySource
+from bochner.models.heads import BottleneckHead
 
 QUICK = {"num_features": 128, "batch_size": 32, "max_epochs": 6}
 KERNELS = [

@@ -14,7 +14,7 @@ import torch
 
 import bochner
 from bochner.cli import outputs
-from bochner.data.sources import ArraySource
+from bochner.data import ArraySource
 from tests.cli.files import NAMES, read_csv, rings, run, write_csv
 from tests.oracles.memory import PeakMemory
 

@@ -16,7 +16,7 @@ from sklearn.metrics import (
 
 from bochner.cli import scoring
 from bochner.cli.scoring import ClassTally, score
-from bochner.data.sources import ArraySource
+from bochner.data import ArraySource
 
 N = 500
 

@@ -18,7 +18,7 @@ from jsonargparse import capture_parser
 from bochner.cli import main
 from bochner.cli.speech import SPEECH
 from bochner.cli.speech.texts import lexicon_for, respelled
-from bochner.data.sources import open_source
+from bochner.data import open_source
 from bochner.speech.chain import SpeechCorpus, protocol_for
 from bochner.speech.manifest import Utterance, read_manifest
 from tests.cli.files import run

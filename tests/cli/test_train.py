@@ -14,8 +14,8 @@ import torch
 import bochner
 from bochner.cli.rows import open_rows
 from bochner.cli.task import choose_task
-from bochner.data.sources import ArraySource, open_source, split
-from bochner.estimators.memory import rows_per_shard
+from bochner.data import ArraySource, open_source, split
+from bochner.search.memory import rows_per_shard
 from tests.cli.files import NAMES, rings, rings_csv, run, write_csv
 
 Capture = pytest.CaptureFixture[str]

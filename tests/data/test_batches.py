@@ -11,9 +11,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bochner.data import ArraySource, split
 from bochner.data.batches import batches, in_order, num_batches
 from bochner.data.blocks import Block
-from bochner.data.sources import ArraySource, split
 
 shapes = {
     "n": st.integers(1, 80),

@@ -15,13 +15,13 @@ CHILD = """
 import json, pathlib, re, sys
 import pyarrow.csv, torch
 from bochner.data import batches, in_order
-from bochner.data.sources import classes_of, open_source, split
+from bochner.data import classes_of, open_source, split
 from bochner.features import FourierMap
 from bochner.kernels import Gaussian
-from bochner.learn.heads import LinearHead
-from bochner.learn.model import FeatureModel
-from bochner.train.loop import train
-from bochner.train.recipe import Recipe
+from bochner.models.heads import LinearHead
+from bochner.models.heads import FeatureModel
+from bochner.solvers.sgd import train
+from bochner.solvers.settings import Recipe
 
 folder = pathlib.Path(sys.argv[1])
 torch.set_num_threads(1)

@@ -8,9 +8,8 @@ import torch
 from scipy.stats import chisquare
 from torch import Generator
 
-from bochner.data.blocks import Block
-from bochner.data.sample import sample_rows
-from bochner.data.sources import ArraySource
+from bochner.data import ArraySource
+from bochner.data.blocks import Block, sample_rows
 
 
 def generator(seed: int = 0) -> Generator:

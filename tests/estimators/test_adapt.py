@@ -12,9 +12,9 @@ from sklearn.datasets import make_classification
 
 import bochner
 from bochner import KernelClassifier, KernelRegressor
-from bochner.data.sources import ArraySource
-from bochner.estimators.memory import METRIC_LANDMARKS, Sizes, plan_memory
+from bochner.data import ArraySource
 from bochner.kernels import Gaussian
+from bochner.search.memory import METRIC_LANDMARKS, Sizes, plan_memory
 
 MADE = make_classification(
     n_samples=3000,
@@ -46,14 +46,14 @@ def test_noise_inputs_cost_less_under_a_learned_metric(solver: str) -> None:
 
 def test_the_kernel_stays_where_no_metric_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
     losses = iter([1.0, 2.0])
-    monkeypatch.setattr("bochner.estimators.metric.heldout_loss", lambda *_: next(losses))
+    monkeypatch.setattr("bochner.search.fit.heldout_loss", lambda *_: next(losses))
     model = KernelClassifier(solver="landmarks", num_features=64, adapt="agop", random_state=0)
     assert model.fit(X[:800], Y[:800]).kernel_.metric is None
 
 
 def test_few_rows_need_no_conjugate_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where every row is a landmark: for the metric, for its ridges, and for the last fit."""
-    monkeypatch.setattr("bochner.estimators.solving.fit_landmark_ridge", None)
+    monkeypatch.setattr("bochner.search.fit.fit_landmark_ridge", None)
     model = KernelRegressor(num_features=100, adapt="agop", adapt_rounds=1, random_state=0)
     assert model.fit(X[:100], X[:100, 0]).kernel_.metric is not None
     with pytest.raises(TypeError, match="not callable"):

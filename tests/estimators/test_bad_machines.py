@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import InvalidParameterError
 
 from bochner import KernelClassifier, KernelRegressor
-from bochner.data.sources import ArraySource
+from bochner.data import ArraySource
 from bochner.kernels import Gaussian, Polynomial
 from tests.estimators.machines import QUICK, rings, waves
 

@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bochner import KernelClassifier, KernelRegressor
-from bochner.data.sources import ArraySource, SparseSource
+from bochner.data import ArraySource, SparseSource
 from bochner.kernels import Gaussian, Laplacian, Polynomial
 from tests.estimators.machines import CLASSIFIERS, QUICK, REGRESSORS, rings, waves
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from bochner import KernelClassifier, KernelRegressor
-from bochner.data.sources import ArraySource
-from bochner.estimators.memory import parse_bytes
+from bochner.data import ArraySource
+from bochner.search.memory import parse_bytes
 from tests.estimators.machines import QUICK, rings
 
 MIB = 2**20
@@ -22,7 +22,7 @@ CHILD = """
 import ctypes, gc, json, pathlib, re, sys, warnings
 import numpy as np, torch
 from bochner import KernelClassifier, KernelRegressor
-from bochner.data.sources import NpySource
+from bochner.data import NpySource
 
 warnings.simplefilter("ignore")
 torch.set_num_threads(1)

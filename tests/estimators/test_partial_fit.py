@@ -8,7 +8,7 @@ import torch
 from sklearn.base import clone
 
 from bochner import KernelClassifier, KernelRegressor
-from bochner.learn.heads import LinearHead
+from bochner.models.heads import LinearHead
 from tests.estimators.machines import GIVEN, QUICK, rings, waves
 
 X, y = rings(600)

@@ -11,8 +11,8 @@ from scipy.special import log_softmax, softmax
 from sklearn.utils.class_weight import compute_sample_weight
 
 from bochner import KernelClassifier, KernelRegressor
+from bochner.data import ArraySource
 from bochner.data.batches import batches
-from bochner.data.sources import ArraySource
 from tests.estimators.machines import GIVEN, Array, rings, waves
 
 n, RIDGE = 60, GIVEN["ridge"]

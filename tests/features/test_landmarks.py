@@ -6,10 +6,9 @@ import pytest
 import torch
 
 from bochner.features import LANDMARK_RULES, NystromMap, choose_landmarks
-from bochner.features.eigen import top_eigenpairs
-from bochner.features.landmarks import kmeans_centers, leverage_sample, pivoted_cholesky
-from bochner.features.landmarks.sampling import weighted_sample
+from bochner.features.landmarks import kmeans_centers, leverage_sample, pivoted_cholesky, weighted_sample
 from bochner.kernels import Gaussian
+from bochner.ops.linalg import top_eigenpairs
 from tests.features.cases import generator, points
 
 

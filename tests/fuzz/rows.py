@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bochner.data.sources import open_source
+from bochner.data import open_source
 from tests.fuzz.reader import Reader, written
 
 ROWS = 12

@@ -17,19 +17,18 @@ from safetensors.torch import load_file, save_file
 from torch import distributed as dist
 
 import bochner
-from bochner.data.sources import ArraySource
-from bochner.data.sources.names import StoredNames, read_names, write_names
+from bochner.data import ArraySource
+from bochner.data.labels import StoredNames, read_names, write_names
 from bochner.features import FourierMap
 from bochner.kernels import Gaussian, Kernel, Matern
-from bochner.learn.heads import LinearHead
-from bochner.learn.model import FeatureModel
+from bochner.models.heads import FeatureModel, LinearHead
+from bochner.solvers import sgd as loop
+from bochner.solvers.parallel.group import working
+from bochner.solvers.parallel.mesh import Mesh
+from bochner.solvers.preconditioner import stored_preconditioner
+from bochner.solvers.settings import Recipe
+from bochner.solvers.step import take_step
 from bochner.storage import read_tensors
-from bochner.train import loop
-from bochner.train.parallel.mesh import Mesh
-from bochner.train.parallel.team import working
-from bochner.train.preconditioner import stored_preconditioner
-from bochner.train.recipe import Recipe
-from bochner.train.step import take_step
 from tests.fuzz.reader import Reader
 
 RECIPE = Recipe(learning_rate=1.0, batch_size=4, max_epochs=2, optimizer="momentum", average=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bochner.acoustic.recipe import load_recipe
-from bochner.data.sources import open_source
-from bochner.speech.align.exchange import read_kaldi_hmm
+from bochner.data import open_source
+from bochner.speech.align.labels import read_kaldi_hmm
 from tests.fuzz.settings import RECIPE
 from tests.fuzz.speech import kaldi_model
 

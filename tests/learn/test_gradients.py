@@ -7,13 +7,12 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
-from bochner.data.sources import ArraySource
+from bochner.adaptation.metric import gradient_outer_product
+from bochner.data import ArraySource
 from bochner.features import FourierMap
 from bochner.kernels import Gaussian, Matern
-from bochner.learn.gradients import gradient_outer_product
-from bochner.learn.heads import LinearHead
-from bochner.learn.model import FeatureModel
-from bochner.learn.solvers import LandmarkModel
+from bochner.models import LandmarkModel
+from bochner.models.heads import FeatureModel, LinearHead
 
 
 def generator(seed: int = 0) -> Generator:

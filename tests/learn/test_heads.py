@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Generator
 
-from bochner.learn.heads import BottleneckHead, LinearHead, glorot_uniform, svd_bottleneck
+from bochner.models.heads import BottleneckHead, LinearHead, glorot_uniform, svd_bottleneck
 
 
 def generator(seed: int = 0) -> Generator:

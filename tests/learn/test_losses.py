@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from bochner.learn.losses import LOSSES, choose_loss
+from bochner.models.losses import LOSSES, choose_loss
 
 WIDTHS = {"softmax": 3, "logistic": 1, "squared": 3}
 every_loss = pytest.mark.parametrize("name", LOSSES)

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
-from bochner.data.sources import ArraySource
+from bochner.adaptation.metric import MetricRound, learn_metric
+from bochner.data import ArraySource
 from bochner.features import FourierMap
 from bochner.kernels import Gaussian, Stationary
-from bochner.learn.metric import MetricRound, learn_metric
-from bochner.learn.model import FeatureModel
-from bochner.learn.solvers import fit_landmark_ridge, fit_ridge
+from bochner.models.heads import FeatureModel
+from bochner.solvers import fit_landmark_ridge, fit_ridge
 
 CALM = 0.05  # of the metric's weight, on inputs that mean nothing
 

@@ -11,8 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import Generator
 
-from bochner.learn.losses import LOSSES
-from bochner.learn.metrics import Metric, Scores
+from bochner.models.criteria import Metric, Scores
+from bochner.models.losses import LOSSES
 
 LOGITS = 2 * torch.randn(50, 4, generator=Generator().manual_seed(0))
 Y = torch.randint(0, 4, (50,), generator=Generator().manual_seed(1))

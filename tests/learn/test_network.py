@@ -11,12 +11,12 @@ from sklearn.datasets import load_digits
 from torch import Generator, Tensor
 
 import bochner
-from bochner.data.sources import ArraySource
-from bochner.learn.heads import BottleneckHead, LinearHead
-from bochner.learn.losses import LOSSES
-from bochner.learn.network import Network
-from bochner.train.loop import train
-from bochner.train.recipe import OPTIMIZERS, Recipe
+from bochner.data import ArraySource
+from bochner.models.heads import BottleneckHead, LinearHead
+from bochner.models.losses import LOSSES
+from bochner.models.network import Network
+from bochner.solvers.settings import OPTIMIZERS, Recipe
+from bochner.solvers.sgd import train
 from tests.oracles.networks import NaiveNetwork
 
 

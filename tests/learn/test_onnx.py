@@ -14,10 +14,9 @@ from torch import Generator, Tensor, nn
 from bochner.features import FourierMap, TensorSketchMap
 from bochner.features.map import FeatureMap
 from bochner.kernels import ArcCosine, Gaussian, Kernel, Laplacian, Polynomial
-from bochner.learn import BottleneckHead, FeatureModel, LandmarkModel, LinearHead
-from bochner.learn.network import Network
-from bochner.learn.onnx import export_onnx, graph
-from bochner.learn.solvers import LogitAverage
+from bochner.models import BottleneckHead, FeatureModel, LandmarkModel, LinearHead, LogitAverage
+from bochner.models.network import Network
+from bochner.models.onnx import export_onnx, graph
 from bochner.storage import Storable
 from tests.features import cases as maps
 from tests.kernels import cases as kernels

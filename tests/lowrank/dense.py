@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Generator, Tensor
 
-from bochner.lowrank.pattern import Samples
+from bochner.lowrank.sampling import Samples
 
 
 def generator(seed: int = 0) -> Generator:

@@ -10,11 +10,19 @@ from torch import Tensor
 
 from bochner.kernels import Gaussian
 from bochner.lowrank import fit_nystrom
-from bochner.lowrank.als import Round, _average, _orthonormal, _symmetry_gap, fit_als
-from bochner.lowrank.entries import evaluate
-from bochner.lowrank.ridges import multiply, sampled_error, solve_rows
-from bochner.lowrank.sampling import SAMPLING_SCHEMES, sample_entries
-from bochner.lowrank.starts import STARTS, first_root
+from bochner.lowrank.als import (
+    STARTS,
+    Round,
+    _average,
+    _orthonormal,
+    _symmetry_gap,
+    first_root,
+    fit_als,
+    multiply,
+    sampled_error,
+    solve_rows,
+)
+from bochner.lowrank.sampling import SAMPLING_SCHEMES, evaluate, sample_entries
 from tests.kernels.cases import Case, every_kernel
 from tests.kernels.cases import points as kernel_points
 from tests.lowrank.dense import dense_weights, generator, naive_rows, points

@@ -18,11 +18,11 @@ from bochner.lowrank import (
     principal_angles,
     spectral_error,
     stable_rank,
-    structure,
     trace_error,
     truncate,
 )
-from bochner.lowrank.norms import orthogonal, spectral_norm
+from bochner.lowrank import errors as structure
+from bochner.lowrank.errors import orthogonal, spectral_norm
 from tests.lowrank.cases import CASES, GAUSSIAN, Case, generator, points
 from tests.oracles import lowrank as oracle
 

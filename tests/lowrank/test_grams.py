@@ -6,11 +6,8 @@ import pytest
 import torch
 
 from bochner.kernels import Gaussian
-from bochner.lowrank.entries import evaluate
-from bochner.lowrank.grams import block_grams, worth_sharing
-from bochner.lowrank.pattern import Samples, Tile
-from bochner.lowrank.ridges import solve_rows
-from bochner.lowrank.sampling import sample_entries
+from bochner.lowrank.als import block_grams, solve_rows, worth_sharing
+from bochner.lowrank.sampling import Samples, Tile, evaluate, sample_entries
 from tests.lowrank.dense import dense_weights, generator, naive_rows, points
 
 KERNEL = Gaussian(bandwidth=1.5)

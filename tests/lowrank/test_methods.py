@@ -24,8 +24,8 @@ from bochner.lowrank import (
     svd,
     truncate,
 )
+from bochner.lowrank.errors import largest
 from bochner.lowrank.meka import link_root
-from bochner.lowrank.norms import largest
 from tests.lowrank.cases import GAUSSIAN, generator, points
 from tests.oracles import lowrank as oracle
 from tests.oracles.memory import peak_elements

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from bochner.kernels import Gaussian, Polynomial
-from bochner.lowrank.pattern import Samples
 from bochner.lowrank.sampling import (
     SAMPLING_SCHEMES,
+    Samples,
     _column_norms,
     _estimated_norms,
     default_block_size,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from bochner.ops import cosine_scores, reference
-from bochner.ops.columns import FeatureColumns
+from bochner.ops.descent import FeatureColumns
 from tests.ops.step_cases import Draw
 
 ROWS, INPUTS, FREQUENCIES, OUTPUTS = 12, 5, 31, 3

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from bochner.ops import reference, step
-from bochner.ops.choice import implementation
+from bochner.ops.step import implementation
 from tests.ops.step_cases import DEVICE, TOLERANCE, Draw, error, exact
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from bochner.ops.descent import superbatch_steps
 from bochner.ops.step import softmax_rows
-from bochner.ops.superbatch import superbatch_steps
 from tests.ops.step_cases import DEVICE, Draw, error
 
 RATE, BATCH = 4.0, 16

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from bochner.ops import waves
-from bochner.ops.waves import write_waves
+from bochner.ops import cosines as waves
+from bochner.ops.cosines import write_waves
 
 
 @pytest.mark.parametrize("threads", [1, 3])

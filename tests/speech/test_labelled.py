@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from bochner.data.sources import open_source
+from bochner.data import open_source
 from bochner.speech.frames import FrameStore, write_frames
 from bochner.speech.labelled import export_labelled
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from bochner.speech.parts import split_speakers
+from bochner.speech.manifest import split_speakers
 
 NAMES = [f"{'fm'[k % 2]}{k}" for k in range(40)]
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Generator
 
-from bochner.data.sources import ArraySource
-from bochner.data.sources.rows import num_rows
+from bochner.adaptation.selection import chance_survival
+from bochner.data import ArraySource
+from bochner.data.blocks import num_rows
 from bochner.studies import feature_selection as study
 from bochner.studies.feature_selection import ALGORITHM_1, FOBOS, NONE, SMOKE, Row, Setting, Size, change
-from bochner.train.selection import chance_survival
 
 NUM_INPUTS, USEFUL = 20, 4
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Generator, Tensor
 
-from bochner.data.sources import ArraySource
+from bochner.data import ArraySource
 from bochner.features import FourierMap
 from bochner.kernels import Gaussian
-from bochner.learn.heads import BottleneckHead, LinearHead
-from bochner.learn.model import FeatureModel
+from bochner.models.heads import BottleneckHead, FeatureModel, LinearHead
 
 
 def generator(seed: int = 0) -> Generator:

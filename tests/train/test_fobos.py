@@ -9,15 +9,14 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from bochner.data.sources import ArraySource
+from bochner.adaptation.fobos import _search, fit_fobos, select_by_fobos, shrink
+from bochner.adaptation.selection import frequency_norms, input_weights, random_batches
+from bochner.data import ArraySource
 from bochner.features import FourierMap, NystromMap
 from bochner.kernels import Gaussian, SparseGaussian
-from bochner.learn.heads import BottleneckHead, LinearHead
-from bochner.learn.model import FeatureModel
-from bochner.train.fobos import _search, fit_fobos, select_by_fobos, shrink
-from bochner.train.recipe import Recipe
-from bochner.train.selection import frequency_norms, input_weights, random_batches
-from bochner.train.step import evaluate
+from bochner.models.heads import BottleneckHead, FeatureModel, LinearHead
+from bochner.solvers.settings import Recipe
+from bochner.solvers.step import evaluate
 from tests.train.runs import generator, rings
 
 NUM_INPUTS, USEFUL = 20, 2

@@ -8,21 +8,22 @@ from pathlib import Path
 import pytest
 import torch
 
+from bochner.data import ArraySource
 from bochner.data.batches import batches
 from bochner.data.blocks import Block
-from bochner.data.sources import ArraySource
 from bochner.features import FourierMap
 from bochner.kernels import Gaussian, SparseGaussian
-from bochner.learn.heads import LinearHead
-from bochner.learn.model import FeatureModel
+from bochner.models.heads import FeatureModel, LinearHead
 from bochner.ops import reference
-from bochner.train import fused, loop, replay
-from bochner.train.fused import ColumnSteps, FusedSteps, fused_steps, is_plain
-from bochner.train.loop import train
-from bochner.train.optimizers import make_optimizer
-from bochner.train.preconditioner import fit_preconditioner
-from bochner.train.recipe import Recipe
-from bochner.train.step import take_step
+from bochner.solvers import fused
+from bochner.solvers import fused as replay
+from bochner.solvers import sgd as loop
+from bochner.solvers.fused import ColumnSteps, FusedSteps, fused_steps, is_plain
+from bochner.solvers.optimizers import make_optimizer
+from bochner.solvers.preconditioner import fit_preconditioner
+from bochner.solvers.settings import Recipe
+from bochner.solvers.sgd import train
+from bochner.solvers.step import take_step
 from tests.train.runs import generator, model, rings, sources, weights
 from tests.train.test_loop import StoppedError, StoppingSource
 

@@ -17,13 +17,13 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 
 from bochner import storage
+from bochner.data import ArraySource
 from bochner.data.batches import batches
 from bochner.data.blocks import Block
-from bochner.data.sources import ArraySource
-from bochner.train.loop import train
-from bochner.train.rate import find_rate
-from bochner.train.recipe import OPTIMIZERS, Recipe
-from bochner.train.step import evaluate
+from bochner.solvers.learning_rate import find_rate
+from bochner.solvers.settings import OPTIMIZERS, Recipe
+from bochner.solvers.sgd import train
+from bochner.solvers.step import evaluate
 from tests.train.runs import model, rings, sources, weights
 
 SHORT = Recipe(learning_rate=16.0, batch_size=32, max_epochs=6)
@@ -239,8 +239,8 @@ def test_a_full_disk_keeps_the_last_good_checkpoint(tmp_path: Path, monkeypatch:
 KILLED = """
 import sys
 from pathlib import Path
-from bochner.train.loop import train
-from bochner.train.recipe import Recipe
+from bochner.solvers.sgd import train
+from bochner.solvers.settings import Recipe
 from tests.train.runs import model, sources
 m = model(num_features=256)
 train(m, *sources(), Recipe(learning_rate=16.0, batch_size=8, max_epochs=12), folder=Path(sys.argv[1]),

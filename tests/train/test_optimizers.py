@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from bochner.train.optimizers import PlainSGD, make_optimizer, restore_optimizer
-from bochner.train.recipe import Recipe
+from bochner.solvers.optimizers import PlainSGD, make_optimizer, restore_optimizer
+from bochner.solvers.settings import Recipe
 
 
 def network() -> nn.Module:

@@ -9,17 +9,16 @@ import pytest
 import torch
 from torch import Tensor
 
+from bochner.data import ArraySource
 from bochner.data.blocks import Block
-from bochner.data.sources import ArraySource
 from bochner.features import FourierMap
 from bochner.kernels import Gaussian
-from bochner.learn.heads import BottleneckHead, LinearHead
-from bochner.learn.model import FeatureModel
-from bochner.train.loop import train
-from bochner.train.optimizers import make_optimizer
-from bochner.train.preconditioner import SMALLEST_FLOOR, Preconditioner, fit_preconditioner
-from bochner.train.recipe import Recipe
-from bochner.train.step import take_step
+from bochner.models.heads import BottleneckHead, FeatureModel, LinearHead
+from bochner.solvers.optimizers import make_optimizer
+from bochner.solvers.preconditioner import SMALLEST_FLOOR, Preconditioner, fit_preconditioner
+from bochner.solvers.settings import Recipe
+from bochner.solvers.sgd import train
+from bochner.solvers.step import take_step
 from tests.train.runs import generator, model, rings, weights
 from tests.train.test_loop import StoppedError, StoppingSource
 
@@ -247,7 +246,7 @@ def test_a_resumed_run_takes_the_stored_directions(tmp_path: Path, monkeypatch: 
     arguments = (ArraySource(X[100:], y[100:]), ArraySource(X[:100], y[:100]))
     recipe = Recipe(directions=5, learning_rate=8.0, batch_size=32, max_epochs=2)
     history = train(model(), *arguments, recipe, folder=tmp_path, progress=False)
-    monkeypatch.setattr("bochner.train.preconditioner.fit_preconditioner", None)
+    monkeypatch.setattr("bochner.solvers.preconditioner.fit_preconditioner", None)
     assert train(model(), *arguments, recipe, folder=tmp_path, progress=False) == history
 
 

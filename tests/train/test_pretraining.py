@@ -17,15 +17,15 @@ import torch
 from sklearn.datasets import load_digits
 from torch import Tensor
 
+from bochner.data import ArraySource
 from bochner.data.batches import batches
 from bochner.data.blocks import Block
-from bochner.data.sources import ArraySource
-from bochner.learn.heads import BottleneckHead
-from bochner.learn.network import Network
-from bochner.train.loop import train
-from bochner.train.pretraining import pretrain
-from bochner.train.rate import constant_loss
-from bochner.train.recipe import OPTIMIZERS, Recipe
+from bochner.models.heads import BottleneckHead
+from bochner.models.network import Network
+from bochner.solvers.learning_rate import constant_loss
+from bochner.solvers.pretraining import pretrain
+from bochner.solvers.settings import OPTIMIZERS, Recipe
+from bochner.solvers.sgd import train
 from tests.oracles.networks import NaiveNetwork
 from tests.train.runs import generator, rings
 
@@ -226,7 +226,7 @@ def test_a_stage_redone_starts_where_the_first_try_did() -> None:
 
 def test_the_rate_found_is_halved_when_it_diverges(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("loop", "pretraining"):
-        monkeypatch.setattr(f"bochner.train.{module}.find_rate", lambda *_: 30.0)
+        monkeypatch.setattr(f"bochner.solvers.{module}.find_rate", lambda *_: 30.0)
     given, found = line(), line()
     expected = pretrain(given, *regression(), DIVERGING, generator=generator(2), progress=False)
     auto = replace(DIVERGING, learning_rate="auto")
@@ -288,7 +288,7 @@ def test_stopped_in_any_stage_it_resumes_bit_equal(
 KILLED = """
 import sys
 from pathlib import Path
-from bochner.train.pretraining import pretrain
+from bochner.solvers.pretraining import pretrain
 from tests.train.test_pretraining import KILL_RECIPE, draw, generator, sources
 pretrain(draw(), *sources(), KILL_RECIPE, generator=generator(2), folder=Path(sys.argv[1]), checkpoint_seconds=0.0,
          progress=False)

@@ -9,15 +9,14 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from bochner.data.sources import ArraySource
+from bochner.data import ArraySource
 from bochner.features import FourierMap
 from bochner.kernels import Gaussian
-from bochner.learn.heads import LinearHead
-from bochner.learn.model import FeatureModel
-from bochner.train import loop
-from bochner.train.loop import train
-from bochner.train.recipe import Recipe
-from bochner.train.step import evaluate
+from bochner.models.heads import FeatureModel, LinearHead
+from bochner.solvers import sgd as loop
+from bochner.solvers.settings import Recipe
+from bochner.solvers.sgd import train
+from bochner.solvers.step import evaluate
 from tests.train.runs import generator, model, sources, weights
 
 DIGITS = Recipe(batch_size=1024, directions="auto", average=True, max_epochs=12)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from bochner.data import ArraySource
 from bochner.data.batches import batches
-from bochner.data.sources import ArraySource
-from bochner.train import resident as module
-from bochner.train.resident import ResidentSource, resident
+from bochner.solvers import step as module
+from bochner.solvers.step import ResidentSource, resident
 from tests.train.runs import rings
 
 X, y = rings()

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from bochner.solvers.settings import Recipe
+from bochner.solvers.sgd import train
 from bochner.storage import read_tensors, write_tensors
-from bochner.train.loop import train
-from bochner.train.recipe import Recipe
 from tests.train.runs import model, sources
 
 RECIPE = Recipe(learning_rate=0.5, batch_size=32, max_epochs=2, optimizer="momentum")

@@ -9,17 +9,8 @@ import pytest
 import torch
 from torch import Generator
 
-from bochner.data.sources import ArraySource
-from bochner.features import FourierMap
-from bochner.kernels import Gaussian, Laplacian, SparseGaussian
-from bochner.learn.heads import BottleneckHead, LinearHead
-from bochner.learn.model import FeatureModel
-from bochner.train import fused, selection
-from bochner.train.fused import FusedSteps
-from bochner.train.loop import train
-from bochner.train.parallel.team import Team
-from bochner.train.recipe import Recipe
-from bochner.train.selection import (
+from bochner.adaptation import selection
+from bochner.adaptation.selection import (
     Selection,
     chance_survival,
     frequency_norms,
@@ -27,7 +18,16 @@ from bochner.train.selection import (
     random_batches,
     select_features,
 )
-from bochner.train.step import evaluate
+from bochner.data import ArraySource
+from bochner.features import FourierMap
+from bochner.kernels import Gaussian, Laplacian, SparseGaussian
+from bochner.models.heads import BottleneckHead, FeatureModel, LinearHead
+from bochner.solvers import fused
+from bochner.solvers.fused import FusedSteps
+from bochner.solvers.parallel.group import Team
+from bochner.solvers.settings import Recipe
+from bochner.solvers.sgd import train
+from bochner.solvers.step import evaluate
 
 NUM_INPUTS, USEFUL = 20, 3
 

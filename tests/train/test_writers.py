@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from bochner.train.loop import train
-from bochner.train.recipe import Recipe
-from bochner.train.writers import MLflowWriter, TensorBoardWriter
+from bochner.solvers.settings import Recipe
+from bochner.solvers.sgd import train
+from bochner.solvers.tracking import MLflowWriter, TensorBoardWriter
 from tests.train.runs import model, sources
 
 RECIPE = Recipe(batch_size=64, learning_rate=4.0, max_epochs=3, metric="erll:0.5")

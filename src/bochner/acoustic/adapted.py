@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bochner.acoustic.settings import KernelSettings
 from bochner.acoustic.task import Task
+from bochner.adaptation import Plan, fit_basis
 from bochner.features import FourierMap
-from bochner.learn.heads import Head
-from bochner.train.adaptation import Plan, fit_basis
+from bochner.models.heads import Head
 
 OBJECTIVES = {"uab": "kernel", "sab": "alignment", "dab": "loss"}
 # At most 1,024 steps of 256 rows, whatever the number of frames: about what the epochs of the head cost afterwards.

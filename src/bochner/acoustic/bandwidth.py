@@ -9,19 +9,18 @@ from typing import Any
 
 from bochner.acoustic.settings import KernelSettings
 from bochner.acoustic.task import Task
-from bochner.data.sample import sample_rows
-from bochner.data.sources import ArraySource
-from bochner.estimators.memory import SPARE
-from bochner.estimators.metric import adapted_kernel
-from bochner.estimators.solving import Task as Rows
+from bochner.data import ArraySource
+from bochner.data.blocks import sample_rows
 from bochner.features import FourierMap
 from bochner.kernels import Stationary, kernel_named
-from bochner.learn.heads import LinearHead
-from bochner.learn.metrics import Metric
-from bochner.learn.model import FeatureModel
+from bochner.models.criteria import Metric
+from bochner.models.heads import FeatureModel, LinearHead
+from bochner.search.fit import Task as Rows
+from bochner.search.fit import adapted_kernel
+from bochner.search.memory import SPARE
+from bochner.solvers.sgd import train
+from bochner.solvers.step import evaluate
 from bochner.storage import load, save, write_atomically
-from bochner.train.loop import train
-from bochner.train.step import evaluate
 
 STEP = math.sqrt(2)  # between bandwidths that are tried
 MOST_STEPS = 6  # away from the median rule
@@ -107,7 +106,7 @@ class Trial:
 
 
 def _adapted(kernel: Stationary, task: Task) -> Stationary:
-    """The kernel under the metric of least heldout loss, see `bochner.learn.metric`."""
+    """The kernel under the metric of least heldout loss, see `bochner.adaptation.metric`."""
     generator = task.generator("metric")
     sample = ArraySource(*sample_rows(task.train, METRIC_ROWS, generator=generator))
     rows = Rows(sample, task.heldout, sample, task.num_states, task.log_shares.exp().double())

@@ -12,9 +12,8 @@ from bochner.acoustic.selected import chosen_features
 from bochner.acoustic.settings import KernelSettings
 from bochner.acoustic.task import Task
 from bochner.features import FourierMap
-from bochner.learn.heads import BottleneckHead, Head, LinearHead
-from bochner.learn.model import FeatureModel
-from bochner.train.loop import Record, train
+from bochner.models.heads import BottleneckHead, FeatureModel, Head, LinearHead
+from bochner.solvers.sgd import Record, train
 
 
 def fit_kernel(settings: KernelSettings, task: Task) -> Trained:

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from bochner.data.batches import in_order
 from bochner.data.blocks import Source
-from bochner.learn.metrics import Scores
-from bochner.train.step import rows_at_once
+from bochner.models.criteria import Scores
+from bochner.solvers.step import rows_at_once
 
 
 def heldout_measures(module: nn.Module, rows: Source, *, silence_states: Collection[int] = ()) -> dict[str, float]:
@@ -20,7 +20,7 @@ def heldout_measures(module: nn.Module, rows: Source, *, silence_states: Collect
     Silence is easy to hear and its states are many: which of them it is matters to no decoder. With the states in
     `silence_states` merged, p(silence | x) is their sum. Source: May's slides; May 2018, Section 4.1.
 
-    >>> from bochner.data.sources import ArraySource
+    >>> from bochner.data import ArraySource
     >>> found = heldout_measures(nn.Linear(1, 3), ArraySource(torch.ones(2, 1), torch.tensor([0, 1])))
     >>> sorted(found)
     ['ce', 'ent', 'erll', 'err', 'perplexity', 'perplexity_silence_collapsed']

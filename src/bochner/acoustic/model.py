@@ -21,12 +21,12 @@ from bochner.acoustic.rows import LabelledRows, Splicer
 from bochner.acoustic.transcript import Transcript, transcribe
 from bochner.speech.align import Alignments, Stage
 from bochner.speech.chain.aligned import AlignedCorpus
-from bochner.speech.chain.cepstra import front_end_from
+from bochner.speech.chain.corpus import front_end_from
 from bochner.speech.decode import log_priors, scaled_likelihoods
+from bochner.speech.files import parse_json
 from bochner.speech.frontend import Mfcc, Plp
 from bochner.speech.graph.decoding import DecodingGraph
 from bochner.speech.hmm.model import Hmm
-from bochner.speech.json_text import parse_json
 from bochner.speech.lexicon import Lexicon, read_lexicon, write_lexicon
 from bochner.storage import load, read_tensors, save, write_atomically, write_tensors
 

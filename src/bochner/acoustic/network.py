@@ -5,9 +5,9 @@ from __future__ import annotations
 from bochner.acoustic.fitted import Trained
 from bochner.acoustic.settings import NetworkSettings
 from bochner.acoustic.task import Task
-from bochner.learn.network import Network
-from bochner.train.loop import train
-from bochner.train.pretraining import pretrain
+from bochner.models.network import Network
+from bochner.solvers.pretraining import pretrain
+from bochner.solvers.sgd import train
 
 
 def fit_network(settings: NetworkSettings, task: Task) -> Trained:

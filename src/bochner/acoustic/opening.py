@@ -10,9 +10,8 @@ from bochner.acoustic.corpora import CorpusDirectory
 from bochner.acoustic.recipe import AsrRecipe
 from bochner.acoustic.stages import Done, Found, Stages
 from bochner.speech.chain import Say, SpeechCorpus
-from bochner.speech.chain.aligned import open_aligned
+from bochner.speech.chain.aligned import at_speeds, open_aligned
 from bochner.speech.chain.alignment import AlignSettings, Work, align_corpus
-from bochner.speech.chain.speeds import at_speeds
 from bochner.speech.corpora.prepared import Prepared
 from bochner.speech.manifest import PARTS
 

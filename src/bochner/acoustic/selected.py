@@ -12,14 +12,13 @@ from torch import Generator
 from bochner.acoustic.adapted import adapted_features
 from bochner.acoustic.settings import BASES, KernelSettings
 from bochner.acoustic.task import Task
-from bochner.data.sources.rows import num_rows
+from bochner.adaptation.selection import Selection, chance_survival, input_weights, select_features
+from bochner.data.blocks import num_rows
 from bochner.features import FourierMap
 from bochner.kernels import Stationary
-from bochner.learn.heads import Head
-from bochner.learn.model import FeatureModel
+from bochner.models.heads import FeatureModel, Head
+from bochner.solvers.learning_rate import find_rate
 from bochner.storage import load, save, write_atomically
-from bochner.train.rate import find_rate
-from bochner.train.selection import Selection, chance_survival, input_weights, select_features
 
 MOST_ROWS = 1_000_000
 MAP, FACTS = "map.safetensors", "facts.json"

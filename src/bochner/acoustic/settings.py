@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 from bochner import checks
-from bochner.learn.network import ACTIVATIONS
-from bochner.train.recipe import Recipe
+from bochner.models.network import ACTIVATIONS
+from bochner.solvers.settings import Recipe
 
 KERNELS = ("laplacian", "gaussian", "sparse-gaussian")
 BASES = ("uab", "sab", "dab")
@@ -37,7 +37,7 @@ class TrainingSettings:
     Args:
         name: What the model is called in tables; "" for one made of the settings.
         rank: Of a linear bottleneck before the states; None for none.
-        metric: The heldout metric that drives the learning rate: "ce" or "erll:1" (see `bochner.learn.metrics`).
+        metric: The heldout metric that drives the learning rate: "ce" or "erll:1" (see `bochner.models.criteria`).
         batch_size: Rows a step.
         learning_rate: At the start; "auto" tries several on heldout rows.
         max_epochs: An upper bound; the schedule usually ends earlier.

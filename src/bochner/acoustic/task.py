@@ -10,8 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from bochner.data.batches import in_order
-from bochner.data.blocks import Source
-from bochner.data.sources.seeds import seeded
+from bochner.data.blocks import Source, seeded
 from bochner.speech.chain import Say, silent
 
 ROWS_AT_ONCE = 4096

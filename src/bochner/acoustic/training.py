@@ -35,7 +35,7 @@ def train_model(
     finished, and the same call only reads it; stopped, the same call goes on from the last checkpoint.
 
     >>> import torch
-    >>> from bochner.data.sources import ArraySource
+    >>> from bochner.data import ArraySource
     >>> from bochner.acoustic.settings import KernelSettings
     >>> X = torch.randn(400, 2, generator=torch.Generator().manual_seed(0))
     >>> rows = ArraySource(X, (X.norm(dim=1) > 1).long() + 2 * (X[:, 0] > 0))

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from bochner.speech.align import Stage, phone_segments, tied_states, word_segments
-from bochner.speech.align.adapt import estimate_fmllr
+from bochner.speech.align.training import estimate_fmllr
 from bochner.speech.audio import read_samples, recording_length, resample
 from bochner.speech.decode import Hypothesis, decode
-from bochner.speech.frontend.cmvn import group_moments, normalize
+from bochner.speech.frontend.postprocess import group_moments, normalize
 from bochner.speech.manifest import Segment
 
 if TYPE_CHECKING:

@@ -15,12 +15,11 @@ from bochner import checks
 from bochner.cli.failures import warn
 from bochner.cli.report import say
 from bochner.cli.rows import Columns, listed
-from bochner.data.blocks import Source
-from bochner.data.sources import MappedSource, Standardize, open_source, statistics
-from bochner.data.sources.rows import concatenate, read_shard
-from bochner.estimators.kernels import resolve_kernel
+from bochner.data import MappedSource, Standardize, open_source, statistics
+from bochner.data.blocks import Source, concatenate, read_shard
 from bochner.kernels import Kernel
 from bochner.lowrank import Estimate, Factor, frobenius_error, spectral_error, stable_rank, trace_error
+from bochner.search.kernel import resolve_kernel
 from bochner.storage import save
 from bochner.studies.lowrank.methods import METHODS
 

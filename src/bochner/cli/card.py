@@ -13,7 +13,7 @@ from bochner import __version__
 from bochner.cli.folder import Options
 from bochner.cli.parts import Parts
 from bochner.cli.scoring import Metrics
-from bochner.data.sources.rows import num_rows
+from bochner.data.blocks import num_rows
 
 Card = dict[str, Any]
 PACKAGES = ["torch", "numpy", "scikit-learn", "safetensors"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bochner.cli.models import load_model, model_file
 from bochner.cli.rows import names_of
-from bochner.data.sources.labels import shown
+from bochner.data.labels import shown
 
 
 def info(model: Path) -> None:

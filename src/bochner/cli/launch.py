@@ -16,7 +16,7 @@ from torch import distributed as dist
 
 from bochner import checks
 from bochner.cli.folder import Options
-from bochner.train.parallel import Team
+from bochner.solvers.parallel import Team
 
 
 class Crew(NamedTuple):

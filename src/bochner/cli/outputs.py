@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from bochner import checks
-from bochner.data.sources.columns import pyarrow
+from bochner.data.columns import pyarrow
 
 Values = np.ndarray[Any, Any]
 Table = dict[str, Values]  # columns [n] by name

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bochner.cli.rows import open_alike
-from bochner.data.blocks import Source
-from bochner.data.sources import split, spool
-from bochner.data.sources.rows import num_rows
+from bochner.data import split, spool
+from bochner.data.blocks import Source, num_rows
 
 
 class Parts(NamedTuple):

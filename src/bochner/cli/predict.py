@@ -13,8 +13,7 @@ from bochner.cli.outputs import Table, write_tables
 from bochner.cli.rows import Columns, open_for
 from bochner.cli.scoring import ROWS_AT_ONCE
 from bochner.data.batches import in_order
-from bochner.data.blocks import Source
-from bochner.data.sources.rows import num_rows
+from bochner.data.blocks import Source, num_rows
 
 
 def predict(

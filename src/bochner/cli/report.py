@@ -15,11 +15,10 @@ from bochner.cli.rows import Columns, has_columns, listed
 from bochner.cli.run import Effort
 from bochner.cli.scoring import Metrics
 from bochner.cli.task import Choice
-from bochner.data.blocks import Source
-from bochner.data.sources import classes_of, statistics
-from bochner.data.sources.labels import shown
-from bochner.data.sources.rows import num_rows
-from bochner.estimators.solving import EXACT_ROWS, NORMAL_FEATURES
+from bochner.data import classes_of, statistics
+from bochner.data.blocks import Source, num_rows
+from bochner.data.labels import shown
+from bochner.search.fit import EXACT_ROWS, NORMAL_FEATURES
 
 DIFFERENT_UNITS = 100.0
 BINARY_SCALE = 0.5

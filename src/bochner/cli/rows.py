@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from bochner.data.blocks import Source
-from bochner.data.sources import column_names_of, labels_of, open_source
-from bochner.data.sources.compressed import inner_suffix
-from bochner.data.sources.labels import shown
-from bochner.data.sources.rows import read_targets
-from bochner.data.sources.suffixes import TABLES
-from bochner.estimators.memory import parse_bytes, rows_per_shard
+from bochner.data import column_names_of, labels_of, open_source
+from bochner.data.blocks import Source, read_targets
+from bochner.data.compressed import inner_suffix
+from bochner.data.files import TABLES
+from bochner.data.labels import shown
+from bochner.search.memory import parse_bytes, rows_per_shard
 
 Columns = list[str] | str | None
 

@@ -14,9 +14,9 @@ from bochner.cli.card import card_page, make_card
 from bochner.cli.folder import Options, RunFolder
 from bochner.cli.parts import Parts
 from bochner.cli.scoring import Metrics, score
-from bochner.data.sources import classes_of, column_names_of
-from bochner.data.sources.rows import num_rows
-from bochner.estimators.solving import Task
+from bochner.data import classes_of, column_names_of
+from bochner.data.blocks import num_rows
+from bochner.search.fit import Task
 from bochner.storage import save
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bochner.data import with_classes
 from bochner.data.batches import in_order
 from bochner.data.blocks import Block, Source
-from bochner.data.sources import with_classes
 
 ROWS_AT_ONCE = 4096
 LEAST_LOG = float(np.log(np.finfo(np.float64).tiny))  # of a probability that rounded to 0

@@ -6,9 +6,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from bochner.data.blocks import Source
-from bochner.data.sources import labels_of
-from bochner.data.sources.rows import read_targets
+from bochner.data import labels_of
+from bochner.data.blocks import Source, read_targets
 
 Task = Literal["auto", "classify", "regress"]
 MOST_INTEGER_CLASSES = 100
@@ -26,7 +25,7 @@ def choose_task(asked: Task, source: Source) -> Choice:
 
     At most one pass over the targets, which ends when more than 100 integers are seen.
 
-    >>> from bochner.data.sources import ArraySource
+    >>> from bochner.data import ArraySource
     >>> choose_task("auto", ArraySource(np.eye(3), ["yes", "no", "yes"]))
     Choice(task='classify', reason='text is taken for classes')
     >>> choose_task("auto", ArraySource(np.eye(3), [0.5, 1.5, 0.5])).task

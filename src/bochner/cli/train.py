@@ -15,8 +15,8 @@ from bochner.cli.rows import Columns, listed, open_rows
 from bochner.cli.run import choose, finish, fit
 from bochner.cli.task import Task, choose_task
 from bochner.estimators import KernelClassifier, KernelRegressor
-from bochner.train.parallel import Team, joined
-from bochner.train.parallel.process import num_restarts
+from bochner.solvers.parallel import Team, joined
+from bochner.solvers.parallel.mesh import num_restarts
 
 
 def train(

@@ -1,6 +1,56 @@
-"""Rows on their way through the house: blocks, sources of them of any size, and shuffled batches."""
+"""Tables and sources of rows of any size, read one shard at a time, and shuffled batches of them."""
 
+from bochner.data.arrays import ArraySource, SparseSource
 from bochner.data.batches import batches, in_order, num_batches
-from bochner.data.blocks import Block, Source
+from bochner.data.blocks import Block, Source, sample_rows
+from bochner.data.cache import SpooledSource, spool
+from bochner.data.files import open_source
+from bochner.data.labels import column_names_of, labels_of
+from bochner.data.npy import NpySource, NpzSource, ShardedSource
+from bochner.data.tables import ArrowSource, ParquetSource
+from bochner.data.text import CsvBlocks, LibsvmSource
+from bochner.data.transforms import (
+    EncodeLabels,
+    MappedSource,
+    Standardize,
+    Statistics,
+    SubsetSource,
+    check_classes,
+    classes_of,
+    split,
+    statistics,
+    with_classes,
+)
 
-__all__ = ["Block", "Source", "batches", "in_order", "num_batches"]
+__all__ = [
+    "ArraySource",
+    "ArrowSource",
+    "Block",
+    "CsvBlocks",
+    "EncodeLabels",
+    "LibsvmSource",
+    "MappedSource",
+    "NpySource",
+    "NpzSource",
+    "ParquetSource",
+    "ShardedSource",
+    "Source",
+    "SparseSource",
+    "SpooledSource",
+    "Standardize",
+    "Statistics",
+    "SubsetSource",
+    "batches",
+    "check_classes",
+    "classes_of",
+    "column_names_of",
+    "in_order",
+    "labels_of",
+    "num_batches",
+    "open_source",
+    "sample_rows",
+    "split",
+    "spool",
+    "statistics",
+    "with_classes",
+]

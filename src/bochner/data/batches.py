@@ -13,9 +13,7 @@ import torch
 from torch import Tensor
 
 from bochner import checks
-from bochner.data.blocks import Block, Source
-from bochner.data.sources.rows import num_rows, read_shard, recut, take
-from bochner.data.sources.seeds import seeded
+from bochner.data.blocks import Block, Source, num_rows, read_shard, recut, seeded, take
 
 T = TypeVar("T")
 
@@ -39,7 +37,7 @@ def batches(
     Cost: each shard is read once. Memory: one group and one shard, two groups with `prefetch`, which reads the next
     group in a thread while this one is used.
 
-    >>> from bochner.data.sources import ArraySource
+    >>> from bochner.data import ArraySource
     >>> source = ArraySource(torch.arange(5.0)[:, None], torch.arange(5), shard_rows=2)
     >>> whole = [batch.y.tolist() for batch in batches(source, batch_size=2, seed=0, epoch=0)]
     >>> sorted(sum(whole, []))
@@ -68,7 +66,7 @@ def batches(
 def in_order(source: Source, batch_rows: int) -> Iterator[Block]:
     """All rows as they lie in the source, `batch_rows` at a time. Memory: one shard and one batch.
 
-    >>> from bochner.data.sources import ArraySource
+    >>> from bochner.data import ArraySource
     >>> source = ArraySource(torch.zeros(5, 1), torch.arange(5), shard_rows=2)
     >>> [batch.y.tolist() for batch in in_order(source, 3)]
     [[0, 1, 2], [3, 4]]

@@ -15,15 +15,15 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from bochner import checks
+from bochner.data import MappedSource, check_classes, with_classes
 from bochner.data.blocks import Block, Source
-from bochner.data.sources import MappedSource, check_classes, with_classes
 from bochner.estimators.arrays import as_tensor
 from bochner.estimators.machine import KernelMachine, is_source, refuse_targets
 from bochner.estimators.online import can_step, step_through
 from bochner.kernels import Kernel
-from bochner.learn.links import probabilities
-from bochner.learn.onnx import export_onnx
-from bochner.learn.solvers.rows import summarize
+from bochner.models.losses import probabilities
+from bochner.models.onnx import export_onnx
+from bochner.solvers.rows import summarize
 
 
 class KernelClassifier(ClassifierMixin, KernelMachine):
@@ -31,7 +31,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     The scores are linear in z(x), features with z(x) . z(y) ~ k(x, y) that are computed on the fly and never stored, or
     sums over landmarks. Data may be arrays, frames, sparse matrices, tensors, or a source that is larger than memory
-    (`bochner.data.sources.open_source`).
+    (`bochner.data.open_source`).
 
     Parameters
     ----------

@@ -10,9 +10,9 @@ from typing import Any
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Generator, Tensor
 
-from bochner.estimators.kernels import KERNEL_CONSTRAINTS, resolve_kernel
 from bochner.kernels import Kernel
 from bochner.lowrank import Factor, fit_als, fit_fourier, fit_nystrom, fit_pivoted_cholesky, truncate
+from bochner.search.kernel import KERNEL_CONSTRAINTS, resolve_kernel
 
 Fit = Callable[..., Factor]
 """fit(kernel, X, rank=.., generator=..) -> Factor, as every function of `bochner.lowrank` that is named fit_*."""

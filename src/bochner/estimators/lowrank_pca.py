@@ -18,9 +18,8 @@ from bochner.estimators.lowrank_factor import FACTOR_CONSTRAINTS, Fit, fit_facto
 from bochner.estimators.lowrank_rows import outputs, returned_like
 from bochner.estimators.lowrank_stored import StoresItself
 from bochner.kernels import Kernel
-from bochner.learn.heads import LinearHead
-from bochner.learn.model import FeatureModel
 from bochner.lowrank import Components, Factor, principal_components
+from bochner.models.heads import FeatureModel, LinearHead
 
 
 class LowRankPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StoresItself):

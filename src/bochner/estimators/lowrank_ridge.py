@@ -17,9 +17,6 @@ from bochner.estimators.lowrank_factor import FACTOR_CONSTRAINTS, Fit, fit_facto
 from bochner.estimators.lowrank_rows import checked_pair, outputs, returned_like
 from bochner.estimators.lowrank_stored import StoresItself
 from bochner.kernels import Kernel
-from bochner.learn.heads import LinearHead
-from bochner.learn.model import FeatureModel
-from bochner.learn.solvers import LandmarkModel
 from bochner.lowrank import (
     Factor,
     RidgeProblem,
@@ -29,6 +26,8 @@ from bochner.lowrank import (
     solve_exact,
     solve_ridge,
 )
+from bochner.models import LandmarkModel
+from bochner.models.heads import FeatureModel, LinearHead
 
 # Of conjugate gradients: far below what any ridge changes.
 TOLERANCE = 1e-5

@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_X_y, validate_data
 from torch import Tensor
 
 from bochner.estimators.arrays import as_tensor, checked_inputs
-from bochner.learn.model import FeatureModel
-from bochner.learn.solvers import LandmarkModel
+from bochner.models import LandmarkModel
+from bochner.models.heads import FeatureModel
 from bochner.ops import row_tiles
 
 TILE_ELEMENTS = 2**22

@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner import checks
 from bochner.estimators.stored import plain
-from bochner.learn.model import FeatureModel
-from bochner.learn.solvers import LandmarkModel
+from bochner.models import LandmarkModel
+from bochner.models.heads import FeatureModel
 from bochner.storage import Storable
 
 KINDS: dict[str, Any] = {}  # filled by the classes that inherit StoresItself

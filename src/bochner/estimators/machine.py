@@ -15,19 +15,19 @@ from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 from torch import Generator, Tensor, nn
 
 from bochner import checks
+from bochner.data import MappedSource, split, statistics
 from bochner.data.batches import in_order
-from bochner.data.blocks import Block, Source
-from bochner.data.sample import sample_rows
-from bochner.data.sources import MappedSource, split, statistics
-from bochner.data.sources.seeds import seeded
-from bochner.estimators.arrays import make_generator, resolve_device
-from bochner.estimators.kernels import draw_map, dtype_of, resolve_kernel
-from bochner.estimators.memory import RULE_ROWS, MemoryPlan, Sizes, parse_bytes, plan_memory, rows_per_shard
-from bochner.estimators.metric import adapted_kernel
+from bochner.data.blocks import Block, Source, sample_rows, seeded
+from bochner.estimators.arrays import PermutedRows, checked_weights, dense_rows, make_generator, resolve_device
 from bochner.estimators.parameters import MachineParameters
-from bochner.estimators.rows import PermutedRows, checked_weights, dense_rows
-from bochner.estimators.solving import (
+from bochner.estimators.stored import KINDS, StoredMachine, plain
+from bochner.features import FeatureMap
+from bochner.kernels import ArcCosine, Kernel, Polynomial, Stationary
+from bochner.models.heads import draw_blocks
+from bochner.ops import row_tiles
+from bochner.search.fit import (
     Task,
+    adapted_kernel,
     bias_of,
     choose_solver,
     fit_by_ridge,
@@ -35,14 +35,11 @@ from bochner.estimators.solving import (
     fit_by_sgd,
     fit_on_landmarks,
 )
-from bochner.estimators.stored import KINDS, StoredMachine, plain
-from bochner.features import FeatureMap
-from bochner.kernels import ArcCosine, Kernel, Polynomial, Stationary
-from bochner.learn.solvers import draw_blocks
-from bochner.learn.solvers.rows import summarize
-from bochner.ops import row_tiles
-from bochner.train.loop import Record
-from bochner.train.recipe import Recipe
+from bochner.search.kernel import draw_map, dtype_of, resolve_kernel
+from bochner.search.memory import RULE_ROWS, MemoryPlan, Sizes, parse_bytes, plan_memory, rows_per_shard
+from bochner.solvers.rows import summarize
+from bochner.solvers.settings import Recipe
+from bochner.solvers.sgd import Record
 
 _ACCEPTED: dict[str, Any] = {"accept_sparse": "csr", "dtype": "numeric"}  # as it is: a shard is cast when it is read
 

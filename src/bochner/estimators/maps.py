@@ -9,7 +9,6 @@ import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Generator, Tensor
 
-from bochner.estimators.kernels import KERNEL_CONSTRAINTS, resolve_kernel
 from bochner.estimators.transformer import MapTransformer
 from bochner.features import (
     LANDMARK_RULES,
@@ -22,6 +21,7 @@ from bochner.features import (
     TensorSketchMap,
 )
 from bochner.kernels import ArcCosine, Kernel, Polynomial
+from bochner.search.kernel import KERNEL_CONSTRAINTS, resolve_kernel
 
 _COUNT = Interval(Integral, 1, None, closed="left")
 _POSITIVE = Interval(Real, 0, None, closed="neither")

@@ -8,19 +8,17 @@ import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
+from bochner.data import MappedSource
 from bochner.data.batches import batches
-from bochner.data.blocks import Source
-from bochner.data.sources import MappedSource
-from bochner.data.sources.seeds import seeded
-from bochner.estimators.arrays import as_tensor, make_generator, resolve_device
+from bochner.data.blocks import Source, seeded
+from bochner.estimators.arrays import as_tensor, checked_weights, make_generator, resolve_device
 from bochner.estimators.machine import KernelMachine, Moved, resolves
-from bochner.estimators.rows import checked_weights
-from bochner.estimators.solving import bias_of, loss_for, start_head
-from bochner.learn.model import FeatureModel
-from bochner.train.optimizers import make_optimizer
-from bochner.train.preconditioner import fit_preconditioner
-from bochner.train.rate import START
-from bochner.train.step import compute_precision, take_step
+from bochner.models.heads import FeatureModel
+from bochner.search.fit import bias_of, loss_for, start_head
+from bochner.solvers.learning_rate import START
+from bochner.solvers.optimizers import make_optimizer
+from bochner.solvers.preconditioner import fit_preconditioner
+from bochner.solvers.step import compute_precision, take_step
 
 
 def can_step(machine: KernelMachine) -> bool:

@@ -10,11 +10,11 @@ import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from bochner.estimators.kernels import KERNEL_CONSTRAINTS
-from bochner.estimators.solving import SOLVERS
 from bochner.features import PROJECTION_NAMES
 from bochner.kernels import Kernel
-from bochner.train.recipe import OPTIMIZERS, PRECISIONS
+from bochner.search.fit import SOLVERS
+from bochner.search.kernel import KERNEL_CONSTRAINTS
+from bochner.solvers.settings import OPTIMIZERS, PRECISIONS
 
 _COUNT = Interval(Integral, 1, None, closed="left")
 _POSITIVE = Interval(Real, 0, None, closed="neither")

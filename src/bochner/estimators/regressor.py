@@ -12,14 +12,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from bochner.data.blocks import Block, Source
-from bochner.data.sources import MappedSource
-from bochner.data.sources.rows import read_targets
+from bochner.data import MappedSource
+from bochner.data.blocks import Block, Source, read_targets
 from bochner.estimators.arrays import as_tensor
 from bochner.estimators.machine import KernelMachine, is_source, refuse_targets, resolves
 from bochner.estimators.online import can_step, step_through
-from bochner.estimators.solving import bias_of, rescale
-from bochner.learn.onnx import export_onnx
+from bochner.models.onnx import export_onnx
+from bochner.search.fit import bias_of, rescale
 
 
 class KernelRegressor(RegressorMixin, KernelMachine):

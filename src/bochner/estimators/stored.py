@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from bochner import checks
-from bochner.estimators.solving import SOLVERS, bias_of
 from bochner.kernels import Kernel
+from bochner.search.fit import SOLVERS, bias_of
 from bochner.storage import Storable
 
 KINDS: dict[str, Any] = {}  # filled by the estimators' classes, "KernelClassifier" and "KernelRegressor"

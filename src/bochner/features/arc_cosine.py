@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 
 from bochner import checks
 from bochner.features.map import FeatureMap
-from bochner.features.projections.projection import frozen
+from bochner.features.projections import frozen
 from bochner.kernels import ArcCosine
 
 

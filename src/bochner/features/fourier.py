@@ -9,8 +9,7 @@ from torch import Generator, Tensor
 
 from bochner import checks
 from bochner.features.map import FeatureMap
-from bochner.features.projections import DenseProjection, Projection, draw_projection
-from bochner.features.projections.projection import frozen
+from bochner.features.projections import DenseProjection, Projection, draw_projection, frozen
 from bochner.kernels import Kernel, Spectral
 from bochner.ops import write_waves
 

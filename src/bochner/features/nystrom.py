@@ -9,11 +9,11 @@ from scipy.optimize import nnls
 from torch import Generator, Tensor, nn
 
 from bochner import checks
-from bochner.features.eigen import top_eigenpairs
 from bochner.features.landmarks import choose_landmarks, uniform_sample
 from bochner.features.map import FeatureMap
-from bochner.features.projections.projection import frozen
+from bochner.features.projections import frozen
 from bochner.kernels import Kernel
+from bochner.ops.linalg import top_eigenpairs
 
 
 class NystromMap(FeatureMap):

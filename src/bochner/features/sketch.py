@@ -7,7 +7,7 @@ from torch import Generator, Tensor, nn
 
 from bochner import checks
 from bochner.features.map import FeatureMap
-from bochner.features.projections.projection import random_signs
+from bochner.features.projections import random_signs
 from bochner.kernels import Polynomial
 
 

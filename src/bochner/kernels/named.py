@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from bochner import checks
-from bochner.kernels.gaussian import Gaussian
+from bochner.kernels.gaussian import Gaussian, SparseGaussian
 from bochner.kernels.heavy_tailed import Cauchy, Laplacian
 from bochner.kernels.matern import Matern
-from bochner.kernels.sparse_gaussian import SparseGaussian
 from bochner.kernels.stationary import Stationary
 
 SPARSE_INPUTS = 5  # the papers' subset size

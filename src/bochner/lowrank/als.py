@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -11,13 +11,223 @@ from torch import Generator, Tensor
 from bochner import checks
 from bochner.features.landmarks import uniform_sample
 from bochner.kernels import Kernel
-from bochner.lowrank.entries import Entries, evaluate
-from bochner.lowrank.extension import extend
-from bochner.lowrank.factor import DenseFactor
+from bochner.lowrank.factor import DenseFactor, extend
 from bochner.lowrank.inputs import check_definite, check_problem, kernel_matrix
-from bochner.lowrank.ridges import sampled_error, solve_rows
-from bochner.lowrank.sampling import default_num_samples, default_scheme, sample_entries
-from bochner.lowrank.starts import first_root
+from bochner.lowrank.nystrom import fit_nystrom
+from bochner.lowrank.sampling import (
+    TILE_ELEMENTS,
+    Entries,
+    Samples,
+    Tile,
+    default_num_samples,
+    default_scheme,
+    evaluate,
+    sample_entries,
+)
+from bochner.ops import row_tiles
+
+
+class BlockGrams(NamedTuple):
+    """q_i q_i^T summed over the points of each block, formed once however many other blocks have sampled it.
+
+    Where blocks of g rows sample whole blocks of columns, the Gram matrix of a row is a weighted sum of these: a pair
+    of blocks costs O(r^2) in place of O(g r^2).
+    """
+
+    own: Tensor  # [B + 1, r^2]; the last, of no block, is zero
+    block_of: Tensor  # [n + 1], the block of each point; B for centers and for no point
+    block_size: int
+
+    def of_tile(self, tile: Tile) -> Tensor:
+        """sum_i w_i q_i q_i^T over the columns of each block of the tile, [T, r, r]."""
+        g, side = self.block_size, round(self.own.shape[1] ** 0.5)
+        if not tile.columns.numel():  # blocks that sampled nothing, which an embedding bag refuses
+            return self.own.new_zeros(len(tile.columns), side, side)
+        sampled, weights = self.block_of[tile.columns[:, ::g]], tile.weights[:, ::g].to(self.own)
+        sums = torch.nn.functional.embedding_bag(sampled, self.own, per_sample_weights=weights, mode="sum")
+        return sums.reshape(-1, side, side)
+
+
+def worth_sharing(samples: Samples, rank: int) -> bool:
+    """Whether the Gram matrices of the blocks take no more room than the sampled entries."""
+    num_blocks, g = samples.blocks.shape
+    return g > 1 and num_blocks * rank**2 <= g * len(samples.columns)
+
+
+def block_grams(samples: Samples, extended: Tensor) -> BlockGrams:
+    """For Q [n, r] with a row of zeros below it, `extended` [n + 1, r]. O(n r^2) time, O(n r^2 / g) memory."""
+    num_blocks, g = samples.blocks.shape
+    own = extended.new_zeros(num_blocks + 1, extended.shape[1] ** 2)
+    for a, points in enumerate(samples.blocks):
+        Q = extended[points]
+        own[a] = (Q.T @ Q).flatten()
+    block_of = torch.full((samples.num_columns + 1,), num_blocks, device=own.device)
+    block_of[samples.blocks] = torch.arange(num_blocks, device=own.device)[:, None].expand(num_blocks, g)
+    block_of[-1] = num_blocks
+    return BlockGrams(own, block_of, g)
+
+
+def solve_rows(entries: Entries, Q: Tensor, prior: Tensor, *, ridge: float) -> Tensor:
+    """Y [n, r], row by row y_j = argmin sum_i w_ij (K_ij - q_i . y_j)^2 + ridge ||y_j - prior_j||^2 over the entries.
+
+    Q [n, r] should have orthonormal columns: with weights 1 / probability every Gram matrix is then the identity on
+    average, and well conditioned. The columns of the centers are common to all rows, so their Gram matrix and product
+    are formed once; each block adds its own; the diagonal, which every row has for itself, is a rank-one correction.
+    O(p r (g + r / g) + n r^2 + B r^3 + n c r) for p sampled columns in B blocks of g rows, and c centers, while the
+    Gram matrices of all blocks, B r^2, take no more room than the entries; else p r (g + r) for the first term.
+    """
+    samples, known = entries.samples, Q[entries.samples.centers]
+    common = _ridged(known.T @ known, ridge)
+    targets = _extended(torch.addmm(prior, entries.center_columns, known, beta=ridge))
+    inputs, Y = _extended(Q), _extended(torch.empty_like(prior))
+    shared = block_grams(samples, inputs) if worth_sharing(samples, Q.shape[1]) else None
+    for tile, columns in _gathered(entries, inputs):
+        rows, values = samples.blocks[tile.blocks], _weighted_values(entries, tile)
+        grams = _grams(tile, columns) if shared is None else shared.of_tile(tile)
+        products = _take(targets, rows).mT + columns.mT @ values
+        Y[rows] = _solve_tile(entries, inputs, common + grams, products, rows).mT
+    if len(known):  # their rows are known in full
+        right = Q.T @ entries.center_columns + ridge * prior[samples.centers].T
+        Y[samples.centers] = torch.linalg.solve(_ridged(Q.T @ Q, ridge), right).T
+    return Y[:-1]
+
+
+def multiply(entries: Entries, Q: Tensor) -> Tensor:
+    """S Q [n, r], S the symmetric matrix of the entries times their weights and 0 elsewhere: K Q on average."""
+    samples = entries.samples
+    result = entries.center_columns @ Q[samples.centers]
+    if len(entries.diagonal):
+        result += (samples.diagonal.to(Q) * entries.diagonal)[:, None] * Q
+    result = _extended(result)
+    for tile, columns in _gathered(entries, _extended(Q)):
+        result[samples.blocks[tile.blocks]] += _weighted_values(entries, tile).mT @ columns
+    result[samples.centers] = entries.center_columns.T @ Q
+    return result[:-1]
+
+
+def sampled_error(entries: Entries, left: Tensor, right: Tensor) -> float:
+    """||K - A B^T|| / ||K|| over the sampled entries, each counted once, in the Frobenius norm; A [n, r], B [m, r]."""
+    samples = entries.samples
+    error, total = _center_squares(entries, left, right)
+    if len(entries.diagonal):
+        alone = (samples.diagonal == 1).to(left)
+        error += _square((entries.diagonal - (left * right).sum(dim=1)) * alone)
+        total += _square(entries.diagonal * alone)
+    extended = _extended(left)
+    for tile, columns in _gathered(entries, _extended(right)):
+        rows = samples.blocks[tile.blocks]
+        there = ((tile.columns < len(right))[..., None] & (rows < len(left))[:, None]).to(left)
+        values = _take(entries.values, tile.places) * there
+        total += _square(values)  # where nothing is, the product is 0 as well
+        error += _square(torch.baddbmm(values, columns, _take(extended, rows).mT, alpha=-1))
+    return float((error / total) ** 0.5) if total > 0 else 0.0
+
+
+def _center_squares(entries: Entries, left: Tensor, right: Tensor) -> tuple[float, float]:
+    """The squared error and norm over the rows and columns of the centers.
+
+    The columns stand for the rows as well, but for the square where they meet.
+    """
+    centers, error, total = entries.samples.centers, 0.0, 0.0
+    tiles = row_tiles(len(left), row_elements=max(1, len(centers)), tile_elements=TILE_ELEMENTS)
+    parts: list[tuple[slice | Tensor, int]] = [*((tile, 2) for tile in tiles), (centers, -1)]
+    for rows, count in parts:
+        values = entries.center_columns[rows]
+        total += count * _square(values)
+        error += count * _square(torch.addmm(values, left[rows], right[centers].T, alpha=-1))
+    return error, total
+
+
+def _gathered(entries: Entries, extended: Tensor) -> Iterator[tuple[Tile, Tensor]]:
+    """For every tile the rows of Q [n, r] at its columns, [T, s, r]; `extended` is Q and a row of zeros."""
+    r, g = extended.shape[1], entries.values.shape[1]
+    for tile in entries.samples.tiles(column_elements=2 * (r + g), block_elements=r * (3 * r + 4 * g)):
+        yield tile, _take(extended, tile.columns)
+
+
+def _weighted_values(entries: Entries, tile: Tile) -> Tensor:
+    """[T, s, g]; what is filled up means nothing."""
+    return _take(entries.values, tile.places).mul_(tile.weights.to(entries.values)[..., None])
+
+
+def _grams(tile: Tile, columns: Tensor) -> Tensor:
+    """sum_i w_i q_i q_i^T [T, r, r] over the columns of each block."""
+    return (columns * tile.weights.to(columns)[..., None]).mT @ columns
+
+
+def _solve_tile(entries: Entries, inputs: Tensor, grams: Tensor, products: Tensor, rows: Tensor) -> Tensor:
+    """[T, r, g] from Gram matrices [T, r, r], right-hand sides [T, r, g], and the diagonal entry of each of `rows`."""
+    L = torch.linalg.cholesky(grams)
+    Y = torch.cholesky_solve(products, L)
+    if len(entries.diagonal) == 0:
+        return Y
+    # (H + d q q^T) y = b + d K_jj q, by Sherman and Morrison
+    parts = entries.samples.diagonal.to(inputs), entries.diagonal
+    weight, value = (_take(_extended(part[:, None]), rows).mT for part in parts)
+    own = _take(inputs, rows).mT
+    spread = torch.cholesky_solve(own, L)
+    missing = value - (own * Y).sum(dim=1, keepdim=True)
+    return Y + spread * (weight * missing / (1 + weight * (own * spread).sum(dim=1, keepdim=True)))
+
+
+def _extended(M: Tensor) -> Tensor:
+    """M with a row of zeros below it, for the index that stands for no point."""
+    return torch.cat([M, M.new_zeros(1, M.shape[1])])
+
+
+def _take(M: Tensor, index: Tensor) -> Tensor:
+    """M[index] for index [T, s], as a copy [T, s, columns]; several times faster than that."""
+    return M.index_select(0, index.flatten()).reshape(*index.shape, M.shape[1])
+
+
+def _ridged(gram: Tensor, ridge: float) -> Tensor:
+    gram.diagonal().add_(ridge)
+    return gram
+
+
+def _square(values: Tensor) -> float:
+    return float(torch.linalg.vector_norm(values, dtype=torch.float64)) ** 2
+
+
+STARTS = ["random", "nystrom", "kmeans-nystrom", "pivoted-nystrom", "sparse-svd"]
+LANDMARKS = {"nystrom": "uniform", "kmeans-nystrom": "kmeans", "pivoted-nystrom": "pivoted-cholesky"}
+# Rounds of subspace iteration for "sparse-svd": a start needs no more.
+POWER_ROUNDS = 10
+OVERSAMPLING = 10
+
+
+def first_root(start: str, kernel: Kernel, X: Tensor, entries: Entries, *, rank: int, generator: Generator) -> Tensor:
+    """U [n, r] to begin with, for X [n, d]:
+
+    "random"          Normal(0, k(x, x) / r) entries: U U^T has K's diagonal on average
+    "nystrom"         `fit_nystrom` from uniform points, cut back to its best rank r
+    "kmeans-nystrom"  the same from k-means centres
+    "pivoted-nystrom" the same from random pivots, which find points far from all others
+    "sparse-svd"      the r largest eigenpairs of the sampled entries over their probabilities, 0 elsewhere
+    """
+    checks.one_of("start", start, STARTS)
+    match start:
+        case "random":
+            sizes = (kernel.diagonal(X) / rank).sqrt()
+            return sizes[:, None] * _normals(len(X), rank, generator).to(X)
+        case "nystrom" | "kmeans-nystrom" | "pivoted-nystrom":
+            return fit_nystrom(kernel, X, rank=rank, landmarks=LANDMARKS[start], generator=generator).root
+        case _:
+            return _sparse_svd(entries, rank, _normals(len(X), min(len(X), rank + OVERSAMPLING), generator).to(X))
+
+
+def _sparse_svd(entries: Entries, rank: int, Q: Tensor) -> Tensor:
+    Q = torch.linalg.qr(Q).Q
+    for _ in range(POWER_ROUNDS):
+        Q = torch.linalg.qr(multiply(entries, Q)).Q
+    small = Q.T @ multiply(entries, Q)
+    values, vectors = torch.linalg.eigh((small + small.T) / 2)
+    return Q @ (vectors[:, -rank:] * values[-rank:].clamp_min(0).sqrt())
+
+
+def _normals(rows: int, columns: int, generator: Generator) -> Tensor:
+    return torch.randn(rows, columns, generator=generator, device=generator.device, dtype=torch.float64)
+
 
 # The power to which the weights 1 / probability are taken.
 WEIGHTINGS = {"importance": 1.0, "root": 0.5, "equal": 0.0}

@@ -1,4 +1,4 @@
-"""Kernel principal components of a factor."""
+"""Eigenvectors of a normalised similarity graph, from its low-rank factor."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from bochner import checks
+from bochner.lowrank.factor import Factor
 from bochner.lowrank.regression import centred, gram
 
 
@@ -41,3 +42,48 @@ def _signs(scores: Tensor) -> Tensor:
     """-1 or 1 for each column [c]: the sign of its entry of largest size."""
     farthest = scores.abs().argmax(dim=0, keepdim=True)
     return torch.where(scores.gather(0, farthest)[0] < 0, -1.0, 1.0).to(scores)
+
+
+# Degrees below this part of k(x, x) are those of points that the factor does not see.
+UNSEEN = 0.01
+
+
+def spectral_embedding(factor: Factor, *, num_vectors: int) -> Tensor:
+    """D^{-1/2} [v_1 .. v_c] [n, c] in float64, v_j the main eigenvectors of D^{-1/2} U U^T D^{-1/2} and D the degrees
+    U U^T 1: where points fall apart into c groups, it is constant on each.
+
+    They come from the [r, r] problem B^T B = V S V^T, B = D^{-1/2} U, as B V S^{-1/2}: O(n r^2 + r^3), and no graph is
+    held. The diagonal of U U^T, an edge from each point to itself, stays in.
+    Sources: Shi & Malik 2000; Fowlkes et al. 2004.
+
+    >>> from torch import Generator; from bochner.kernels import Gaussian; from bochner.lowrank import truncate
+    >>> X = torch.tensor([[0.0], [0.1], [9.0], [9.1]])
+    >>> factor = truncate(Gaussian(), X, rank=4, generator=Generator().manual_seed(0))
+    >>> embedding = spectral_embedding(factor, num_vectors=2)
+    >>> torch.cdist(embedding, embedding).gt(0.1).int()
+    tensor([[0, 0, 1, 1],
+            [0, 0, 1, 1],
+            [1, 1, 0, 0],
+            [1, 1, 0, 0]], dtype=torch.int32)
+    """
+    if checks.positive_int("num_vectors", num_vectors) > factor.rank:
+        raise ValueError(f"num_vectors must be at most the rank, {factor.rank}, got {num_vectors}.")
+    scale = _degrees(factor).rsqrt()[:, None]
+    B = scale * factor.root.double()
+    values, V = torch.linalg.eigh(gram(B))
+    values, V = values.flip(0)[:num_vectors], V.flip(1)[:, :num_vectors]
+    roots = torch.where(values > values[0] * len(B) * torch.finfo(B.dtype).eps, values, torch.inf).sqrt()
+    return scale * (B @ (V / roots))
+
+
+def _degrees(factor: Factor) -> Tensor:
+    """U U^T 1 [n]. With k >= 0 the graph's own are at least k(x, x): a point of hardly any degree is one U misses."""
+    diagonal = factor.diag().double()
+    degrees = factor.matmul(torch.ones_like(diagonal))
+    missed = int((degrees < UNSEEN * diagonal.max()).sum())
+    if missed:
+        raise ValueError(
+            f"factor misses {missed} of {factor.num_points} points, whose degrees are near 0 or below: raise the rank "
+            "or the bandwidth, or take random pivots, which find points far from all others."
+        )
+    return degrees

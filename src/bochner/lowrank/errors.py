@@ -1,16 +1,118 @@
-"""How far U U^T is from K; in float64, without holding K."""
+"""What makes a kernel matrix easy or hard to approximate, and where the range of a factor lies."""
 
 from __future__ import annotations
 
 import copy
+import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor
 
 from bochner import checks
+from bochner.features.landmarks import uniform_sample
+from bochner.kernels import Kernel
 from bochner.lowrank.factor import Factor
-from bochner.lowrank.norms import Estimate, largest, over_subsets, root_of_total, spectral_norm, subset
 from bochner.ops import row_tiles
+
+# Columns of a block of Lanczos vectors: a sweep over K costs its kernel values, not these few products.
+LANCZOS_COLUMNS = 4
+LANCZOS_SWEEPS = 40
+
+
+class Estimate(NamedTuple):
+    """A number and what is unsure about it.
+
+    `error` is a standard error where points were sampled, the bound ||E v - value v|| where a norm was iterated for
+    (some eigenvalue of E lies that near), and 0 where nothing was estimated.
+    """
+
+    value: float
+    error: float
+
+
+def spectral_norm(
+    multiply: Callable[[Tensor], Tensor], X: Tensor, *, generator: Generator, tolerance: float = 0.01
+) -> Estimate:
+    """The largest |eigenvalue| of a symmetric [n, n] operator, V [n, c] -> multiply(V), by block Lanczos.
+
+    It ends when the residual ||E v - value v|| of the Ritz pair is below `tolerance` times the value, or after 40
+    sweeps. The value is a lower bound, and the residual, its `error`, bounds the distance to an eigenvalue.
+    X [n, d] gives n, dtype and device.
+
+    >>> d = torch.linspace(-3, 2, 100, dtype=torch.float64)
+    >>> found = spectral_norm(lambda V: d[:, None] * V, d[:, None], generator=Generator().manual_seed(0))
+    >>> 2.9 < found.value <= 3, found.error < 0.03
+    (True, True)
+    """
+    checks.positive_float("tolerance", tolerance)
+    columns = min(LANCZOS_COLUMNS, len(X))
+    normals = torch.randn(len(X), columns, generator=generator, device=generator.device, dtype=torch.float64)
+    basis = torch.linalg.qr(normals.to(X)).Q
+    images = latest = multiply(basis)
+    last = min(LANCZOS_SWEEPS, len(X) // columns) - 1
+    for sweep in range(last + 1):
+        value, residual = _ritz_pair(basis, images)
+        if residual <= tolerance * abs(value) or sweep == last:
+            break
+        new = orthogonal(latest, basis)
+        latest = multiply(new)
+        basis, images = torch.cat([basis, new], dim=1), torch.cat([images, latest], dim=1)
+    return Estimate(abs(value), residual)
+
+
+def orthogonal(new: Tensor, Q: Tensor) -> Tensor:
+    """Orthonormal columns beside those of Q that span what `new` adds to them, in their shape.
+
+    One factorisation of both: where `new` adds nothing, subtracting projections would leave columns of rounding.
+    """
+    return torch.linalg.qr(torch.cat([Q, new], dim=1)).Q[:, Q.shape[1] :]
+
+
+def _ritz_pair(basis: Tensor, images: Tensor) -> tuple[float, float]:
+    """The Ritz value of largest size, and its residual."""
+    core = basis.T @ images
+    values, vectors = torch.linalg.eigh((core + core.T) / 2)
+    top = int(values.abs().argmax())
+    v = vectors[:, top]
+    return float(values[top]), float((images @ v - values[top] * (basis @ v)).norm())
+
+
+def largest(symmetric: Tensor) -> float:
+    """The spectral norm of a small symmetric matrix."""
+    return float(torch.linalg.eigvalsh(symmetric).abs().max())
+
+
+def subset(population: int, count: int | None, name: str, generator: Generator) -> Tensor:
+    """`count` random indices below `population`; all of them when None or too many."""
+    if count is None or checks.positive_int(name, count) >= population:
+        return torch.arange(population)
+    return uniform_sample(population, count, generator=generator)
+
+
+def over_subsets(
+    measure: Callable[[Tensor], float], X: Tensor, num_points: int | None, repeats: int, generator: Generator
+) -> Estimate:
+    """Mean and standard error of `measure` over random sets of points; all points, once, when there are no more."""
+    if num_points is None or checks.positive_int("num_points", num_points) >= len(X):
+        return Estimate(measure(torch.arange(len(X), device=X.device)), 0.0)
+    if checks.positive_int("repeats", repeats) < 2:
+        raise ValueError(f"repeats must be at least 2, since one set says nothing of the spread, got {repeats}.")
+    draws = (subset(len(X), num_points, "num_points", generator).to(X.device) for _ in range(repeats))
+    values = torch.tensor([measure(index) for index in draws], dtype=torch.float64)
+    return Estimate(float(values.mean()), float(values.std()) / math.sqrt(repeats))
+
+
+def root_of_total(sums: Tensor, population: int) -> Estimate:
+    """sqrt(total) of `population` non-negative numbers of which `sums` are a random part, without replacement."""
+    total = population * float(sums.mean())
+    if len(sums) == population or total == 0:
+        return Estimate(math.sqrt(total), 0.0)
+    share = 1 - len(sums) / population
+    error = population * float(sums.std()) * math.sqrt(share / len(sums))
+    return Estimate(math.sqrt(total), error / (2 * math.sqrt(total)))
+
 
 # Up to this many points the difference K - U U^T is held and decomposed.
 EXACT_POINTS = 2048
@@ -103,3 +205,80 @@ def _points(factor: Factor, X: Tensor) -> Tensor:
 def _doubled(factor: Factor) -> Factor:
     """The factor in float64: its error must not be that of the arithmetic that measures it."""
     return factor if factor.dtype == torch.float64 else copy.deepcopy(factor).double()
+
+
+# Up to this many points K is held and decomposed.
+
+
+def stable_rank(
+    kernel: Kernel,
+    X: Tensor,
+    *,
+    generator: Generator,
+    num_points: int | None = None,
+    repeats: int = 5,
+    tolerance: float = 0.01,
+) -> Estimate:
+    """||K||_F^2 / ||K||^2, between 1 (all ones) and n (the identity): how many eigenvalues count beside the first.
+
+    Of all points (O(n^2 d) a sweep) or as the mean over `repeats` sets of `num_points`. Source: Bhardwaj 2015, 5.1.1.
+
+    >>> from bochner.kernels import Gaussian
+    >>> stable_rank(Gaussian(bandwidth=1e-3), torch.arange(9.0)[:, None], generator=Generator().manual_seed(0))
+    Estimate(value=9.0, error=0.0)
+    """
+    X = checks.finite("X", checks.inputs("X", X)).double()
+    if num_points is None and len(X) > EXACT_POINTS:
+        squares = sum(float(block.square().sum()) for _, block in kernel.blocks(X, X))
+        norm = spectral_norm(lambda V: kernel.matmul(X, X, V), X, generator=generator, tolerance=tolerance)
+        value = squares / norm.value**2
+        return Estimate(value, 2 * value * norm.error / norm.value)
+
+    def ratio(index: Tensor) -> float:
+        K = kernel(X[index])
+        return float(K.square().sum()) / largest(K) ** 2
+
+    return over_subsets(ratio, X, num_points, repeats, generator)
+
+
+def coherence(factor: Factor) -> float:
+    """mu = sqrt(n / r) max_i ||q_i||, q_i the rows of an orthonormal basis of the range of U: between 1 (all points
+    matter alike) and sqrt(n / r) (some point has a direction of its own). Source: Bhardwaj 2015, Definition 1.
+
+    >>> from bochner.kernels import Gaussian; from bochner.lowrank import truncate
+    >>> factor = truncate(Gaussian(bandwidth=1e3), torch.randn(50, 2), rank=1, generator=Generator().manual_seed(0))
+    >>> round(coherence(factor), 3)
+    1.0
+    """
+    Q = _range(factor)
+    return math.sqrt(len(Q) / max(1, Q.shape[1])) * float(Q.square().sum(dim=1).max().sqrt())
+
+
+def principal_angles(first: Factor, second: Factor) -> Tensor:
+    """The angles [r] between the ranges of two roots, ascending, in radians; to the optimal subspace when the second
+    factor is that of `truncate`.
+
+    Small ones from their sines, the others from their cosines: each is accurate where the other is not. O(n r^2).
+    Source: Bjorck & Golub 1973.
+
+    >>> from bochner.kernels import Gaussian; from bochner.lowrank import fit_nystrom, truncate
+    >>> X = torch.randn(80, 1, generator=Generator().manual_seed(0), dtype=torch.float64)
+    >>> best = truncate(Gaussian(), X, rank=3, generator=Generator().manual_seed(0))
+    >>> found = fit_nystrom(Gaussian(), X, rank=3, generator=Generator().manual_seed(0))
+    >>> bool(principal_angles(found, best).max() < 0.01)
+    True
+    """
+    if first.num_points != second.num_points:
+        raise ValueError(f"factors must have the same points, got {first.num_points} and {second.num_points} of them.")
+    A, B = sorted((_range(first), _range(second)), key=lambda Q: Q.shape[1])
+    cross = B.T @ A
+    cosines = torch.linalg.svdvals(cross).clamp(0, 1)
+    sines = torch.linalg.svdvals(A - B @ cross).clamp(0, 1).flip(0)
+    return torch.where(cosines.square() < 0.5, cosines.acos(), sines.asin())
+
+
+def _range(factor: Factor) -> Tensor:
+    """An orthonormal basis of the range of U, without directions that are rounding."""
+    values, vectors = factor.eigenpairs()
+    floor = (torch.finfo(factor.dtype).eps * len(values)) ** 2 * values[0]
+    return vectors[:, values > floor]

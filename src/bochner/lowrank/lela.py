@@ -11,10 +11,9 @@ from torch import Generator, Tensor
 
 from bochner import checks
 from bochner.features.landmarks import uniform_sample
-from bochner.features.projections.projection import frozen
-from bochner.lowrank.entries import Entries
-from bochner.lowrank.pattern import Samples
-from bochner.lowrank.ridges import sampled_error, solve_rows
+from bochner.features.projections import frozen
+from bochner.lowrank.als import sampled_error, solve_rows
+from bochner.lowrank.sampling import Entries, Samples
 from bochner.ops import row_tiles
 from bochner.storage import Storable
 

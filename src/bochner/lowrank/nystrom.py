@@ -1,4 +1,4 @@
-"""Nystrom factors: K seen from landmarks, cut back to a fixed rank."""
+"""Random Fourier factors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import torch
 from torch import Generator, Tensor
 
 from bochner import checks
-from bochner.features import NystromMap, choose_landmarks
+from bochner.features import EnsembleNystromMap, FourierMap, NystromMap, choose_landmarks
+from bochner.features.landmarks import pivoted_cholesky
 from bochner.kernels import Kernel
 from bochner.lowrank.factor import DenseFactor
 from bochner.lowrank.inputs import check_below, check_definite, check_problem, kernel_matrix
@@ -100,3 +101,129 @@ def root_of(features: NystromMap, X: Tensor) -> Tensor:
     for tile, block in features.stream(X, rows=TILE_ROWS):
         root[tile] = block
     return root
+
+
+# Landmarks of all experts per column of U, unless told otherwise.
+ENSEMBLE_LANDMARKS_PER_COLUMN = 4
+
+
+def fit_ensemble(
+    kernel: Kernel,
+    X: Tensor,
+    *,
+    rank: int,
+    num_landmarks: int | None = None,
+    num_experts: int = 4,
+    weighting: str = "uniform",
+    landmarks: str = "uniform",
+    generator: Generator,
+) -> DenseFactor:
+    """K ~ sum_e mu_e K_e with Nystrom approximations K_e from `num_landmarks` / `num_experts` landmarks each, cut back
+    to its best rank r.
+
+    An ensemble is one Nystrom map with a block diagonal normalization, so the cut is that of `fit_nystrom`. Its small
+    eigenproblems are e^2 times cheaper than those of one expert with all m landmarks, and its error is larger.
+    `num_landmarks` m is 4 r when None, a multiple of e, at most n; `weighting` as in `EnsembleNystromMap.fit`.
+    O(n m (d + m) + m^3). Source: Kumar, Mohri & Talwalkar 2009.
+
+    >>> from bochner.kernels import Gaussian
+    >>> X = torch.randn(200, 3, generator=Generator().manual_seed(0))
+    >>> fit_ensemble(Gaussian(bandwidth=2.0), X, rank=10, generator=Generator().manual_seed(0)).root.shape
+    torch.Size([200, 10])
+    """
+    check_problem(kernel, X, rank)
+    checks.positive_int("num_experts", num_experts)
+    if num_landmarks is None:
+        most = min(ENSEMBLE_LANDMARKS_PER_COLUMN * rank, len(X))
+        num_landmarks = most - most % num_experts
+    if checks.positive_int("num_landmarks", num_landmarks) < rank:
+        raise ValueError(f"num_landmarks must be at least the rank, {rank}, got {num_landmarks}.")
+    ensemble = EnsembleNystromMap.fit(
+        kernel,
+        X,
+        num_landmarks=num_landmarks,
+        num_experts=num_experts,
+        weighting=weighting,
+        landmarks=landmarks,
+        generator=generator,
+    )
+    _check_experts(ensemble)
+    return best_of_rank(_single(ensemble), X, rank)
+
+
+def _check_experts(ensemble: EnsembleNystromMap) -> None:
+    """Each of them by itself, at the landmarks of all: fitted weights may exceed K where no expert does."""
+    experts: list[NystromMap] = list(ensemble.experts)  # type: ignore[arg-type]
+    landmarks = torch.cat([expert.landmarks for expert in experts])
+    for expert in experts:
+        check_below(ensemble.kernel, landmarks, expert(landmarks))
+
+
+def _single(ensemble: EnsembleNystromMap) -> NystromMap:
+    """z(x) = k(x, [L_1 .. L_e]) blockdiag(sqrt(mu_e) N_e): the same features from one map."""
+    experts: list[NystromMap] = list(ensemble.experts)  # type: ignore[arg-type]
+    blocks = [root * expert.normalization for root, expert in zip(ensemble.weights.sqrt(), experts, strict=True)]
+    landmarks = torch.cat([expert.landmarks for expert in experts])
+    return NystromMap(ensemble.kernel, landmarks, torch.block_diag(*blocks))
+
+
+def fit_pivoted_cholesky(kernel: Kernel, X: Tensor, *, rank: int, generator: Generator) -> DenseFactor:
+    """U [n, r], the partial Cholesky factor of K = k(X, X) whose pivots are drawn in proportion to the residual
+    diagonal: exact on the rows of the pivots P, and E tr(K - U U^T) near the best for the rank.
+
+    A new point has z(x) = U_P^{-1} k(P, x), U_P [r, r] lower triangular: transform(points) is U. When K is exhausted
+    before the rank (duplicated points, a huge bandwidth), the columns that are left are zero.
+    Only r columns of K are evaluated, in float64: O(n r (d + r)) time, O(n r) memory. For 4 r pivots cut back to rank r
+    use `fit_nystrom(landmarks="pivoted-cholesky")`. Source: Chen et al. 2025; Epperly et al. 2024.
+
+    >>> from bochner.kernels import Gaussian
+    >>> X = torch.randn(100, 2, generator=Generator().manual_seed(0), dtype=torch.float64)
+    >>> factor = fit_pivoted_cholesky(Gaussian(), X, rank=30, generator=Generator().manual_seed(0))
+    >>> bool((factor.diag() <= 1 + 1e-9).all()), bool(factor.diag().mean() > 0.99)
+    (True, True)
+    """
+    check_problem(kernel, X, rank)
+    pivots, root = pivoted_cholesky(kernel, X, rank, generator=generator)
+    check_definite(kernel, torch.linalg.eigvalsh(kernel_matrix(kernel, X[pivots])))
+    check_below(kernel, X, root)
+    features = NystromMap(kernel, X[pivots], _inverse_transposed(root[pivots]).to(X.dtype).contiguous())
+    return DenseFactor(root.to(X.dtype), features)
+
+
+def _inverse_transposed(lower: Tensor) -> Tensor:
+    """L^{-T} [r, r], with zeros where the pivots ran out."""
+    used = int((lower.diagonal() > 0).sum())
+    inverse = torch.zeros_like(lower)
+    identity = torch.eye(used, dtype=lower.dtype, device=lower.device)
+    inverse[:used, :used] = torch.linalg.solve_triangular(lower[:used, :used].T, identity, upper=True)
+    return inverse
+
+
+def fit_fourier(
+    kernel: Kernel, X: Tensor, *, rank: int, projection: str = "auto", form: str = "auto", generator: Generator
+) -> DenseFactor:
+    """U = z(X) [n, r] with r random Fourier features of a spectral kernel: unbiased, E U U^T = K, and blind to the
+    data.
+
+    `projection` and `form` as in `FourierMap.draw`; form "auto" is "paired" for an even rank, else "cosine". The
+    spectral error falls as n / sqrt(r): at equal rank the worst of the methods, and the cheapest, O(n r d) or less.
+    Source: Rahimi & Recht 2007; Bhardwaj 2015, 2.3.
+
+    >>> import torch; from bochner.kernels import Gaussian
+    >>> X = torch.randn(100, 2, generator=Generator().manual_seed(0))
+    >>> fit_fourier(Gaussian(), X, rank=10, generator=Generator().manual_seed(0)).diag().round(decimals=4).unique()
+    tensor([1.])
+    """
+    check_problem(kernel, X, rank)
+    if form == "auto":
+        form = "cosine" if rank % 2 else "paired"
+    features = FourierMap.draw(
+        kernel,
+        num_inputs=X.shape[1],
+        num_features=rank,
+        projection=projection,
+        form=form,
+        generator=generator,
+        dtype=X.dtype,
+    ).to(X.device)
+    return DenseFactor(features(X), features)

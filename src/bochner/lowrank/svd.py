@@ -11,10 +11,9 @@ from torch import Generator, Tensor
 from bochner import checks
 from bochner.features.landmarks import pivoted_cholesky, uniform_sample
 from bochner.kernels import Kernel
-from bochner.lowrank.extension import extend
-from bochner.lowrank.factor import DenseFactor
+from bochner.lowrank.errors import orthogonal
+from bochner.lowrank.factor import DenseFactor, extend
 from bochner.lowrank.inputs import check_definite, check_problem, kernel_matrix
-from bochner.lowrank.norms import orthogonal
 
 # Up to this many points K is held and decomposed: 32 MiB, and a second or two.
 EXACT_POINTS = 2048

@@ -1,8 +1,15 @@
 """The fast parts below everything else: tiles that bound memory, transforms on tensors, the steps of training."""
 
-from bochner.ops.columns import FeatureColumns
-from bochner.ops.descent import bottleneck_gradient, descend_bottleneck, descend_linear, linear_gradient
-from bochner.ops.distance import squared_distances
+from bochner.ops.cosines import write_waves
+from bochner.ops.descent import (
+    FeatureColumns,
+    bottleneck_gradient,
+    descend_bottleneck,
+    descend_linear,
+    linear_gradient,
+    minibatches_at_once,
+    superbatch_steps,
+)
 from bochner.ops.hadamard import hadamard_matrix, hadamard_transform
 from bochner.ops.step import (
     SoftmaxRows,
@@ -13,9 +20,7 @@ from bochner.ops.step import (
     sparse_cosine_features,
     update_head,
 )
-from bochner.ops.superbatch import minibatches_at_once, superbatch_steps
-from bochner.ops.tiles import row_tiles
-from bochner.ops.waves import write_waves
+from bochner.ops.tiles import row_tiles, squared_distances
 
 __all__ = [
     "FeatureColumns",

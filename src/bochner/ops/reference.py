@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from bochner.ops.cosines import write_waves
 from bochner.ops.tiles import row_tiles
-from bochner.ops.waves import write_waves
 
 # Features that exist at once where only scores are wanted.
 TILE = 2**20

@@ -1,7 +1,5 @@
 """Pages of results: one HTML file each, with everything in it."""
 
-from bochner.report.cells import Link, Mark, shown
-from bochner.report.markdown import markdown_table
-from bochner.report.page import Page
+from bochner.report.page import Link, Mark, Page, markdown_table, shown
 
 __all__ = ["Link", "Mark", "Page", "markdown_table", "shown"]

@@ -2,14 +2,160 @@
 
 from __future__ import annotations
 
+import io
+import math
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, NamedTuple, Self
 
-from bochner.report.cells import Cell, anchor, html_of, is_number, text_of
-from bochner.report.drawing import svg_of
-from bochner.report.style import STYLE
+STYLE = """
+:root { color-scheme: light dark; --ink: #1b1f24; --paper: #ffffff; --faint: #5b6470; --line: #d5dae0;
+  --good: #0b6b3a; --bad: #b3261e; --link: #0b57d0; --shade: #f4f6f8; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e9ed; --paper: #14171a; --faint: #a0a9b4; --line: #3a424b;
+  --good: #6fd39a; --bad: #ff8a80; --link: #8ab4f8; --shade: #1d2126; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 1rem; max-width: 72rem; color: var(--ink); background: var(--paper);
+  font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: break-word; }
+h1 { font-size: 1.6rem; line-height: 1.2; } h2 { font-size: 1.25rem; margin-top: 2.5rem; } h3 { font-size: 1.05rem; }
+a { color: var(--link); } p { max-width: 46rem; }
+summary { cursor: pointer; } nav ul { columns: 18rem; padding-left: 1.2rem; }
+.note, figcaption { color: var(--faint); font-size: 0.875rem; }
+pre { background: var(--shade); padding: 0.6rem; overflow-x: auto; font-size: 0.875rem; }
+.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: 0.9rem; }
+th, td { border-bottom: 1px solid var(--line); padding: 0.3rem 0.6rem; text-align: left; vertical-align: top; }
+th { position: sticky; top: 0; background: var(--paper); } td.number { text-align: right; white-space: nowrap; }
+td.long { min-width: 15rem; } td { min-width: 4rem; font-variant-numeric: tabular-nums; }
+.good { color: var(--good); font-weight: 600; } .bad { color: var(--bad); font-weight: 600; }
+.open { color: var(--faint); font-style: italic; }
+.figures { display: flex; flex-wrap: wrap; gap: 1rem; }
+figure { margin: 0.5rem 0; max-width: 100%; } figure svg { display: block; width: 100%; height: auto; }
+svg text { fill: var(--ink); }
+@media (max-width: 40rem) { .cards thead { display: none; }
+  .cards, .cards tbody, .cards tr, .cards td { display: block; }
+  .cards tr { border-bottom: 1px solid var(--line); padding: 0.6rem 0; }
+  .cards td { border: 0; padding: 0.1rem 0; min-width: 0; text-align: left; }
+  .cards td::before { content: attr(data-column) ": "; color: var(--faint); } }
+"""
+
+
+INK, PAPER = "var(--ink)", "var(--paper)"
+
+
+def svg_of(figure: Any, *, number: int, label: str) -> str:
+    """The `<svg>` of a `matplotlib.figure.Figure`: black becomes the page's ink, white its paper.
+
+    `number` keeps the names inside apart from those of other drawings on the page; the same figure gives the same text.
+    """
+    import matplotlib
+
+    drawn = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "page"}):
+        figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    text = drawn.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>d{number}-", text)
+    text = text.replace("#000000", INK).replace("#ffffff", PAPER)
+    text = re.sub(r' (width|height)="[\d.]+pt"', "", text, count=2)  # the page says how wide it is
+    text = _slim(text)
+    return text.replace("<svg", f'<svg role="img" aria-label="{escape(label)}"', 1)
+
+
+def _slim(text: str) -> str:
+    """The same drawing in a third of the bytes: one font, two digits after the point, no indentation.
+
+    >>> _slim('<text style="font-family: A, B; x" y="12.345678" transform="rotate(-0 1 2)">')
+    '<text style="font-family: sans-serif; x" y="12.35">'
+    """
+    text = re.sub(r"font-family: [^;\"]*", "font-family: sans-serif", text)
+    text = re.sub(r' transform="rotate\(-0 [^)]*\)"', "", text)
+    text = re.sub(r"\d+\.\d{3,}", lambda found: f"{float(found[0]):.2f}" if found[0][0] != "0" else found[0], text)
+    return re.sub(r"\s*\n\s*", "\n", text)
+
+
+MISSING = "-"
+
+
+class Mark(NamedTuple):
+    """Text with a colour that says whether it is good; the words alone must say it too."""
+
+    text: str
+    tone: Literal["good", "bad", "open"]
+
+
+class Link(NamedTuple):
+    """Text that leads to a heading of the same page."""
+
+    text: str
+    heading: str
+
+
+Cell = str | float | Mark | Link | None
+
+
+def shown(value: float | None, digits: int = 3) -> str:
+    """A number with few digits, and without an exponent where that is short.
+
+    >>> shown(28780.4), shown(1.6658), shown(1.28e-6), shown(5), shown(None)
+    ('28,780', '1.67', '1.28e-06', '5', '-')
+    """
+    if value is None or math.isnan(value):
+        return MISSING
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.{digits}g}"
+
+
+def text_of(cell: Cell) -> str:
+    """A cell as plain text."""
+    match cell:
+        case Mark(text=text) | Link(text=text) | str(text):
+            return text
+        case _:
+            return shown(cell)
+
+
+def html_of(cell: Cell) -> str:
+    """A cell as HTML, with everything escaped.
+
+    >>> html_of("a < b"), html_of(Mark("no", "bad"))
+    ('a &lt; b', '<span class="bad">no</span>')
+    """
+    text = escape(text_of(cell))
+    match cell:
+        case Mark(tone=tone):
+            return f'<span class="{tone}">{text}</span>'
+        case Link(heading=heading):
+            return f'<a href="#{anchor(heading)}">{text}</a>'
+        case _:
+            return text
+
+
+def is_number(cell: Cell) -> bool:
+    return cell is None or isinstance(cell, int | float)
+
+
+def anchor(heading: str) -> str:
+    """The name of a heading in addresses.
+
+    >>> anchor("Kernel error, by D")
+    'kernel-error-by-d'
+    """
+    words = "".join(letter if letter.isalnum() else " " for letter in heading.lower()).split()
+    return "-".join(words)
+
+
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
+    """Lines of a Markdown table; a bar within a cell is escaped.
+
+    >>> print(markdown_table(["map", "error"], [["|z|", 0.12345]]))
+    | map | error |
+    | --- | --- |
+    | \\|z\\| | 0.123 |
+    """
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(text_of(cell).replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
 
 PIXELS = 96  # in an inch, by CSS
 LONG = 40  # letters from which a cell is not squeezed

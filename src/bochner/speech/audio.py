@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.signal import resample_poly
 
 from bochner.checks import nonnegative_float, positive_int
-from bochner.speech.extra import imported
+from bochner.speech.kaldi import imported
 from bochner.speech.manifest import Utterance
 from bochner.storage import write_atomically
 

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bochner.data.sources.stored import DAMAGE
-from bochner.speech.lines import numbered_lines
+from bochner.data.npy import DAMAGE
+from bochner.speech.files import numbered_lines
 from bochner.storage import write_atomically
 
 FilePath = str | os.PathLike[str]

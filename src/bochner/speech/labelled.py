@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from bochner.data.sources import ShardedSource, spool
+from bochner.data import ShardedSource, spool
 from bochner.speech.frames import FilePath, Frames, FrameStore
-from bochner.speech.frontend.splice import splice
+from bochner.speech.frontend.postprocess import splice
 
 
 class Exported(NamedTuple):

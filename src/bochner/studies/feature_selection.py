@@ -15,19 +15,17 @@ from torch import Generator
 from tqdm import tqdm
 
 from bochner import checks
-from bochner.data.blocks import Source
-from bochner.data.sample import sample_rows
-from bochner.data.sources import ArraySource, MappedSource, Standardize, split, statistics
+from bochner.adaptation.fobos import select_by_fobos
+from bochner.adaptation.selection import DrawMap, Selection, chance_survival, input_weights, select_features
+from bochner.data import ArraySource, MappedSource, Standardize, split, statistics
+from bochner.data.blocks import Source, sample_rows
 from bochner.features import FourierMap
 from bochner.kernels import Stationary
 from bochner.kernels.named import kernel_named
-from bochner.learn.heads import LinearHead
-from bochner.learn.model import FeatureModel
-from bochner.train.fobos import select_by_fobos
-from bochner.train.loop import train
-from bochner.train.recipe import Recipe
-from bochner.train.selection import DrawMap, Selection, chance_survival, input_weights, select_features
-from bochner.train.step import evaluate
+from bochner.models.heads import FeatureModel, LinearHead
+from bochner.solvers.settings import Recipe
+from bochner.solvers.sgd import train
+from bochner.solvers.step import evaluate
 
 PROTOCOL = (
     "softmax regression on D Fourier features, heldout cross-entropy, mean ± standard deviation over seeds. Each cell "

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from bochner.data.sources import ArraySource
+from bochner.adaptation.selection import chance_survival
+from bochner.data import ArraySource
 from bochner.report import Page
 from bochner.studies import feature_selection as study
 from bochner.studies.drawing import COLORS, MARKERS, finish, new_axes
@@ -19,7 +20,6 @@ from bochner.studies.feature_selection import ALGORITHM_1, FOBOS, KERNELS, NONE,
 from bochner.studies.findings import Finding, Verdict, by, over_sets
 from bochner.studies.ledger import Result
 from bochner.studies.study import Row, Size, Study, Where
-from bochner.train.selection import chance_survival
 
 SIZES = {
     "smoke": study.SMOKE,

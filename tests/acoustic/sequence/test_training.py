@@ -9,8 +9,7 @@ from torch import Generator, nn
 from bochner.acoustic.sequence import LabelledFrames, SequenceRecipe, StateGraph, mmi, occupancies, train_sequence
 from bochner.features import FourierMap
 from bochner.kernels import Gaussian
-from bochner.learn.heads import LinearHead
-from bochner.learn.model import FeatureModel
+from bochner.models.heads import FeatureModel, LinearHead
 
 S, D = 4, 3
 NO_PRIORS = torch.zeros(S)

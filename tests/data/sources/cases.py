@@ -15,8 +15,7 @@ import pyarrow.parquet
 import torch
 from scipy.sparse import coo_array, csr_matrix
 
-from bochner.data.blocks import Block, Source
-from bochner.data.sources import (
+from bochner.data import (
     ArraySource,
     ArrowSource,
     CsvBlocks,
@@ -29,6 +28,7 @@ from bochner.data.sources import (
     SparseSource,
     spool,
 )
+from bochner.data.blocks import Block, Source
 
 
 class Rows(NamedTuple):

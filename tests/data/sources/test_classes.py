@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from bochner.data.sources import (
+from bochner.data import (
     ArraySource,
     MappedSource,
     NpySource,
@@ -19,7 +19,7 @@ from bochner.data.sources import (
     split,
     with_classes,
 )
-from bochner.data.sources import classes as classes_module
+from bochner.data import transforms as classes_module
 from tests.data.sources.test_conformance import whole
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bochner.data.sources import open_source
+from bochner.data import open_source
 from tests.data.sources import cases
 from tests.data.sources.cases import rows
 from tests.data.sources.test_conformance import assert_same, whole

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from bochner.data.sources import labels_of
-from bochner.data.sources.rows import concatenate, read_targets
+from bochner.data import labels_of
+from bochner.data.blocks import concatenate, read_targets
 from tests.data.sources.cases import CASES, Case, Rows, labelled, rows
 
 cases = pytest.mark.parametrize("case", CASES, ids=str)

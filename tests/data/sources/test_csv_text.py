@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bochner.data.sources import CsvBlocks, open_source
+from bochner.data import CsvBlocks, open_source
 from tests.data.sources.test_conformance import whole
 
 

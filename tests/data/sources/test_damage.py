@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bochner.data.sources import ArrowSource, LibsvmSource, NpySource, NpzSource, ParquetSource, ShardedSource
+from bochner.data import ArrowSource, LibsvmSource, NpySource, NpzSource, ParquetSource, ShardedSource
 from tests.data.sources.cases import CASES, feather, labelled, libsvm, npy, npy_by_columns, npz, parquet, rows, save
 from tests.data.sources.test_conformance import assert_same, whole
 

@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 import torch
 
-from bochner.data.sources import (
+from bochner.data import (
     ArraySource,
     EncodeLabels,
     MappedSource,
@@ -23,8 +23,8 @@ from bochner.data.sources import (
     split,
     spool,
 )
-from bochner.data.sources import labels as labels_module
-from bochner.data.sources.labels import places_in
+from bochner.data import labels as labels_module
+from bochner.data.labels import places_in
 from tests.data.sources.test_conformance import whole
 
 INCOME = ["<=50K", ">50K", "<=50K", ">50K", "<=50K"]

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
-from bochner.data.sources import LibsvmSource
-from bochner.data.sources import libsvm as libsvm_module
+from bochner.data import LibsvmSource
+from bochner.data import text as libsvm_module
 from tests.data.sources.test_conformance import whole
 
 

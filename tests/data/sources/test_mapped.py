@@ -8,7 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bochner.data.sources import ArraySource, EncodeLabels, MappedSource, Standardize, moments, split, statistics
+from bochner.data import ArraySource, EncodeLabels, MappedSource, Standardize, split, statistics
+from bochner.data import transforms as moments
 from tests.data.sources.cases import rows
 from tests.data.sources.test_conformance import whole
 

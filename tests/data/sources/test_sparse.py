@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from bochner.data.sources import ArraySource, SparseSource
-from bochner.data.sources.sizes import SHARD_BYTES
+from bochner.data import ArraySource, SparseSource
+from bochner.data.arrays import SHARD_BYTES
 from tests.data.sources.test_conformance import whole
 
 FORMATS = [sp.csr_matrix, sp.csr_array, sp.csc_matrix, sp.coo_array, sp.lil_matrix, sp.dok_array, sp.dia_array]

@@ -11,9 +11,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bochner.data import ArraySource, ShardedSource, spool
 from bochner.data.batches import in_order
 from bochner.data.blocks import Block
-from bochner.data.sources import ArraySource, ShardedSource, spool
 from tests.data.sources.cases import rows
 from tests.data.sources.test_conformance import assert_same, whole
 

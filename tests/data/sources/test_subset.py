@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bochner.data.sources import ArraySource, split
+from bochner.data import ArraySource, split
 from tests.data.sources.test_conformance import whole
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bochner.data.sources import open_source
+from bochner.data import open_source
 from tests.data.sources import cases
 from tests.data.sources.cases import rows
 from tests.data.sources.test_conformance import assert_same, whole

@@ -12,7 +12,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 
-from bochner.data.sources import ArrowSource, CsvBlocks, ParquetSource
+from bochner.data import ArrowSource, CsvBlocks, ParquetSource
 from tests.data.sources.test_conformance import whole
 
 

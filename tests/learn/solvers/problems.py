@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from bochner.features import FourierMap
 from bochner.kernels import Gaussian, Kernel
-from bochner.learn.heads import LinearHead
+from bochner.models.heads import LinearHead
 
 
 def generator(seed: int = 0) -> Generator:

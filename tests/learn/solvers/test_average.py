@@ -11,8 +11,9 @@ from torch import Generator, nn
 import bochner
 from bochner.features import FourierMap
 from bochner.kernels import Gaussian
-from bochner.learn.model import FeatureModel
-from bochner.learn.solvers import LandmarkModel, LogitAverage, draw_blocks, fit_ridge
+from bochner.models import LandmarkModel, LogitAverage
+from bochner.models.heads import FeatureModel, draw_blocks
+from bochner.solvers import fit_ridge
 from tests.learn.solvers.problems import generator, points
 from tests.learn.solvers.rows import Rows
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bochner.kernels import Gaussian
-from bochner.learn.solvers import fit_exact_ridge, fit_landmark_logistic, fit_landmark_ridge, fit_ridge, fit_saga
+from bochner.solvers import fit_exact_ridge, fit_landmark_logistic, fit_landmark_ridge, fit_ridge, fit_saga
 from tests.learn.solvers.problems import classes, fourier_map, generator, points
 from tests.learn.solvers.rows import Rows
 

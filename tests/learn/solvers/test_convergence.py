@@ -10,7 +10,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from bochner.kernels import Gaussian
-from bochner.learn.solvers import fit_landmark_logistic, fit_landmark_ridge, fit_saga
+from bochner.solvers import fit_landmark_logistic, fit_landmark_ridge, fit_saga
 from tests.learn.solvers.problems import classes, fourier_map, generator, numbers, points
 from tests.learn.solvers.rows import Rows
 

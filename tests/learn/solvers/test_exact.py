@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from bochner.kernels import Gaussian, Laplacian
-from bochner.learn.solvers import fit_exact_ridge, fit_landmark_ridge
+from bochner.solvers import fit_exact_ridge, fit_landmark_ridge
 from tests.learn.solvers.problems import classes, dense_landmark_ridge, numbers, points, weights
 from tests.learn.solvers.rows import Rows
 

@@ -8,9 +8,10 @@ from torch import Tensor
 
 import bochner
 from bochner.kernels import Gaussian, Laplacian
-from bochner.learn.solvers import LandmarkModel, fit_landmark_ridge
-from bochner.learn.solvers.whitening import Whitening
-from bochner.ops.conjugate import conjugate_gradients
+from bochner.models import LandmarkModel
+from bochner.ops.linalg import conjugate_gradients
+from bochner.solvers import fit_landmark_ridge
+from bochner.solvers.landmarks import Whitening
 from tests.learn.solvers.problems import classes, dense_landmark_ridge, numbers, points, weights
 from tests.learn.solvers.rows import Rows
 from tests.oracles.memory import PeakMemory
@@ -109,7 +110,7 @@ def test_the_preconditioner_in_pieces(monkeypatch) -> None:
     X = points()
     space, curvature = Whitening(Gaussian(), X), torch.rand(len(X)).double()
     right = space.root.T @ (curvature[:, None] * space.root) / len(X) + 1e-3 * torch.eye(len(X))
-    monkeypatch.setattr("bochner.learn.solvers.whitening.PRODUCT_COLUMNS", 17)
+    monkeypatch.setattr("bochner.solvers.landmarks.PRODUCT_COLUMNS", 17)
     factor = space.factor_hessian(curvature, 1e-3)
     torch.testing.assert_close(factor @ factor.T, right)
 

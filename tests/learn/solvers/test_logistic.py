@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from bochner.kernels import Gaussian
-from bochner.learn.losses import LOSSES
-from bochner.learn.solvers import fit_landmark_logistic
-from bochner.learn.solvers.landmarks import prepare
-from bochner.learn.solvers.logistic import _Newton
+from bochner.models.losses import LOSSES
+from bochner.solvers import fit_landmark_logistic
+from bochner.solvers.landmarks import prepare
+from bochner.solvers.newton import _Newton
 from tests.learn.solvers.problems import classes, dense_logistic, points, weights
 from tests.learn.solvers.rows import Rows
 

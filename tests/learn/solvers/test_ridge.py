@@ -8,10 +8,9 @@ from sklearn.linear_model import Ridge
 from torch import Tensor
 
 from bochner.data.blocks import Source
-from bochner.learn.heads import LinearHead
-from bochner.learn.model import FeatureModel
-from bochner.learn.solvers import fit_ridge, fit_ridge_path
-from bochner.learn.solvers import ridge as ridge_module
+from bochner.models.heads import FeatureModel, LinearHead
+from bochner.solvers import fit_ridge, fit_ridge_path
+from bochner.solvers import ridge as ridge_module
 from tests.learn.solvers.problems import assert_heads_close, classes, fourier_map, numbers, points, weights
 from tests.learn.solvers.rows import Rows
 from tests.oracles.memory import PeakMemory

@@ -8,8 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
-from bochner.learn.heads import LinearHead
-from bochner.learn.solvers import fit_ridge, fit_saga
+from bochner.models.heads import LinearHead
+from bochner.solvers import fit_ridge, fit_saga
 from tests.learn.solvers.problems import (
     assert_heads_close,
     classes,

@@ -1,10 +1,9 @@
 import numpy as np
 
-from bochner.speech.align.adapt import estimate_fmllr, estimate_mllt, with_turned_means
-from bochner.speech.align.tying import single_gaussians
-from bochner.speech.align.views import View, ViewedFrames, blocks
-from bochner.speech.frontend.splice import transform
-from bochner.speech.hmm.events import EventStatistics
+from bochner.speech.align.stage import View, ViewedFrames, blocks
+from bochner.speech.align.training import estimate_fmllr, estimate_mllt, single_gaussians, with_turned_means
+from bochner.speech.frontend.postprocess import transform
+from bochner.speech.hmm.contexts import EventStatistics
 from bochner.speech.hmm.mixtures import Mixtures
 from bochner.speech.hmm.model import monophone_hmm
 

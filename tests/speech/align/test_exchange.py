@@ -7,9 +7,9 @@ import kaldiio
 import numpy as np
 import pytest
 
-from bochner.speech.align.exchange import read_kaldi_alignments, read_kaldi_hmm
+from bochner.speech.align.labels import read_kaldi_alignments, read_kaldi_hmm
+from bochner.speech.hmm.contexts import update_transitions
 from bochner.speech.hmm.model import monophone_hmm, tree_bytes
-from bochner.speech.hmm.transitions import update_transitions
 
 
 def integer(value):

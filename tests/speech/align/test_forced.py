@@ -4,9 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from bochner.speech.align.forced import FunctionScores, MixtureScores, align_equally, align_utterances
+from bochner.speech.align.forced import FunctionScores, MixtureScores, Search, align_equally, align_utterances
 from bochner.speech.align.labels import phone_segments
-from bochner.speech.align.viterbi import Search
 from bochner.speech.hmm.mixtures import Mixtures
 from bochner.speech.hmm.model import monophone_hmm
 from tests.speech.align.conftest import SHIFT

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from bochner.speech.align import compare_all, phone_segments
-from bochner.speech.align import recipe as recipes
+from bochner.speech.align import gmm as recipes
 from bochner.speech.align.corpus import Corpus
-from bochner.speech.align.recipe import STAGES, train_gmm
-from bochner.speech.align.settings import Growth, LdaMllt, Monophone, Recipe, Sat, Tied
-from bochner.speech.align.speakers import adapt_stage
+from bochner.speech.align.forced import Search
+from bochner.speech.align.gmm import STAGES, train_gmm
 from bochner.speech.align.stage import Stage
-from bochner.speech.align.viterbi import Search
+from bochner.speech.align.training import Growth, LdaMllt, Monophone, Recipe, Sat, Tied, adapt_stage
 from bochner.speech.hmm.contexts import event_pdfs, frame_events
 from tests.speech.align.conftest import SHIFT
 

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from bochner.speech.align.graphs import GraphCompiler
-from bochner.speech.align.viterbi import Search, best_path, equal_path
+from bochner.speech.align.forced import GraphCompiler, Search, best_path, equal_path
 from bochner.speech.hmm.contexts import phone_starts
 from bochner.speech.hmm.model import monophone_hmm
 from bochner.speech.lexicon import Lexicon

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from bochner.speech.corpora.folder import prepare_folder
+from bochner.speech.corpora.directory import prepare_folder
 from tests.speech.made import tone, write_wav
 
 

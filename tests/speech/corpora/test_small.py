@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from bochner.speech.corpora.an4 import prepare_an4, read_sphinx_cepstra
-from bochner.speech.corpora.digits import prepare_digits
-from bochner.speech.corpora.yesno import prepare_yesno
+from bochner.speech.corpora.digits import prepare_digits, prepare_yesno
 from bochner.speech.lexicon import read_lexicon
 from tests.speech.made import tone, write_wav
 

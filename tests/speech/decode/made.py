@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from bochner.speech.graph import DecodingGraph
 from bochner.speech.hmm.contexts import CENTRE, LEFT, STATE
 from bochner.speech.hmm.model import Hmm, make_hmm, monophone_hmm
-from bochner.speech.hmm.tree import Leaf, Split, Table, Tree
-from bochner.speech.hmm.treefile import context_dependency
+from bochner.speech.hmm.tree import Leaf, Split, Table, Tree, context_dependency
 from bochner.speech.lexicon import Lexicon
 
 

@@ -9,7 +9,8 @@ from bochner.speech.decode import NoPathError, Search, decode, log_priors, scale
 from bochner.speech.graph import compose_graph, phone_lexicon
 from bochner.speech.hmm.model import monophone_hmm
 from bochner.speech.kaldi import kaldifst
-from bochner.speech.lm import estimate, uniform
+from bochner.speech.lm import estimate
+from bochner.speech.lm import model as uniform
 from tests.speech.decode.made import passed_pdfs, pointing_at
 
 

@@ -10,11 +10,13 @@ import pytest
 from bochner.speech.align import FunctionScores, align_utterances
 from bochner.speech.align import Search as AlignmentSearch
 from bochner.speech.decode import Search, decode, decode_lattice
-from bochner.speech.graph import DecodingGraph, cache, cached_graph, compose_graph, phone_lexicon
+from bochner.speech.graph import DecodingGraph, cached_graph, compose_graph, phone_lexicon
+from bochner.speech.graph import decoding as cache
+from bochner.speech.hmm.contexts import transition_weights
 from bochner.speech.hmm.model import monophone_hmm
-from bochner.speech.hmm.transitions import transition_weights
 from bochner.speech.lexicon import Lexicon
-from bochner.speech.lm import estimate, uniform
+from bochner.speech.lm import estimate
+from bochner.speech.lm import model as uniform
 from bochner.speech.manifest import Utterance
 from tests.speech.decode.made import passed_pdfs, pointing_at, triphone_hmm
 

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from bochner.speech.hmm.estimate import MixtureStatistics, accumulate, best_gaussians, split, update
-from bochner.speech.hmm.mixtures import Mixtures
+from bochner.speech.hmm.mixtures import Mixtures, MixtureStatistics, accumulate, best_gaussians, split, update
 from tests.speech.hmm.test_mixtures import random_mixtures
 
 

@@ -3,8 +3,8 @@ import pickle
 import numpy as np
 import pytest
 
+from bochner.speech.hmm.contexts import count_transitions, transition_weights, update_transitions
 from bochner.speech.hmm.model import Hmm, make_hmm, monophone_hmm, tree_bytes, tree_from_bytes
-from bochner.speech.hmm.transitions import count_transitions, transition_weights, update_transitions
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 import pytest
 
-from bochner.speech.hmm.topology import write_topology
+from bochner.speech.hmm.model import write_topology
 from bochner.speech.kaldi import kaldi_hmm_gmm
 
 

@@ -3,17 +3,19 @@ import itertools
 import numpy as np
 import pytest
 
-from bochner.speech.hmm.contexts import CENTRE, LEFT, RIGHT, STATE, event_pdfs
-from bochner.speech.hmm.events import (
+from bochner.speech.hmm.contexts import (
+    CENTRE,
+    LEFT,
+    RIGHT,
+    STATE,
     EventStatistics,
     collect_events,
+    event_pdfs,
     gaussian_log_likelihood,
     heldout_log_likelihood,
 )
 from bochner.speech.hmm.model import make_hmm, monophone_hmm
-from bochner.speech.hmm.questions import cluster_phones
-from bochner.speech.hmm.tree import Leaf, Split, Table, grow_tree
-from bochner.speech.hmm.treefile import context_dependency
+from bochner.speech.hmm.tree import Leaf, Split, Table, cluster_phones, context_dependency, grow_tree
 
 SILENCE, PHONES = 1, (2, 3, 4, 5)
 STATES = {1: 3, 2: 3, 3: 3, 4: 3, 5: 3}

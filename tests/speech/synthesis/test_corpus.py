@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from bochner.speech.audio import read_audio, read_samples
+from bochner.speech.files import read_skipped
 from bochner.speech.lexicon import read_lexicon
 from bochner.speech.manifest import PARTS, read_manifest
-from bochner.speech.skipped import read_skipped
-from bochner.speech.synthesis import sessions, synthesize
-from bochner.speech.synthesis.bengali import Bengali
-from bochner.speech.synthesis.sessions import make_speaker
-from bochner.speech.synthesis.settings import Settings
-from bochner.speech.synthesis.voices import draw_speakers
+from bochner.speech.synthesis import recording as sessions
+from bochner.speech.synthesis import synthesize
+from bochner.speech.synthesis.languages import Bengali
+from bochner.speech.synthesis.recording import make_speaker
+from bochner.speech.synthesis.speakers import Settings, draw_speakers
 
 ASKED = {"language": "bengali", "hours": 0.01, "seed": 4, "rate": 8000, "num_words": 300}
 SETTINGS = Settings(**ASKED, minutes_per_speaker=3.0, snr=(5.0, 20.0), telephone=0.5, babble=0.3)

@@ -5,14 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bochner.speech.synthesis.effects import (
-    add_noise,
-    coloured_noise,
-    mu_law,
-    reverberate,
-    room_response,
-    telephone,
-)
+from bochner.speech.synthesis.recording import add_noise, coloured_noise, mu_law, reverberate, room_response, telephone
 from tests.speech.made import tone
 
 

@@ -7,8 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from bochner.speech.synthesis.espeak import RATE, speak
-from bochner.speech.synthesis.timing import time_phones
+from bochner.speech.synthesis.espeak import RATE, speak, time_phones
 
 SENTENCE = "[[D|@]] [[k|w|'I|k]] [[b|r|'aU|n]] [[d|'A:|g]], [[p|'i:|p|@|l]] [['O:|l]]"
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bochner.speech.synthesis.espeak import RATE, speak
-from bochner.speech.synthesis.onsets import _cut, vowel_onset
-from bochner.speech.synthesis.timing import time_phones
+from bochner.speech.synthesis.espeak import RATE, _cut, speak, time_phones, vowel_onset
 
 
 def naive_cut(rows, last):

@@ -9,12 +9,16 @@ import numpy as np
 import pytest
 
 from bochner.speech.manifest import Segment
-from bochner.speech.synthesis.bengali import Bengali
-from bochner.speech.synthesis.cantonese import Cantonese
-from bochner.speech.synthesis.english import English, _folded
-from bochner.speech.synthesis.espeak import speak
-from bochner.speech.synthesis.texts import SENTENCE_SHARES, WordChain, part_of_sentence
-from bochner.speech.synthesis.timing import time_phones
+from bochner.speech.synthesis.espeak import speak, time_phones
+from bochner.speech.synthesis.languages import (
+    SENTENCE_SHARES,
+    Bengali,
+    Cantonese,
+    English,
+    WordChain,
+    _folded,
+    part_of_sentence,
+)
 
 
 def entropy(counts: Counter) -> float:

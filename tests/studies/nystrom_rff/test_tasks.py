@@ -66,7 +66,7 @@ def test_a_frame_has_the_phone_in_the_middle_of_its_window() -> None:
     """Windows of 25 ms every 10 ms: the middles are 12.5, 22.5, 32.5 ms, and the last frame may end late."""
     pytest.importorskip("kaldi_native_fbank", reason="the speech extra is not installed")
     from bochner.speech.manifest import Segment, Utterance
-    from bochner.speech.score.folding import PHONES_48
+    from bochner.speech.score.protocol import PHONES_48
     from bochner.studies.nystrom_rff.frames import frame_labels
 
     phones = (Segment("sil", 0.0, 0.02), Segment("sh", 0.02, 0.03), Segment("iy", 0.03, 0.05))

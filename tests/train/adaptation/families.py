@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Generator, Tensor
 
-from bochner.data.sources import ArraySource
+from bochner.data import ArraySource
 from bochner.features import ArcCosineMap, FeatureMap, FourierMap
 from bochner.kernels import ArcCosine, Gaussian, Kernel, Laplacian, SparseGaussian
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from bochner.data.sources import ArraySource
-from bochner.train.adaptation import alignment
-from bochner.train.adaptation import alignment as public
-from bochner.train.adaptation.alignment import ROWS
+from bochner.adaptation import alignment
+from bochner.adaptation import alignment as public
+from bochner.adaptation.alignment import ROWS
+from bochner.data import ArraySource
 from tests.train.adaptation.families import draw, points
 
 

@@ -8,14 +8,13 @@ import pytest
 import torch
 
 import bochner
-from bochner.data.sources import ArraySource
+from bochner.adaptation import Plan, adapt, alignment, fit_basis
+from bochner.adaptation.basis import kernel_error
+from bochner.data import ArraySource
 from bochner.features import ArcCosineMap, FourierMap, NystromMap
 from bochner.kernels import ArcCosine, Gaussian
-from bochner.learn.heads import LinearHead
-from bochner.learn.model import FeatureModel
-from bochner.train.adaptation import Plan, adapt, alignment, fit_basis
-from bochner.train.adaptation.objectives import kernel_error
-from bochner.train.step import evaluate
+from bochner.models.heads import FeatureModel, LinearHead
+from bochner.solvers.step import evaluate
 from tests.train.adaptation.families import FAMILIES, FOURIER, draw, points, rows
 
 QUICK = Plan(batches=60, heldout_batches=10, max_epochs=2, learning_rate=0.02)

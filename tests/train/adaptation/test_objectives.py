@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from bochner.train.adaptation.objectives import kernel_error, misalignment
+from bochner.adaptation.basis import kernel_error, misalignment
 
 
 def batch() -> tuple[Tensor, Tensor, Tensor]:

@@ -6,15 +6,14 @@ import pytest
 import torch
 from torch import Generator
 
-from bochner.data.sources import ArraySource
+from bochner.adaptation import Plan, adapt
+from bochner.data import ArraySource
 from bochner.features import FeatureMap, FourierMap
 from bochner.kernels import Gaussian
-from bochner.learn.heads import LinearHead
-from bochner.learn.model import FeatureModel
-from bochner.train.adaptation import Plan, adapt
-from bochner.train.loop import train
-from bochner.train.recipe import Recipe
-from bochner.train.step import evaluate
+from bochner.models.heads import FeatureModel, LinearHead
+from bochner.solvers.settings import Recipe
+from bochner.solvers.sgd import train
+from bochner.solvers.step import evaluate
 
 NUM_INPUTS, NUM_FEATURES = 20, 32
 

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import distributed as dist
 
-from bochner.train.parallel.mesh import Mesh
-from bochner.train.parallel.team import working
+from bochner.solvers.parallel.group import working
+from bochner.solvers.parallel.mesh import Mesh
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tests.train.parallel.ranks"])

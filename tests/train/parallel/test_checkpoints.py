@@ -17,15 +17,15 @@ import torch
 from torch import Tensor, nn
 from torch import distributed as dist
 
+from bochner.data import ArraySource
 from bochner.data.batches import batches
 from bochner.data.blocks import Block
-from bochner.data.sources import ArraySource
-from bochner.train import loop
-from bochner.train.loop import train
-from bochner.train.parallel.checkpoint import read_shared
-from bochner.train.parallel.mesh import share
-from bochner.train.recipe import Recipe
-from bochner.train.step import take_step
+from bochner.solvers import sgd as loop
+from bochner.solvers.parallel.checkpoint import read_shared
+from bochner.solvers.parallel.mesh import share
+from bochner.solvers.settings import Recipe
+from bochner.solvers.sgd import train
+from bochner.solvers.step import take_step
 from tests.train.parallel.ranks import run_ranks
 from tests.train.parallel.test_equality import RECIPE, linear, numbers, sources
 

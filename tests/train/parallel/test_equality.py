@@ -13,16 +13,15 @@ import pytest
 import torch
 from sklearn.exceptions import ConvergenceWarning
 
-from bochner.data.sources import ArraySource
+from bochner.adaptation.fobos import select_by_fobos
+from bochner.adaptation.selection import select_features
+from bochner.data import ArraySource
 from bochner.features import FourierMap
 from bochner.kernels import Gaussian
-from bochner.learn.heads import BottleneckHead, LinearHead
-from bochner.learn.model import FeatureModel
-from bochner.learn.network import Network
-from bochner.train.fobos import select_by_fobos
-from bochner.train.loop import train
-from bochner.train.recipe import Recipe
-from bochner.train.selection import select_features
+from bochner.models.heads import BottleneckHead, FeatureModel, LinearHead
+from bochner.models.network import Network
+from bochner.solvers.settings import Recipe
+from bochner.solvers.sgd import train
 from tests.train.parallel.ranks import run_ranks
 from tests.train.runs import generator, rings
 

@@ -13,10 +13,10 @@ import torch
 from torch import distributed as dist
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from bochner.train import loop
-from bochner.train.parallel import joined
-from bochner.train.parallel.process import num_restarts
-from bochner.train.step import take_step
+from bochner.solvers import sgd as loop
+from bochner.solvers.parallel import joined
+from bochner.solvers.parallel.mesh import num_restarts
+from bochner.solvers.step import take_step
 from tests.train.parallel.ranks import run_ranks
 from tests.train.parallel.test_checkpoints import LONG
 from tests.train.parallel.test_equality import linear, numbers, sources

@@ -15,9 +15,8 @@ from bochner.acoustic.sequence.graph import phone_graph
 from bochner.acoustic.sequence.recipe import SequenceRecipe
 from bochner.acoustic.sequence.training import LabelledFrames, Record, train_sequence
 from bochner.features import FeatureMap
-from bochner.learn.heads import BottleneckHead, Head, LinearHead
-from bochner.learn.model import FeatureModel
-from bochner.learn.network import Network
+from bochner.models.heads import BottleneckHead, FeatureModel, Head, LinearHead
+from bochner.models.network import Network
 from bochner.speech.chain.aligned import AlignedCorpus
 
 

@@ -15,13 +15,13 @@ from tqdm import tqdm
 from bochner.acoustic.sequence.graph import StateGraph
 from bochner.acoustic.sequence.objective import mmi
 from bochner.acoustic.sequence.recipe import SequenceRecipe
-from bochner.data.sources import ArraySource
-from bochner.train.checkpoint import trainable
-from bochner.train.optimizers import Optimizer, make_optimizer
-from bochner.train.preconditioner import Preconditioner, fit_preconditioner
-from bochner.train.recipe import Recipe
-from bochner.train.schedule import HalvingSchedule, Verdict
-from bochner.train.step import device_of
+from bochner.data import ArraySource
+from bochner.solvers.checkpoint import trainable
+from bochner.solvers.optimizers import Optimizer, make_optimizer
+from bochner.solvers.preconditioner import Preconditioner, fit_preconditioner
+from bochner.solvers.schedule import HalvingSchedule, Verdict
+from bochner.solvers.settings import Recipe
+from bochner.solvers.step import device_of
 
 Record = dict[str, Any]
 LARGEST = 700.0  # exp of more is no float

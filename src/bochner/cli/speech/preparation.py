@@ -12,17 +12,16 @@ from bochner.cli.speech.texts import LETTERS, lexicon_for, respelled
 from bochner.speech.chain.corpus import LEXICON
 from bochner.speech.chain.steps import Step
 from bochner.speech.corpora.an4 import prepare_an4
-from bochner.speech.corpora.digits import prepare_digits
-from bochner.speech.corpora.folder import prepare_folder
+from bochner.speech.corpora.digits import prepare_digits, prepare_yesno
+from bochner.speech.corpora.directory import prepare_folder
 from bochner.speech.corpora.kaldi_directory import prepare_kaldi
 from bochner.speech.corpora.lhotse import RECORDINGS, SUPERVISIONS, prepare_lhotse
 from bochner.speech.corpora.prepared import Prepared, finish
 from bochner.speech.corpora.timit import prepare_timit
-from bochner.speech.corpora.yesno import prepare_yesno
+from bochner.speech.files import read_skipped
 from bochner.speech.lexicon import read_lexicon
 from bochner.speech.manifest import PARTS, read_manifest
-from bochner.speech.score.folding import FOLDINGS
-from bochner.speech.skipped import read_skipped
+from bochner.speech.score.protocol import FOLDINGS
 
 RECORD = "prepare.json"
 TEXTS = ("lexicon", "normalize")  # options that every kind takes
@@ -77,7 +76,7 @@ def _timit(source: Path, out: Path, options: dict[str, Any]) -> Prepared:
     prepared = prepare_timit(source, out, **options)
     if fold == "none" or tokens == "words":
         return prepared
-    from bochner.speech.align.folding import fold_corpus  # needs the extra
+    from bochner.speech.align.compare import fold_corpus
 
     return fold_corpus(prepared, FOLDINGS[fold])
 

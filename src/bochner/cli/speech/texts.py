@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from bochner.speech.extra import imported
+from bochner.speech.kaldi import imported
 from bochner.speech.lexicon import Lexicon, read_lexicon
 from bochner.speech.manifest import Utterance
 from bochner.speech.score.protocol import Protocol, characters

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from bochner.ops.fused.compiler import TensorDescriptor, Tiles, cdiv, factor_type, jit, tl
-from bochner.ops.fused.waves import quick_cosine, quick_sine
+from bochner.ops.fused.trigonometry import quick_cosine, quick_sine
 
 ALIGNMENT = 16  # bytes, of every row
 # The best of ten each on an H200. Features: one program a processor, the waves of a tile while the next one comes.

@@ -10,10 +10,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from bochner.speech.align.forced import Alignments, Graphs, MixtureScores, align_equally, align_utterances
-from bochner.speech.align.stage import Stage
-from bochner.speech.align.views import View, ViewedFrames
-from bochner.speech.align.viterbi import Search
+from bochner.speech.align.forced import Alignments, Graphs, MixtureScores, Search, align_equally, align_utterances
+from bochner.speech.align.stage import Stage, View, ViewedFrames
 from bochner.speech.hmm.contexts import segment_events
 from bochner.speech.hmm.model import Hmm
 from bochner.speech.lexicon import Lexicon

@@ -7,22 +7,113 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from bochner.speech.align.graphs import AlignmentGraph, GraphCompiler
-from bochner.speech.align.viterbi import Search, best_path, equal_path
+from bochner.checks import positive_float, positive_int
+from bochner.speech.files import Skipped
+from bochner.speech.graph.transducers import lexicon_fst
+from bochner.speech.hmm.contexts import transition_weights
 from bochner.speech.hmm.mixtures import Mixtures
 from bochner.speech.hmm.model import Hmm
-from bochner.speech.hmm.transitions import transition_weights
+from bochner.speech.kaldi import kaldi_hmm_gmm, kaldifst
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.manifest import Utterance
-from bochner.speech.skipped import Skipped
 
 Array = NDArray[Any]
+
+
+class AlignmentGraph(NamedTuple):
+    """A graph whose input label i + 1 stands for transition_ids[i]: an utterance knows few of all ids.
+
+    No transition probability is in it: they are added to the scores of frames, so a graph lasts as long as its tree.
+    """
+
+    fst: Any
+    transition_ids: Array
+
+
+class GraphCompiler:
+    """Transcripts to graphs: every pronunciation in the lexicon, silence of `silence_probability` around each word."""
+
+    def __init__(self, hmm: Hmm, lexicon: Lexicon, *, silence_probability: float = 0.5) -> None:
+        if strange := sorted(set(lexicon.phones) - set(hmm.phones)):
+            raise ValueError(f"the lexicon's phones must be known to the model, but {strange} are not.")
+        if not 0.0 < silence_probability < 1.0:
+            raise ValueError(f"silence_probability must lie between 0 and 1, got {silence_probability}.")
+        self.hmm, self.lexicon, self.silence_probability = hmm, lexicon, silence_probability
+        scales = {"transition_scale": 0.0, "self_loop_scale": 0.0}
+        self._options = kaldi_hmm_gmm.TrainingGraphCompilerOptions(**scales)
+
+    def min_frames(self, tokens: Sequence[str]) -> int:
+        """The fewest frames in which the tokens can be said."""
+        return sum(min(self._length(phones) for phones in self.lexicon[token]) for token in tokens)
+
+    def compile(self, tokens: Sequence[str]) -> AlignmentGraph:
+        """From a lexicon of these tokens alone, so that the size of the whole one does not matter."""
+        lexicon = Lexicon({token: self.lexicon[token] for token in tokens}, self.lexicon.silence)
+        numbers = {word: number for number, word in enumerate(lexicon.words, start=1)}
+        words_of_phones = lexicon_fst(
+            lexicon, phones=self.hmm.phones, disambiguate=False, silence_probability=self.silence_probability
+        )
+        model = self.hmm.transitions, self.hmm.tree
+        compiler = kaldi_hmm_gmm.TrainingGraphCompiler(*model, words_of_phones, [], self._options)
+        return _relabelled(compiler.compile_graph_from_text([numbers[token] for token in tokens]))
+
+    def _length(self, phones: Sequence[str]) -> int:
+        return sum(self.hmm.min_frames[phone] for phone in phones)
+
+
+def _relabelled(fst: Any) -> AlignmentGraph:
+    """The graph's own ids numbered from 1. Through text: walking its arcs in Python would take four times as long."""
+    rows = [line.split() for line in fst.to_str().splitlines()]
+    ids = sorted({int(row[2]) for row in rows if len(row) > 2} - {0})
+    label = {"0": "0"} | {str(number): str(place) for place, number in enumerate(ids, start=1)}
+    for row in rows:
+        if len(row) > 2:
+            row[2] = label[row[2]]
+    return AlignmentGraph(kaldifst.compile("\n".join(map(" ".join, rows)) + "\n"), np.array(ids, dtype=np.int32))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """How the best path is looked for: scores are acoustic_scale log p(x|pdf) + transition weights; paths that fall
+    `beam` behind the best are given up; where none reaches the end, `retry_beam` is tried."""
+
+    acoustic_scale: float = 0.1
+    transition_scale: float = 1.0
+    self_loop_scale: float = 0.1
+    beam: float = 10.0
+    retry_beam: float = 400.0
+
+    def __post_init__(self) -> None:
+        positive_float("acoustic_scale", self.acoustic_scale)
+        positive_float("beam", self.beam)
+        if self.retry_beam <= self.beam:
+            raise ValueError(f"retry_beam must be above beam {self.beam}, got {self.retry_beam}.")
+
+
+def best_path(graph: AlignmentGraph, scores: Array, *, beam: float, retry_beam: float) -> Array | None:
+    """The transition ids [T] of the path with the largest sum of scores [T, ids of the graph]; None where the search
+    found no way to the end."""
+    settings = kaldi_hmm_gmm.AlignConfig(beam=beam, retry_beam=retry_beam)
+    frames = kaldi_hmm_gmm.DecodableCtc(np.ascontiguousarray(scores, dtype=np.float32))
+    *_, labels, _ = kaldi_hmm_gmm.align_utterance_wrapper(settings, "", 1.0, graph.fst, frames, 0, 0, 0, 0.0, 0)
+    return graph.transition_ids[np.array(labels) - 1] if labels else None
+
+
+def equal_path(graph: AlignmentGraph, num_frames: int, *, seed: int) -> Array | None:
+    """A random path in which every state lasts equally long: where training starts that knows nothing."""
+    found, path = kaldifst.equal_align(graph.fst, positive_int("num_frames", num_frames), seed)
+    if not found:
+        return None
+    _, labels, _, _ = kaldifst.get_linear_symbol_sequence(path)
+    return graph.transition_ids[np.array(labels) - 1] if len(labels) == num_frames else None
+
+
 Graphs = dict[str, AlignmentGraph]  # by utterance id
 CHUNK = 32  # utterances that go to another process at once
 

@@ -4,7 +4,7 @@
 """
 
 from bochner.speech.chain.corpus import SpeechCorpus
-from bochner.speech.chain.protocols import protocol_for
-from bochner.speech.chain.saying import Say, silent
+from bochner.speech.chain.scoring import protocol_for
+from bochner.speech.chain.steps import Say, silent
 
 __all__ = ["Say", "SpeechCorpus", "protocol_for", "silent"]

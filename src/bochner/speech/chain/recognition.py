@@ -15,20 +15,18 @@ from numpy.typing import NDArray
 from bochner.speech.align import STAGES, Recipe, Stage, adapt_stage
 from bochner.speech.chain.alignment import Work, forced
 from bochner.speech.chain.corpus import SpeechCorpus
-from bochner.speech.chain.protocols import protocol_for
-from bochner.speech.chain.scoring import write_for_sclite
+from bochner.speech.chain.scoring import protocol_for, write_for_sclite
 from bochner.speech.chain.steps import Step
 from bochner.speech.decode import Search, decode_utterances, tune
+from bochner.speech.files import parse_json, summarize
 from bochner.speech.frames import FrameStore
 from bochner.speech.graph import cached_graph
 from bochner.speech.graph.decoding import DecodingGraph
-from bochner.speech.json_text import parse_json
 from bochner.speech.lm import estimate, write_arpa
 from bochner.speech.lm.model import NgramModel
 from bochner.speech.manifest import Utterance
 from bochner.speech.score import Protocol
 from bochner.speech.score import score as count_errors
-from bochner.speech.skipped import summarize
 from bochner.storage import write_atomically
 
 RECORD, TUNING = "decode.json", "tuning.json"

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bochner.speech.json_text import parse_json
+from bochner.speech.files import parse_json
 from bochner.storage import write_atomically
+
+Say = Callable[[str, str], None]
+"""Takes a short name and what is to be said under it."""
+
+
+def silent(name: str, text: str) -> None:
+    """Nobody."""
 
 
 class Step:

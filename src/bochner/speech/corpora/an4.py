@@ -10,12 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.speech.corpora.prepared import Prepared, finish
-from bochner.speech.corpora.unpack import source_folder
+from bochner.speech.corpora.prepared import Prepared, finish, source_folder
+from bochner.speech.files import Skipped
 from bochner.speech.lexicon import Lexicon
-from bochner.speech.manifest import Utterance
-from bochner.speech.parts import split_speakers
-from bochner.speech.skipped import Skipped
+from bochner.speech.manifest import Utterance, split_speakers
 
 DIMENSION = 13
 FRAME_SHIFT = 0.01

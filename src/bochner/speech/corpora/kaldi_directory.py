@@ -9,11 +9,10 @@ from typing import Any
 
 from bochner.checks import positive_float
 from bochner.speech.audio import AudioError, recording_length
-from bochner.speech.corpora.prepared import Prepared, finish
-from bochner.speech.corpora.recordings import relative
+from bochner.speech.corpora.prepared import Prepared, finish, relative
+from bochner.speech.files import Skipped
 from bochner.speech.frontend.archives import read_matrix
 from bochner.speech.manifest import PARTS, Utterance
-from bochner.speech.skipped import Skipped
 from bochner.storage import write_atomically
 
 

@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from bochner.speech.audio import recording_length
-from bochner.speech.corpora.prepared import Prepared, finish
-from bochner.speech.corpora.recordings import relative
-from bochner.speech.manifest import Segment, Utterance
-from bochner.speech.parts import split_speakers
-from bochner.speech.skipped import Skipped
+from bochner.speech.corpora.prepared import Prepared, finish, relative
+from bochner.speech.files import Skipped
+from bochner.speech.manifest import Segment, Utterance, split_speakers
 from bochner.storage import write_atomically
 
 RECORDINGS, SUPERVISIONS = "recordings.jsonl", "supervisions.jsonl"

@@ -1,9 +1,7 @@
 """Decoding: from log likelihoods of pdfs to words."""
 
-from bochner.speech.decode.batch import Decoded, decode_utterances, read_hypotheses
-from bochner.speech.decode.beam import Hypothesis, NoPathError, Search, decode
-from bochner.speech.decode.lattice import WordLattice, decode_lattice
-from bochner.speech.decode.likelihoods import log_priors, scaled_likelihoods
+from bochner.speech.decode.batch import Decoded, decode_utterances, log_priors, read_hypotheses, scaled_likelihoods
+from bochner.speech.decode.beam import Hypothesis, NoPathError, Search, WordLattice, decode, decode_lattice
 from bochner.speech.decode.tune import Tuning, tune
 
 __all__ = [

@@ -12,9 +12,9 @@ from tqdm import tqdm
 
 from bochner import checks
 from bochner.speech.decode.beam import NoPathError, Search, decode
+from bochner.speech.files import Skipped
 from bochner.speech.graph.decoding import DecodingGraph
 from bochner.speech.manifest import Utterance
-from bochner.speech.skipped import Skipped
 
 Sentence = tuple[str, ...]
 Setting = tuple[float, float]

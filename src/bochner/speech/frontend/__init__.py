@@ -1,17 +1,25 @@
 """The front end: samples to frames, and what is done to frames before a model sees them."""
 
-from bochner.speech.frontend.cmvn import Moments, group_moments, normalize, write_normalized
-from bochner.speech.frontend.deltas import add_deltas
+from bochner.speech.frontend.cepstra import Fbank, Framing, Mfcc, Plp
 from bochner.speech.frontend.extract import Extraction, extract
-from bochner.speech.frontend.fbank import Fbank
-from bochner.speech.frontend.fmllr import AffineStatistics, fmllr
-from bochner.speech.frontend.framing import Framing
-from bochner.speech.frontend.gaussians import Estimate
-from bochner.speech.frontend.lda import ClassMoments, lda
-from bochner.speech.frontend.mfcc import Mfcc
-from bochner.speech.frontend.mllt import SemiTiedStatistics, mllt
-from bochner.speech.frontend.plp import Plp
-from bochner.speech.frontend.splice import splice, transform
+from bochner.speech.frontend.postprocess import (
+    Moments,
+    add_deltas,
+    group_moments,
+    normalize,
+    splice,
+    transform,
+    write_normalized,
+)
+from bochner.speech.frontend.transforms import (
+    AffineStatistics,
+    ClassMoments,
+    Estimate,
+    SemiTiedStatistics,
+    fmllr,
+    lda,
+    mllt,
+)
 
 __all__ = [
     "AffineStatistics",

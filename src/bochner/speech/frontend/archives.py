@@ -10,7 +10,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bochner.speech.frontend.arrays import Array
+Array = np.ndarray[Any, Any]
+
+
+def frames_of(frames: Array) -> Array:
+    """`frames` once they are seen to be [T, d] with at least one of each."""
+    frames = np.asarray(frames)
+    if frames.ndim != 2 or 0 in frames.shape:
+        raise ValueError(f"frames must have shape [T, d] with T and d at least 1, got {list(frames.shape)}.")
+    return frames
+
 
 BINARY = b"\0B"
 TEXT = re.compile(rb"\s*\[")

@@ -1,8 +1,10 @@
-"""Mixtures of diagonal Gaussians, one for each pdf, as flat arrays."""
+"""Maximum likelihood for mixtures: statistics of frames whose pdf is known, the update, and growth by splitting."""
 
 from __future__ import annotations
 
+import heapq
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -11,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bochner.checks import nonnegative_float, positive_float, positive_int
 from bochner.storage import read_tensors, write_tensors
 
 Array = NDArray[Any]
@@ -131,3 +134,177 @@ def _log_sums(scores: Array, starts: Array, sizes: Array) -> Array:
         np.exp(terms - highest[:, None], out=terms)
         sums[alike] = highest + np.log(terms.sum(axis=1))
     return sums
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureStatistics:
+    """Posterior-weighted sums over frames: `occupancy` [G], `first` and `second` moments [G, d]; log likelihood."""
+
+    occupancy: Array
+    first: Array
+    second: Array
+    log_likelihood: float
+
+    @classmethod
+    def zeros(cls, *, num_gaussians: int, dim: int) -> MixtureStatistics:
+        moments = np.zeros((num_gaussians, dim))
+        return cls(np.zeros(num_gaussians), moments, moments.copy(), 0.0)
+
+    def __add__(self, other: MixtureStatistics) -> MixtureStatistics:
+        return MixtureStatistics(
+            self.occupancy + other.occupancy,
+            self.first + other.first,
+            self.second + other.second,
+            self.log_likelihood + other.log_likelihood,
+        )
+
+    @property
+    def num_frames(self) -> float:
+        return float(self.occupancy.sum())
+
+
+def accumulate(mixtures: Mixtures, frames: Array, pdfs: Array) -> MixtureStatistics:
+    """Statistics of frames [N, d] whose pdfs [N] are given: gamma_t(g) = p(g | x_t, pdf_t). O(N d G / P)."""
+    sums = MixtureStatistics.zeros(num_gaussians=mixtures.num_gaussians, dim=mixtures.dim)
+    frames, total = np.asarray(frames), 0.0
+    for rows, places in _by_pdf(mixtures, pdfs):
+        here = frames[places]
+        posteriors, log_likelihoods = _posteriors(mixtures.component_log_likelihoods(here, rows))
+        sums.occupancy[rows] = posteriors.sum(axis=0, dtype=np.float64)
+        sums.first[rows] = posteriors.T @ here
+        sums.second[rows] = posteriors.T @ (here * here)
+        total += float(log_likelihoods.sum(dtype=np.float64))
+    return MixtureStatistics(sums.occupancy, sums.first, sums.second, total)
+
+
+def best_gaussians(mixtures: Mixtures, frames: Array, pdfs: Array) -> Array:
+    """The likeliest Gaussian [N] of each frame [N, d] among those of its pdf [N]."""
+    frames, best = np.asarray(frames), np.empty(len(pdfs), dtype=np.int64)
+    for rows, places in _by_pdf(mixtures, pdfs):
+        best[places] = rows.start + mixtures.component_log_likelihoods(frames[places], rows).argmax(axis=1)
+    return best
+
+
+def update(
+    mixtures: Mixtures,
+    statistics: MixtureStatistics,
+    *,
+    min_occupancy: float = 3.0,
+    min_variance: float = 1e-3,
+    min_weight: float = 1e-5,
+    shared_variance: bool = False,
+) -> Mixtures:
+    """The mixtures that the statistics make most likely.
+
+    A Gaussian seen less than `min_occupancy` times, or with a weight below `min_weight`, is dropped, unless its pdf
+    would lose its last one: then the heaviest stays as it was. Variances are kept at `min_variance` at least. With
+    `shared_variance` all Gaussians get one, the mean of theirs: then no broad one can draw frames from the others.
+
+    Source: Kaldi's `MleDiagGmmUpdate`.
+    """
+    nonnegative_float("min_occupancy", min_occupancy)
+    positive_float("min_variance", min_variance)
+    occupancy, pdf = statistics.occupancy, mixtures.pdf_of_gaussian
+    weights = _weights(occupancy, mixtures)
+    seen = (occupancy >= max(min_occupancy, 1e-10)) & (weights >= min_weight)
+    divisor = np.where(seen, occupancy, 1.0)[:, None]
+    means = np.where(seen[:, None], statistics.first / divisor, mixtures.means)
+    spread = np.maximum(statistics.second / divisor - means**2, min_variance)
+    if shared_variance and seen.any():
+        spread[:] = np.average(spread[seen], axis=0, weights=occupancy[seen])
+    variances = np.where(seen[:, None] | shared_variance, spread, mixtures.variances)
+    kept = seen | _saviours(seen, weights, mixtures)
+    sizes = np.bincount(pdf[kept], minlength=mixtures.num_pdfs)
+    weights = weights[kept] / np.repeat(np.add.reduceat(weights[kept], _starts(sizes)), sizes)
+    return Mixtures(sizes, weights, means[kept], variances[kept])
+
+
+def split(
+    mixtures: Mixtures,
+    *,
+    counts: Array,
+    num_gaussians: int,
+    generator: np.random.Generator,
+    power: float = 0.25,
+    min_count: float = 20.0,
+    perturbation: float = 0.01,
+) -> Mixtures:
+    """Grow to `num_gaussians` in all by splitting, more for the pdfs with larger `counts` [P] of frames.
+
+    The next Gaussian goes to the pdf with the largest counts^power / size, as long as `min_count` frames are left
+    for each of its Gaussians. A split halves the heaviest Gaussian and moves the halves apart by `perturbation`
+    standard deviations in a random direction; it is EM that then parts them.
+
+    Source: Kaldi's `AmDiagGmm::SplitByCount`.
+    """
+    targets = _targets(mixtures.sizes, np.asarray(counts, dtype=float), num_gaussians, power, min_count)
+    if (targets == mixtures.sizes).all():
+        return mixtures
+    parts = []
+    for pdf, target in enumerate(targets):
+        rows = slice(mixtures.offsets[pdf], mixtures.offsets[pdf + 1])
+        part = (mixtures.weights[rows], mixtures.means[rows], mixtures.variances[rows])
+        parts.append(_split_one(*part, target, generator, perturbation))
+    return Mixtures(targets, *(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+def _by_pdf(mixtures: Mixtures, pdfs: Array) -> Iterator[tuple[slice, Array]]:
+    """For each pdf that occurs, its Gaussians and the places where it does."""
+    order = np.argsort(pdfs, kind="stable")
+    present, starts = np.unique(np.asarray(pdfs)[order], return_index=True)
+    for pdf, places in zip(present, np.split(order, starts[1:]), strict=True):
+        yield slice(int(mixtures.offsets[pdf]), int(mixtures.offsets[pdf + 1])), places
+
+
+def _posteriors(scores: Array) -> tuple[Array, Array]:
+    """Softmax over columns, and the log of what it was divided by."""
+    highest = scores.max(axis=1, keepdims=True)
+    scores = np.exp(scores - highest)
+    sums = scores.sum(axis=1, keepdims=True)
+    return scores / sums, highest[:, 0] + np.log(sums[:, 0])
+
+
+def _starts(sizes: Array) -> Array:
+    return np.concatenate([[0], np.cumsum(sizes)[:-1]])
+
+
+def _weights(occupancy: Array, mixtures: Mixtures) -> Array:
+    totals = np.repeat(np.add.reduceat(occupancy, mixtures.offsets[:-1]), mixtures.sizes)
+    return np.where(totals > 0, occupancy / np.where(totals > 0, totals, 1.0), mixtures.weights)
+
+
+def _saviours(seen: Array, weights: Array, mixtures: Mixtures) -> Array:
+    """The heaviest Gaussian of each pdf that has none left."""
+    alone = np.zeros(len(seen), dtype=bool)
+    survivors = np.add.reduceat(seen.astype(int), mixtures.offsets[:-1])
+    for pdf in np.flatnonzero(survivors == 0):
+        start, stop = mixtures.offsets[pdf], mixtures.offsets[pdf + 1]
+        alone[start + np.argmax(weights[start:stop])] = True
+    return alone
+
+
+def _targets(sizes: Array, counts: Array, num_gaussians: int, power: float, min_count: float) -> Array:
+    positive_int("num_gaussians", num_gaussians)
+    targets = sizes.copy()
+    queue = [(-(count**power) / size, pdf) for pdf, (count, size) in enumerate(zip(counts, sizes, strict=True))]
+    heapq.heapify(queue)
+    while queue and targets.sum() < num_gaussians:
+        _, pdf = heapq.heappop(queue)
+        if counts[pdf] >= (targets[pdf] + 1) * min_count:  # else this pdf is full
+            targets[pdf] += 1
+            heapq.heappush(queue, (-(counts[pdf] ** power) / targets[pdf], pdf))
+    return targets
+
+
+def _split_one(
+    weights: Array, means: Array, variances: Array, target: int, generator: np.random.Generator, perturbation: float
+) -> tuple[Array, Array, Array]:
+    while len(weights) < target:
+        heaviest = int(np.argmax(weights))
+        step = perturbation * np.sqrt(variances[heaviest]) * generator.standard_normal(means.shape[1])
+        weights = np.append(weights, weights[heaviest] / 2)
+        weights[heaviest] /= 2
+        means = np.vstack([means, means[heaviest] - step])
+        means[heaviest] += step
+        variances = np.vstack([variances, variances[heaviest]])
+    return weights, means, variances

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import struct
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,12 +14,163 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bochner.speech.hmm.topology import write_topology
-from bochner.speech.hmm.treecheck import check_tree
+from bochner.checks import positive_int
 from bochner.speech.kaldi import kaldi_hmm_gmm
 from bochner.storage import read_tensors, write_atomically, write_tensors
 
 Array = NDArray[Any]
+
+
+class Cursor:
+    """A place in the bytes of a file of Kaldi's; what is not there is an error, and no size is believed beyond them.
+
+    >>> cursor = Cursor(b"<Some> " + struct.pack("<bi", 4, 7))
+    >>> cursor.token(), cursor.integer()
+    ('<Some>', 7)
+    """
+
+    def __init__(self, content: bytes, place: int = 0) -> None:
+        self.content, self.place = content, place
+
+    def token(self) -> str:
+        end = self.content.index(b" ", self.place)
+        start, self.place = self.place, end + 1
+        return self.content[start:end].decode("ascii")
+
+    def expect(self, token: str) -> None:
+        if (found := self.token()) != token:
+            raise ValueError(f"expected {token}, got {found[:20]!r}")
+
+    def integer(self) -> int:
+        return int(self._sized("<bi", 5)[1])
+
+    def unsigned(self) -> int:
+        return int(self._sized("<bI", 5)[1])
+
+    def real(self) -> float:
+        """A float32 or float64; the byte before it says which."""
+        wide = self.content[self.place] == 8
+        return float(self._sized("<bd", 9)[1] if wide else self._sized("<bf", 5)[1])
+
+    def integers(self) -> list[int]:
+        _, count = self._sized("<bi", 5)
+        return list(self._sized(f"<{count}i", 4 * count))
+
+    def vector(self) -> Array:
+        dtype = np.dtype({"FV": "<f4", "DV": "<f8"}[self.token()])
+        count = self.integer()
+        start, self.place = self.place, self.place + count * dtype.itemsize
+        return np.frombuffer(self.content[start : self.place], dtype=dtype).astype(np.float64)
+
+    def _sized(self, layout: str, size: int) -> tuple[Any, ...]:
+        start, self.place = self.place, self.place + size
+        return struct.unpack(layout, self.content[start : self.place])
+
+
+def check_tree(content: bytes) -> None:
+    """An error unless `content` is a ContextDependency with no pdf beyond the number of its leaves; O(its length).
+
+    The format: `CE pdf` is a leaf, `SE key values { yes no }` a question, `TE key size ( ... )` a table of subtrees,
+    some of them `NULL`.
+    """
+    cursor = Cursor(content)
+    try:
+        cursor.expect("ContextDependency")
+        width, central = cursor.integer(), cursor.integer()
+        cursor.expect("ToPdf")
+        pdfs = list(_leaves(cursor))
+        cursor.expect("EndContextDependency")
+    except (ValueError, struct.error, RecursionError) as error:
+        raise ValueError(f"not a tree of Kaldi's: {error}") from error
+    if not (0 <= central < width and pdfs and min(pdfs) >= 0 and max(pdfs) < len(pdfs)):
+        raise ValueError(f"a tree must number its pdfs from 0, got {sorted(pdfs)[-3:]} in {len(pdfs)} leaves.")
+
+
+def _leaves(cursor: Cursor) -> Iterator[int]:
+    """The pdfs of the subtree that begins here."""
+    match kind := cursor.token():
+        case "CE":
+            yield cursor.integer()
+        case "SE":
+            cursor.integer()
+            cursor.integers()
+            yield from _within(cursor, "{}", 2)
+        case "TE":
+            cursor.integer()
+            yield from _within(cursor, "()", cursor.unsigned())
+        case "NULL":
+            return
+        case _:
+            raise ValueError(f"expected CE, SE, TE or NULL, got {kind[:20]!r}")
+
+
+def _within(cursor: Cursor, brackets: str, count: int) -> Iterator[int]:
+    cursor.expect(brackets[0])
+    for _ in range(count):
+        yield from _leaves(cursor)
+    cursor.expect(brackets[1])
+
+
+SELF_LOOP, FORWARD = 0.75, 0.25  # where training starts, as in Kaldi
+
+
+def write_topology(
+    *, num_phones: int, silence: Collection[int] = (), num_states: int = 3, num_silence_states: int = 3
+) -> str:
+    """Left-to-right models for phones 1..num_phones; those in `silence` get a model of their own.
+
+    A phone goes through its `num_states` states in order and stays in each as long as it likes. Silence begins in its
+    first state and ends in its last; between them, from four states on, it moves freely, for silence has no order.
+
+    Source: Kaldi's `utils/gen_topo.pl`.
+
+    >>> print(write_topology(num_phones=2, num_states=1))
+    <Topology>
+    <TopologyEntry>
+    <ForPhones> 1 2 </ForPhones>
+    <State> 0 <PdfClass> 0 <Transition> 0 0.75 <Transition> 1 0.25 </State>
+    <State> 1 </State>
+    </TopologyEntry>
+    </Topology>
+    """
+    phones = range(1, positive_int("num_phones", num_phones) + 1)
+    if strange := sorted(set(silence) - set(phones)):
+        raise ValueError(f"silence must be among the phones 1..{num_phones}, got {strange}.")
+    spoken = [phone for phone in phones if phone not in silence]
+    entries = []
+    if spoken:
+        entries.append(_entry(spoken, _left_to_right(positive_int("num_states", num_states))))
+    if silence:
+        entries.append(_entry(sorted(silence), _free(positive_int("num_silence_states", num_silence_states))))
+    return "\n".join(["<Topology>", *entries, "</Topology>"])
+
+
+def _left_to_right(num_states: int) -> list[dict[int, float]]:
+    """For each state, the states it may go to with their probabilities."""
+    return [{state: SELF_LOOP, state + 1: FORWARD} for state in range(num_states)]
+
+
+def _free(num_states: int) -> list[dict[int, float]]:
+    if num_states < 3:
+        return _left_to_right(num_states)
+    share = 1.0 / (num_states - 1)
+    first = dict.fromkeys(range(num_states - 1), share)
+    middle = dict.fromkeys(range(1, num_states), share)
+    return [first, *[middle] * (num_states - 2), {num_states - 1: SELF_LOOP, num_states: FORWARD}]
+
+
+def _entry(phones: Iterable[int], moves: list[dict[int, float]]) -> str:
+    states = [_state(number, to) for number, to in enumerate(moves)]
+    names = " ".join(map(str, phones))
+    head = ["<TopologyEntry>", f"<ForPhones> {names} </ForPhones>"]
+    return "\n".join([*head, *states, f"<State> {len(moves)} </State>", "</TopologyEntry>"])
+
+
+def _state(number: int, moves: dict[int, float]) -> str:
+    transitions = " ".join(f"<Transition> {to} {probability:g}" for to, probability in moves.items())
+    return f"<State> {number} <PdfClass> {number} {transitions} </State>"
+
+
 BINARY = b"\0B"  # how a binary file of Kaldi's begins
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bochner.speech.lm.model import Grams, NgramModel
-from bochner.speech.lm.sentences import SPECIAL
+from bochner.speech.lm.model import SPECIAL, Grams, NgramModel
 from bochner.storage import write_atomically
 
 

@@ -1,4 +1,4 @@
-"""The n-gram model: for each order a sorted table of n-grams with log probability and back-off."""
+"""The grammar that knows nothing: every word as likely as any other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,42 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.speech.lm.sentences import SPECIAL, Ids, Stream, stream
+UNKNOWN, BEGIN, END = 0, 1, 2
+SPECIAL = ("<unk>", "<s>", "</s>")
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """ids [P] of all sentences one after the other, and each id's place [P] in its own sentence (0 at <s>)."""
+
+    ids: Ids
+    place: Ids
+
+    @property
+    def num_sentences(self) -> int:
+        return int(np.count_nonzero(self.place == 0))
+
+
+def stream(sentences: Iterable[Iterable[int]]) -> Stream:
+    """Sentences of word ids, each between <s> and </s>; an empty sentence is <s> </s>.
+
+    >>> stream([[5, 6], []]).ids.tolist()
+    [1, 5, 6, 2, 1, 2]
+    """
+    content: list[int] = []
+    ends = []
+    for sentence in sentences:
+        content.extend(sentence)
+        ends.append(len(content))
+    bounds = np.array([0, *ends], dtype=np.int64)
+    lengths = bounds[1:] - bounds[:-1] + 2
+    starts = np.cumsum(lengths) - lengths
+    ids = np.full(lengths.sum(), -2, dtype=np.int64)
+    ids[starts], ids[starts + lengths - 1] = BEGIN, END
+    ids[ids == -2] = content
+    return Stream(ids, np.arange(len(ids)) - np.repeat(starts, lengths))
+
 
 Floats = NDArray[np.float64]
 T = TypeVar("T", bound=np.generic)
@@ -113,3 +148,59 @@ def values_at(column: NDArray[T], rows: Ids, *, missing: float) -> NDArray[T]:
     values = np.full(len(rows), missing, dtype=column.dtype)
     values[rows >= 0] = column[rows[rows >= 0]]
     return values
+
+
+@dataclass(frozen=True)
+class Perplexity:
+    """10^(-log10 p / tokens), the </s> of each sentence being a token.
+
+    `value` counts unknown words with the probability of <unk>; `value_without_unknown` leaves them out of both sums,
+    and is the one to compare models of different vocabularies with, beside the number of unknown words.
+    """
+
+    value: float
+    value_without_unknown: float
+    num_tokens: int
+    num_sentences: int
+    num_unknown: int
+
+
+def perplexity(model: NgramModel, sentences: Iterable[str]) -> Perplexity:
+    """The model's perplexity on a text. O(P n log N) for P tokens.
+
+    >>> from bochner.speech.lm import estimate
+    >>> model = estimate(["a b", "a c", "b"], order=2, fallback_discounts=(0.5, 1.0, 1.5))
+    >>> result = perplexity(model, ["a b", "a d"])
+    >>> round(result.value, 3), result.num_tokens, result.num_unknown
+    (3.458, 6, 1)
+    """
+    text = model.encode(sentences)
+    if not text.num_sentences:
+        raise ValueError("sentences must hold at least one sentence, got none.")
+    score, spoken, unknown = model.score(text), text.place > 0, text.ids == UNKNOWN
+    return Perplexity(
+        value=_perplexity(score[spoken]),
+        value_without_unknown=_perplexity(score[spoken & ~unknown]),
+        num_tokens=int(np.count_nonzero(spoken)),
+        num_sentences=text.num_sentences,
+        num_unknown=int(np.count_nonzero(unknown)),
+    )
+
+
+def _perplexity(log_probs: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+    return float(10 ** -log_probs.mean())
+
+
+def uniform(words: Iterable[str]) -> NgramModel:
+    """p(w) = 1 / (V + 1) for each of V words and </s>: a loop of words or phones.
+
+    >>> round(10 ** uniform(["yes", "no"]).log_prob("yes"), 4)
+    0.3333
+    """
+    names = tuple(dict.fromkeys((*SPECIAL, *words)))
+    if len(names) == len(SPECIAL):
+        raise ValueError("words must hold at least one word, got none.")
+    ids = np.arange(len(names))
+    log_prob = np.full(len(names), -np.log10(len(names) - 2))
+    log_prob[UNKNOWN], log_prob[BEGIN] = -np.inf, 0.0
+    return NgramModel(names, [Grams(np.zeros_like(ids), ids, log_prob, np.zeros(len(ids)))])

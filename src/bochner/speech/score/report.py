@@ -6,8 +6,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from bochner.speech.score.alignment import Pair
-from bochner.speech.score.counts import Counts
+from bochner.speech.score.counts import Counts, Pair
 from bochner.speech.score.result import Score, Scored
 
 GAP = "***"

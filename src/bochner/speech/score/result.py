@@ -3,15 +3,97 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from bochner import checks
-from bochner.speech.score.alignment import Pair, align
-from bochner.speech.score.bootstrap import Interval, resampled_rates
-from bochner.speech.score.counts import Counts, count
+from bochner.speech.score.counts import Counts, Pair, align, count
 from bochner.speech.score.protocol import Protocol
+
+BLOCK = 4_000_000  # draws held at once
+
+
+class Interval(NamedTuple):
+    """The rate is between `low` and `high` in that share of the draws."""
+
+    low: float
+    high: float
+    level: float
+
+    @classmethod
+    def around(cls, values: np.ndarray[Any, Any], level: float) -> Interval:
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
+        low, high = np.nanquantile(values, [(1 - level) / 2, (1 + level) / 2])
+        return cls(float(low), float(high), level)
+
+
+def resampled_rates(
+    errors: Sequence[Sequence[int]], units: Sequence[Counts], *, replications: int, seed: int
+) -> np.ndarray[Any, Any]:
+    """Error rates [systems, replications] of units drawn with replacement; `errors` [systems, units].
+
+    All systems see the same draws. O(replications units) time, bounded memory.
+    """
+    checks.positive_int("replications", replications)
+    generator = np.random.default_rng(checks.nonnegative_int("seed", seed))
+    table = np.array([*errors, [unit.tokens for unit in units]], np.float64)
+    sums = np.empty((len(table), replications))
+    step = max(1, BLOCK // len(units))
+    for start in range(0, replications, step):
+        size = min(step, replications - start)
+        drawn = generator.integers(len(units), size=(size, len(units)))
+        sums[:, start : start + size] = table[:, drawn].sum(2)
+    with np.errstate(invalid="ignore", divide="ignore"):  # a draw of empty references has no rate
+        return sums[:-1] / sums[-1]
+
+
+class Comparison(NamedTuple):
+    """`difference` = rate of the second less that of the first; the share of draws in which the second is better."""
+
+    difference: float
+    interval: Interval
+    probability_better: float
+
+
+def compare(
+    first: Score, second: Score, *, seed: int, by: str = "utterance", level: float = 0.95, replications: int = 10_000
+) -> Comparison:
+    """Is the second recogniser better? Both are scored on the same draws of utterances or speakers.
+
+    Source: Bisani and Ney, 2004: the probability of improvement.
+
+    >>> from bochner.speech.score import Protocol, score
+    >>> meant = {str(i): "a b c d" for i in range(50)}
+    >>> poor = score(meant, {name: "a x c y" for name in meant}, protocol=Protocol())
+    >>> good = score(meant, {name: "a b c y" for name in meant}, protocol=Protocol())
+    >>> compare(poor, good, seed=0)
+    Comparison(difference=-0.25, interval=Interval(low=-0.25, high=-0.25, level=0.95), probability_better=1.0)
+    """
+    checks.one_of("by", by, ["utterance", "speaker"])
+    if first.protocol != second.protocol or _references(first) != _references(second):
+        raise ValueError(
+            f"first and second must be scored by one protocol on the same references, got {first.protocol.name} on "
+            f"{first.counts.tokens} tokens and {second.protocol.name} on {second.counts.tokens}."
+        )
+    ours, theirs = _units(first, by), _units(second, by)
+    errors = [[ours[name].errors for name in ours], [theirs[name].errors for name in ours]]
+    rates = resampled_rates(errors, list(ours.values()), replications=replications, seed=seed)
+    change = rates[1] - rates[0]
+    better = float(np.mean(change < 0) + np.mean(change == 0) / 2)
+    return Comparison(second.rate - first.rate, Interval.around(change, level), better)
+
+
+def _units(score: Score, by: str) -> dict[str, Counts]:
+    return score.by_speaker if by == "speaker" else {one.id: one.counts for one in score.utterances}
+
+
+def _references(score: Score) -> dict[str, tuple[str, list[str]]]:
+    return {one.id: (one.speaker, [token for token, _ in one.pairs if token]) for one in score.utterances}
 
 
 @dataclass(frozen=True)

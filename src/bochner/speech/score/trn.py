@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from bochner.speech.files import numbered_lines
 from bochner.speech.frames import FilePath
-from bochner.speech.lines import numbered_lines
 from bochner.speech.score.protocol import Protocol
 from bochner.storage import write_atomically
 

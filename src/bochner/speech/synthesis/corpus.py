@@ -16,11 +16,11 @@ from tqdm import tqdm
 
 from bochner.checks import positive_int
 from bochner.speech.corpora.prepared import Prepared, finish
+from bochner.speech.files import read_skipped
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.manifest import MANIFEST, Segment, Utterance, read_manifest
-from bochner.speech.skipped import read_skipped
-from bochner.speech.synthesis.sessions import PIECES, make_speaker
-from bochner.speech.synthesis.settings import Settings
+from bochner.speech.synthesis.recording import PIECES, make_speaker
+from bochner.speech.synthesis.speakers import Settings
 from bochner.storage import write_atomically
 
 README = """This speech is synthetic: {language}, {hours} hours, seed {seed}, made by bochner with espeak-ng's voices.

@@ -1,8 +1,12 @@
-"""Synthetic speech with phone times, by the espeak-ng library inside `espeakng-loader` (GPL-3, an optional extra).
+"""When each phone of synthetic speech sounds: the engine's events, put right by the samples.
 
-The library is called through its C interface. It is all global state, and some of it (the flutter of the voice) even
-survives its own termination; so every call loads it anew, which takes under a millisecond and makes the sound depend
-on the arguments alone: not on what was said before, nor on how many processes share the work.
+The engine announces a phone after the short pause before it, so the closure of a stop would count to the vowel that
+ended; it announces a vowel after a nasal or liquid only once the vowel has started (`Generate` in its synthesize.c says
+so); and it sounds an l or r after a vowel together with the vowel and announces it when it is over. The samples show
+all three: pauses of the engine are silent to the last bit or two.
+
+After silence a phone begins with its sound: nothing tells a closure there from the silence before it, and so it
+is with the hand labels of TIMIT.
 """
 
 from __future__ import annotations
@@ -17,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.checks import positive_int
-from bochner.speech.extra import imported
+from bochner.speech.kaldi import imported
+from bochner.speech.manifest import Segment
 
 RATE = 22050  # samples per second of every voice used here
 
@@ -132,3 +137,118 @@ def _say(library: ctypes.CDLL, text: bytes) -> None:
     status = library.espeak_Synth(text, len(text) + 1, 0, 1, 0, _UTF8 | _PHONEMES, None, None)
     if status != 0:
         raise RuntimeError(f"espeak-ng failed with status {status}.")
+
+
+Array = NDArray[Any]
+
+STEP = int(0.0025 * RATE)
+WINDOW = int(0.02 * RATE)  # longer than a period of the lowest voice, or its pulses would show
+BODY = int(0.03 * RATE)  # of the vowel after the event, to know how it sounds
+EDGES = (0, 3, 6, 10, 14, 19, 25, 32, 41, 52, 66, 83, 104, 130)  # bands in bins of 43 Hz, narrow below, wide above
+FLOOR = 10.0  # beside the energies of speech, 1e8 and more: silence has a logarithm too
+
+
+def vowel_onset(samples: NDArray[np.int16], *, start: int, event: int) -> int:
+    """The sample in [start, event] at which a vowel begins, after a nasal or liquid that begins at `start`.
+
+    The logarithms x_t of energies in 13 bands, one row each 2.5 ms from `start` to 30 ms beyond the event, are
+    cut in two where they differ most: k minimises sum_{t<k} |x_t - mean_{<k}|^2 + sum_{t>=k} |x_t - mean_{>=k}|^2.
+    At a nasal that is the end of the murmur, at a glide the middle of its movement. Cost O(n) for n rows.
+
+    >>> from bochner.speech.synthesis.espeak import speak
+    >>> spoken = speak("[[m|'A:|t]]", voice="en-us+m3")
+    >>> m, vowel = [event.sample for event in spoken.events if event.label in ("m", "'A:")]
+    >>> 0.01 < (vowel - vowel_onset(spoken.samples, start=m, event=vowel)) / RATE < 0.04
+    True
+    """
+    centres = np.arange(start + WINDOW // 2, min(event + BODY, len(samples) - WINDOW // 2), STEP)
+    last = int(np.searchsorted(centres, event, side="right"))  # rows centred before the event
+    if last < 2:
+        return event
+    return int(centres[_cut(_log_bands(samples, centres), last)])
+
+
+def _log_bands(samples: NDArray[np.int16], centres: Array) -> Array:
+    windows = samples[centres[:, None] + np.arange(-(WINDOW // 2), WINDOW - WINDOW // 2)] * np.hanning(WINDOW)
+    power = np.abs(np.fft.rfft(windows, n=512)[:, : EDGES[-1]]) ** 2
+    return np.log(np.add.reduceat(power, EDGES[:-1], axis=1) + FLOOR)
+
+
+def _cut(rows: Array, last: int) -> int:
+    """The row k in 1..last that begins the second of the two pieces whose means explain most."""
+    counts = np.arange(1, min(last, len(rows) - 1) + 1)
+    sums, total = np.cumsum(rows, axis=0)[counts - 1], rows.sum(axis=0)
+    explained = (sums**2).sum(axis=1) / counts + ((total - sums) ** 2).sum(axis=1) / (len(rows) - counts)
+    return int(counts[np.argmax(explained)])
+
+
+QUIET = 50  # of 32768: below every phone, above what remains in a pause
+LONGEST_CLOSURE = int(0.08 * RATE)
+SHORTEST_PHONE = int(0.01 * RATE)
+FUSED_SHARE = 0.4  # of vowel and liquid together, for the liquid
+STRESS = "',%="  # marks before a phone
+SONORANTS = tuple("mnNlrwj")  # how the engine's nasals and liquids begin
+VOWELS = tuple("aAeEiIoOuUyYVQ@03&")
+
+
+def time_phones(spoken: Spoken) -> tuple[tuple[Segment, ...], ...]:
+    """The phones of each word, in the engine's notation without stress, with start and end in seconds.
+
+    Within a word they touch; where two words do not, there is silence.
+
+    >>> from bochner.speech.synthesis.espeak import speak
+    >>> [[phone.label for phone in word] for word in time_phones(speak("[[k|'a|t]] [[s|'A:|t]]", voice="en-us"))]
+    [['k', 'a', 't'], ['s', 'A:', 't']]
+    """
+    phones = [event for event in spoken.events if event.label]
+    starts = _starts(phones, spoken.samples)
+    ends = [*starts[1:], len(spoken.samples)]
+    words: list[list[Segment]] = []
+    place = 0
+    for event in spoken.events:
+        if not event.label:
+            words.append([])
+            continue
+        start, end, place = starts[place], ends[place], place + 1
+        if not event.label.startswith("_") and words:
+            words[-1].append(Segment(event.label.lstrip(STRESS), start / RATE, end / RATE))
+    return tuple(tuple(word) for word in words)
+
+
+def _starts(phones: list[Event], samples: NDArray[np.int16]) -> list[int]:
+    """The sample where each phone begins, pauses included."""
+    loud = np.abs(samples.astype(np.int32)) >= QUIET
+    starts: list[int] = []
+    for place, phone in enumerate(phones):
+        before = phones[place - 1] if place else Event("_", 0)
+        if _is_pause(phone) or _is_pause(before):
+            starts.append(phone.sample)
+        elif _begins(before, SONORANTS) and _begins(phone, VOWELS):
+            starts.append(vowel_onset(samples, start=before.sample, event=phone.sample))
+        else:
+            starts.append(_after_last_loud(loud, max(before.sample, phone.sample - LONGEST_CLOSURE), phone.sample))
+    return _with_fused(phones, starts, len(samples))
+
+
+def _is_pause(phone: Event) -> bool:
+    return phone.label.startswith("_")
+
+
+def _begins(phone: Event, letters: tuple[str, ...]) -> bool:
+    return phone.label.lstrip(STRESS).startswith(letters)
+
+
+def _after_last_loud(loud: NDArray[np.bool_], low: int, high: int) -> int:
+    places = np.flatnonzero(loud[low:high])
+    return low + int(places[-1]) + 1 if len(places) else low
+
+
+def _with_fused(phones: list[Event], starts: list[int], total: int) -> list[int]:
+    """A phone left without sound was sounded with the one before it: it gets the end of that."""
+    ends = [*starts[1:], total]
+    for place in range(1, len(phones)):
+        silent = ends[place] - starts[place] < SHORTEST_PHONE and not _is_pause(phones[place])
+        if silent and not _is_pause(phones[place - 1]):
+            length = ends[place] - starts[place - 1]
+            starts[place] = ends[place] - int(FUSED_SHARE * length)
+    return starts

@@ -1,19 +1,96 @@
-"""One recorded utterance of a synthetic speaker: said, timed, and heard through room, noise and line."""
+"""One speaker's session: sentence after sentence into one audio file, until there is enough."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
+from itertools import count
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from scipy.fft import irfft, next_fast_len, rfft
+from scipy.signal import fftconvolve, firwin
 
-from bochner.speech.audio import Samples, resample
+from bochner.checks import nonnegative_float, positive_float, positive_int
+from bochner.speech.audio import Samples, resample, write_audio
+from bochner.speech.files import Skipped, write_skipped
 from bochner.speech.lexicon import SILENCE
-from bochner.speech.manifest import Segment
-from bochner.speech.synthesis.effects import add_noise, coloured_noise, reverberate, room_response, telephone
-from bochner.speech.synthesis.espeak import RATE, speak
-from bochner.speech.synthesis.texts import Language, Prompt
-from bochner.speech.synthesis.timing import time_phones
-from bochner.speech.synthesis.voices import FEMALE, MALE, Speaker
+from bochner.speech.manifest import MANIFEST, Segment, Utterance, write_manifest
+from bochner.speech.synthesis.espeak import RATE, speak, time_phones
+from bochner.speech.synthesis.languages import Bengali, Cantonese, English, Language, Prompt
+from bochner.speech.synthesis.speakers import FEMALE, MALE, Settings, Speaker, stream
+
+TELEPHONE_RATE = 8000
+TELEPHONE_BAND = (300.0, 3400.0)  # Hz
+TAPS = 255
+MU = 255.0
+EARLIEST_ECHO = 0.005  # seconds after the direct sound
+
+
+def coloured_noise(num_samples: int, *, slope: float, generator: np.random.Generator) -> Samples:
+    """Noise with power 1 / frequency^slope and unit variance: 0 is white, 1 pink, 2 brown. Cost O(n log n).
+
+    >>> coloured_noise(4, slope=1.0, generator=np.random.default_rng(0)).shape
+    (4,)
+    """
+    length = next_fast_len(max(positive_int("num_samples", num_samples), 2), real=True)
+    spectrum = rfft(generator.standard_normal(length, dtype=np.float32))
+    spectrum[0] = 0.0
+    spectrum[1:] *= np.arange(1, len(spectrum), dtype=np.float32) ** (-nonnegative_float("slope", slope) / 2)
+    return _unit_power(irfft(spectrum, length)[:num_samples])
+
+
+def add_noise(speech: Samples, noise: Samples, *, snr: float) -> Samples:
+    """speech + g noise, with g so that 10 log10(power of speech / power of g noise) = snr (dB)."""
+    if len(noise) != len(speech):
+        raise ValueError(f"noise must have the {len(speech)} samples of the speech, got {len(noise)}.")
+    power = float(np.mean(np.square(speech, dtype=np.float64)))
+    gain = np.sqrt(power * 10 ** (-snr / 10))
+    return (speech + np.float32(gain) * _unit_power(noise)).astype(np.float32)
+
+
+def room_response(*, rate: int, reverberation: float, direct_ratio: float, generator: np.random.Generator) -> Samples:
+    """A room: the direct sound at sample 0, then noise that decays by 60 dB in `reverberation` seconds.
+
+    h[0] = 1 and h[t] = g e[t] 10^(-3 t / T), e white, g so that the direct sound has `direct_ratio` dB more energy than
+    all echoes together (Polack's model of diffuse reverberation, 1988).
+    """
+    times = np.arange(1, max(round(positive_float("reverberation", reverberation) * rate), 2)) / rate
+    tail = generator.standard_normal(len(times)) * 10 ** (-3 * times / reverberation)
+    tail[times < EARLIEST_ECHO] = 0.0
+    energy = max(float(np.sum(tail**2)), 1e-12)
+    return np.concatenate([[1.0], tail * np.sqrt(10 ** (-direct_ratio / 10) / energy)]).astype(np.float32)
+
+
+def reverberate(samples: Samples, response: Samples) -> Samples:
+    """The samples as heard in the room, cut at their end."""
+    return fftconvolve(samples, response)[: len(samples)].astype(np.float32)
+
+
+def telephone(samples: Samples, *, rate: int) -> Samples:
+    """Through a telephone and back at `rate`: 8 kHz, 300 to 3400 Hz by a filter without delay, 8-bit mu-law."""
+    narrow = resample(samples, rate=rate, new_rate=TELEPHONE_RATE)
+    band = firwin(TAPS, TELEPHONE_BAND, pass_zero=False, fs=TELEPHONE_RATE).astype(np.float32)
+    coded = mu_law(fftconvolve(narrow, band, mode="same"))
+    return resample(coded, rate=TELEPHONE_RATE, new_rate=rate)[: len(samples)]
+
+
+def mu_law(samples: Samples) -> Samples:
+    """Round to the 256 levels of mu-law: uniform in sign(x) log(1 + 255 |x|) / log 256 (ITU-T G.711's curve).
+
+    >>> float(mu_law(np.array([1.0], dtype=np.float32))[0])
+    1.0
+    """
+    x = np.clip(samples, -1.0, 1.0)
+    level = np.round(127 * np.sign(x) * np.log1p(MU * np.abs(x)) / np.log1p(MU)) / 127
+    return (np.sign(level) * np.expm1(np.abs(level) * np.log1p(MU)) / MU).astype(np.float32)
+
+
+def _unit_power(samples: Samples) -> Samples:
+    power = float(np.mean(np.square(samples, dtype=np.float64)))
+    return (samples / np.sqrt(max(power, 1e-20))).astype(np.float32)
+
 
 SILENCES = (0.1, 0.3)  # seconds before and after
 SLOPES = (0.0, 2.0)  # white to brown
@@ -103,3 +180,100 @@ def _with_silence(words: list[tuple[Segment, ...]], duration: float) -> tuple[Se
         phones.append(phone)
         last = phone.end
     return (*phones, Segment(SILENCE, last, duration))
+
+
+PIECES = "pieces"
+
+
+def make_speaker(place: int, speaker: Speaker, *, folder: Path, settings: Settings) -> Path:
+    """Record the speaker of number `place` into audio/; gives the folder with the manifest of what was recorded."""
+    piece = folder / PIECES / speaker.name
+    if (piece / MANIFEST).exists():
+        return piece
+    piece.mkdir(parents=True, exist_ok=True)
+    file = f"audio/{speaker.name}.wav"
+    sounds, utterances, skipped = _recorded(place, speaker, file, settings)
+    write_audio(folder / file, np.concatenate(sounds), rate=settings.rate)
+    write_skipped(piece, skipped)
+    write_manifest(piece, utterances)  # last: its presence says that all is there
+    return piece
+
+
+class _Recording(NamedTuple):
+    id: str
+    prompt: Prompt
+    said: Said
+    sound: Samples
+
+
+def _recorded(
+    place: int, speaker: Speaker, file: str, settings: Settings
+) -> tuple[list[Samples], list[Utterance], list[Skipped]]:
+    wanted = round(settings.hours * 3600 * settings.rate / settings.num_speakers)
+    sounds: list[Samples] = []
+    utterances: list[Utterance] = []
+    skipped: list[Skipped] = []
+    first = 0
+    for made in _attempts(place, speaker, settings):
+        if isinstance(made, Skipped):
+            skipped.append(made)
+            _check_voice(speaker, len(utterances), skipped)
+            continue
+        utterances.append(_utterance(made, speaker, settings, file, first))
+        sounds.append(made.sound)
+        first += len(made.sound)
+        if first >= wanted:
+            break
+    return sounds, utterances, skipped
+
+
+def _attempts(place: int, speaker: Speaker, settings: Settings) -> Iterator[_Recording | Skipped]:
+    """Recordings without end; each has a generator of its own, so that one more or less changes no other."""
+    language, rate = _language(settings.language, settings.num_words), settings.rate
+    before = stream(settings.seed, "babble", place)
+    babble = babble_of(language, speaker, before, rate=rate) if speaker.babble else None
+    for number in count(1):
+        generator = stream(settings.seed, "utterance", place, number)
+        prompt, name = language.prompt(speaker.part, generator), f"{speaker.name}-{number:04d}"
+        try:
+            said = say(prompt, language, speaker, generator)
+        except ValueError as error:
+            yield Skipped(name, str(error))
+        else:
+            yield _Recording(name, prompt, said, record(said, speaker, generator, rate=rate, babble=babble))
+
+
+def _check_voice(speaker: Speaker, num_said: int, skipped: list[Skipped]) -> None:
+    if len(skipped) > num_said + 10:  # or it would try for ever
+        raise RuntimeError(f"the engine's voice {speaker.variant!r} does not say what it should: {skipped[-1].reason}.")
+
+
+def _utterance(made: _Recording, speaker: Speaker, settings: Settings, file: str, first: int) -> Utterance:
+    duration = len(made.sound) / settings.rate
+    phones = _rounded(made.said.phones, duration)
+    return Utterance(
+        id=made.id,
+        speaker=speaker.name,
+        part=speaker.part,
+        text=" ".join(made.prompt.tokens),
+        audio=file,
+        rate=settings.rate,
+        start=first / settings.rate,
+        duration=duration,
+        words=_rounded(made.said.words, duration),
+        phones=(*phones[:-1], phones[-1]._replace(end=duration)),  # silence to the very end
+        language=settings.language,
+        synthetic=True,
+    )
+
+
+def _rounded(segments: tuple[Segment, ...], duration: float) -> tuple[Segment, ...]:
+    """Times to a tenth of a millisecond, which the samples of another rate do not resolve anyway."""
+    return tuple(Segment(label, round(start, 4), min(round(end, 4), duration)) for label, start, end in segments)
+
+
+@cache  # a process loads its word lists once
+def _language(name: str, num_words: int) -> Language:
+    if name == "cantonese":
+        return Cantonese()
+    return English(num_words=num_words) if name == "english" else Bengali(num_words=num_words)

@@ -11,20 +11,19 @@ from pathlib import Path
 import torch
 from torch import Generator
 
+from bochner.adaptation import Plan, alignment, fit_basis
+from bochner.adaptation.basis import kernel_error
+from bochner.data import ArraySource
 from bochner.data.blocks import Block
-from bochner.data.sources import ArraySource
 from bochner.features import FeatureMap
-from bochner.learn.heads import Head, LinearHead
-from bochner.learn.model import FeatureModel
+from bochner.models.heads import FeatureModel, Head, LinearHead
+from bochner.solvers.settings import Recipe
+from bochner.solvers.sgd import train
+from bochner.solvers.step import evaluate
 from bochner.studies.adapted_bases.maps import draw
 from bochner.studies.adapted_bases.sets import Parts, halves, load
 from bochner.studies.ledger import Result
 from bochner.studies.study import Where
-from bochner.train.adaptation import Plan, alignment, fit_basis
-from bochner.train.adaptation.objectives import kernel_error
-from bochner.train.loop import train
-from bochner.train.recipe import Recipe
-from bochner.train.step import evaluate
 
 BASES = {"random": None, "unsupervised": "kernel", "supervised": "alignment", "discriminative": "loss"}
 EFFORTS = {

@@ -10,19 +10,18 @@ from functools import partial
 import torch
 from torch import Generator, Tensor
 
-from bochner.data.sources import ArraySource
+from bochner.data import ArraySource
 from bochner.features import FeatureMap, FourierMap, NystromMap
 from bochner.kernels import Gaussian, Kernel
 from bochner.kernels.named import kernel_named
-from bochner.learn.heads import LinearHead
-from bochner.learn.model import FeatureModel
+from bochner.models.heads import FeatureModel, LinearHead
+from bochner.solvers.settings import Recipe
+from bochner.solvers.sgd import train
+from bochner.solvers.step import evaluate
 from bochner.studies.ledger import Result
 from bochner.studies.nystrom_rff.errors import measure_errors
 from bochner.studies.nystrom_rff.tasks import TASKS, Parts, loader
 from bochner.studies.study import Where
-from bochner.train.loop import train
-from bochner.train.recipe import Recipe
-from bochner.train.step import evaluate
 
 RFF, NYSTROM, KMEANS = "rff", "nystrom", "k-means nystrom"
 BATCH_SIZE = 250

@@ -10,15 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.speech.align.folding import fold_utterance
+from bochner.speech.align.compare import fold_utterance
 from bochner.speech.audio import read_audio
 from bochner.speech.corpora.timit import prepare_timit
 from bochner.speech.frontend import Mfcc
-from bochner.speech.frontend.cmvn import group_moments, normalize
-from bochner.speech.frontend.deltas import add_deltas
-from bochner.speech.frontend.splice import splice
+from bochner.speech.frontend.postprocess import add_deltas, group_moments, normalize, splice
 from bochner.speech.manifest import Utterance
-from bochner.speech.score.folding import FOLDINGS, PHONES_48
+from bochner.speech.score.protocol import FOLDINGS, PHONES_48
 
 Array = NDArray[Any]
 RATE, SHIFT, MIDDLE = 16000, 0.01, 0.0125

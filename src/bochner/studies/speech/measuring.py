@@ -9,14 +9,14 @@ from bochner.acoustic.contest import ACOUSTIC, Contest
 from bochner.acoustic.model import MODULE
 from bochner.acoustic.results import Row
 from bochner.acoustic.run import results_of
-from bochner.learn.metrics import Metric
+from bochner.models.criteria import Metric
+from bochner.solvers.step import evaluate
 from bochner.storage import load
 from bochner.studies.ledger import Result
 from bochner.studies.speech.cells import NETWORK, BestCell, Cell, all_cells
 from bochner.studies.speech.metrics import HELDOUT, METRICS
 from bochner.studies.speech.models import settings_of
 from bochner.studies.study import with_seeds
-from bochner.train.step import evaluate
 
 
 def measure(cell: Cell, contest: Contest) -> Result:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bochner.report import Page
-from bochner.report.cells import Cell
+from bochner.report.page import Cell
 from bochner.studies.drawing import COLORS, MARKERS, finish, new_axes
 from bochner.studies.findings import by
 from bochner.studies.speech.cells import NETWORK

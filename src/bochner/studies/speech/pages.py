@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bochner.report import Page, shown
-from bochner.report.cells import Cell
+from bochner.report.page import Cell
 from bochner.studies.drawing import add_curve, finish, new_axes
 from bochner.studies.findings import by
 from bochner.studies.speech.metrics import HELDOUT

@@ -1,0 +1,221 @@
+"""Random feature selection: draw, train a little, keep the best, draw again."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+import torch
+from torch import Generator, Tensor
+from tqdm import tqdm
+
+from bochner import checks
+from bochner.data.batches import batches
+from bochner.data.blocks import Block, Source, take
+from bochner.features import FourierMap
+from bochner.models.heads import FeatureModel, Head
+from bochner.solvers.fused import fused_steps
+from bochner.solvers.optimizers import make_optimizer
+from bochner.solvers.parallel.group import here
+from bochner.solvers.settings import Recipe
+from bochner.solvers.step import compute_precision, device_of, on_device, resident, take_step
+
+DrawMap = Callable[[int, Generator], FourierMap]  # number of features, generator
+MakeHead = Callable[[int, Generator], Head]  # number of features, generator
+
+
+@dataclass
+class Selection:
+    """The selected map and where its frequencies came from."""
+
+    feature_map: FourierMap
+    births: Tensor  # [P] the round in which each frequency was drawn, from 1
+    drawn: list[int] = field(default_factory=list)  # frequencies drawn in each round
+    kept: list[Tensor] = field(default_factory=list)  # births of the frequencies kept after each round but the last
+
+    def survival(self) -> Tensor:
+        """For each round t, the share of the frequencies kept after it that reach the final map, [T - 1].
+
+        By chance it would be T! / (t! T^(T - t)): see `chance_survival`.
+        """
+        rates = [float((self.births <= t).sum()) / len(births) for t, births in enumerate(self.kept, start=1)]
+        return torch.tensor(rates, dtype=torch.float64)
+
+
+def select_features(
+    draw: DrawMap,
+    make_head: MakeHead,
+    source: Source,
+    recipe: Recipe,
+    *,
+    num_features: int,
+    rounds: int = 50,
+    rows_per_round: int = 1_000_000,
+    generator: Generator,
+    progress: bool = True,
+) -> Selection:
+    """Algorithm 1 of May et al.: T rounds; after round t the s_t = D t / T features of largest weight are kept.
+
+    Each round fills the free places with fresh features, starts the head anew, makes one SGD pass over
+    `rows_per_round` random rows at `recipe.learning_rate`, and keeps the frequencies whose rows of Theta (of U V with a
+    bottleneck; both rows of a sine-cosine pair together) have the largest l2 norm. The last round only draws.
+    D (T + 1) / 2 features are seen in all. O(T R D (d + C)) for R = `rows_per_round`, memory that of one model.
+    Several processes divide the rows of a pass, and features where they do so in training: norms are then gathered.
+    Source: May 2018, Section 5.1; JMLR 2019, Algorithm 1.
+
+    >>> from bochner.data import ArraySource
+    >>> from bochner.kernels import Laplacian
+    >>> from bochner.models.heads import LinearHead
+    >>> X = torch.randn(2000, 10, generator=Generator().manual_seed(0))
+    >>> source = ArraySource(X, (X[:, 0] * X[:, 1] > 0).long())  # eight of ten inputs say nothing
+    >>> def draw(num_features, generator):
+    ...     return FourierMap.draw(
+    ...         Laplacian(bandwidth=10.0), num_inputs=10, num_features=num_features, generator=generator
+    ...     )
+    >>> def make_head(num_features, generator):
+    ...     return LinearHead.zeros(num_features=num_features, num_outputs=2)
+    >>> chosen = select_features(
+    ...     draw,
+    ...     make_head,
+    ...     source,
+    ...     Recipe(learning_rate=16.0, batch_size=64),
+    ...     num_features=128,
+    ...     rounds=8,
+    ...     rows_per_round=2000,
+    ...     generator=Generator().manual_seed(0),
+    ...     progress=False,
+    ... )
+    >>> input_weights(chosen.feature_map, drop_largest=True).topk(2).indices.sort().values
+    tensor([0, 1])
+    """
+    checks.positive_int("num_features", num_features)
+    checks.positive_int("rounds", rounds)
+    checks.positive_int("rows_per_round", rows_per_round)
+    fixed_rate(recipe)
+    feature_map = draw(num_features, generator)
+    P = feature_map.num_frequencies
+    if rounds > P:
+        raise ValueError(f"rounds must be at most {P}, the number of frequencies: each keeps one more. Got {rounds}.")
+    selection, device = Selection(feature_map, torch.ones(P, dtype=torch.long), [P]), device_of(feature_map)
+    source = resident(source, device)
+    for t in tqdm(range(1, rounds), desc="selection", unit="round", disable=not progress):
+        model = own_part(FeatureModel(selection.feature_map, make_head(num_features, generator)), device)
+        _one_pass(model, source, recipe, rows_per_round, epoch=t)
+        keep = largest(usable_norms(model, recipe), P * t // rounds).to(device_of(selection.feature_map))
+        fresh = draw((P - len(keep)) * num_features // P, generator).to(keep.device)
+        _replace(selection, keep, fresh, t)
+    selection.feature_map.to(device)
+    return selection
+
+
+def own_part(model: FeatureModel, device: torch.device) -> FeatureModel:
+    """All of the model, or where features are divided this process's part; the whole is then left in main memory."""
+    part, _ = here().split(model, None)
+    assert isinstance(part, FeatureModel)
+    return part.to(device)
+
+
+def _replace(selection: Selection, keep: Tensor, fresh: FourierMap, t: int) -> None:
+    """After round t: the frequencies `keep` stay, `fresh` ones take the other places."""
+    births = selection.births[keep.cpu()]
+    selection.kept.append(births)
+    selection.feature_map = selection.feature_map.take(keep).join(fresh)
+    selection.births = torch.cat([births, torch.full((fresh.num_frequencies,), t + 1)])
+    selection.drawn.append(fresh.num_frequencies)
+
+
+def frequency_norms(model: FeatureModel) -> Tensor:
+    """How much the head uses each frequency: the norm of its row of Theta, of both rows for a sine-cosine pair."""
+    norms, z = model.head.row_norms(), model.feature_map
+    if not isinstance(z, FourierMap):
+        raise TypeError(f"selection needs a model on a FourierMap, got one on a {type(z).__name__}.")
+    return norms if z.form == "cosine" else norms.reshape(2, z.num_frequencies).norm(dim=0)
+
+
+def usable_norms(model: FeatureModel, recipe: Recipe) -> Tensor:
+    """`frequency_norms` of all processes' parts, or an error when SGD went astray: a NaN would count as the largest."""
+    norms = here().join_features(frequency_norms(model), model)
+    if not torch.isfinite(norms).all():
+        raise FloatingPointError(
+            f"selection diverged at recipe.learning_rate={recipe.learning_rate!r}; give a smaller one."
+        )
+    return norms
+
+
+def largest(norms: Tensor, count: int) -> Tensor:
+    """The indices of the `count` largest, in their order."""
+    return norms.topk(count).indices.sort().values
+
+
+def chance_survival(rounds: int) -> Tensor:
+    """The survival rate of `Selection.survival` if features were kept at random: T! / (t! T^(T - t)) of all rounds."""
+    rates = torch.ones(rounds - 1, dtype=torch.float64)
+    for t in range(rounds - 2, 0, -1):
+        rates[t - 1] = rates[t] * (t + 1) / rounds
+    return rates
+
+
+def input_weights(feature_map: FourierMap, *, drop_largest: bool = False) -> Tensor:
+    """The relative weight of each input, sum_j |W_ij| scaled to mean 1, [d].
+
+    For heavy-tailed frequencies (Laplacian) `drop_largest` leaves out the largest entry of each row, as the papers do.
+    """
+    W = feature_map.frequencies().abs()
+    weights = W.sum(dim=1) - (W.max(dim=1).values if drop_largest else 0)
+    return weights / weights.mean()
+
+
+def fixed_rate(recipe: Recipe) -> float:
+    """The learning rate of a recipe that selection can use: a number, and plain steps as in the papers."""
+    if isinstance(recipe.learning_rate, str):
+        raise ValueError("recipe.learning_rate must be a number for selection; find one with find_rate first.")
+    if recipe.directions:
+        raise ValueError(
+            f"recipe.directions must be 0 for selection, got {recipe.directions!r}; use dataclasses.replace."
+        )
+    return recipe.learning_rate
+
+
+def random_batches(
+    source: Source,
+    recipe: Recipe,
+    num_rows: int,
+    *,
+    pass_number: int,
+    rows: int | None = None,
+    prefetch: bool = False,
+) -> Iterator[Block]:
+    """Batches of `num_rows` random rows; more than there are starts over in another order.
+
+    A block holds one batch, or several whole ones in the same order where `rows` is a multiple of their size.
+    """
+    steps, size = -(-num_rows // recipe.batch_size), recipe.batch_size
+    for lap in itertools.count():
+        epoch = 1_000_000 * pass_number + lap
+        blocks = batches(source, batch_size=rows or size, seed=recipe.seed, epoch=epoch, prefetch=prefetch)
+        for block in blocks:
+            yield take(block, slice(0, steps * size))
+            steps -= -(-len(block.y) // size)
+            if steps <= 0:
+                return
+
+
+def _one_pass(model: FeatureModel, source: Source, recipe: Recipe, num_rows: int, *, epoch: int) -> None:
+    device = device_of(model)
+    take_block, rows = _steps(model, recipe)
+    blocks = random_batches(source, recipe, num_rows, pass_number=epoch, rows=rows, prefetch=device.type == "cuda")
+    with compute_precision(recipe.precision, device):
+        for block in on_device(blocks, device):
+            take_block(block)
+
+
+def _steps(model: FeatureModel, recipe: Recipe) -> tuple[Callable[[Block], None], int]:
+    """What takes the steps of a block, and how many rows it wants of one; several processes share ordinary steps."""
+    rate = fixed_rate(recipe)
+    fused = fused_steps(model, recipe) if here().num_processes == 1 else None
+    if fused is not None:
+        return partial(fused.take, rate=rate), fused.rows
+    optimizer = make_optimizer(model, recipe, rate)
+    return partial(take_step, model, optimizer, recipe=recipe), recipe.batch_size

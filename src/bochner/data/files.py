@@ -1,0 +1,122 @@
+"""Which source reads a path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from bochner.data.blocks import Source
+from bochner.data.cache import spool
+from bochner.data.compressed import OPENERS, inner_suffix, is_compressed
+from bochner.data.npy import FilePath, NpySource, NpzSource, ShardedSource, members
+from bochner.data.tables import ArrowSource, ParquetSource
+from bochner.data.text import CsvBlocks, LibsvmSource
+
+TABLES = {".parquet": ParquetSource, ".arrow": ArrowSource, ".feather": ArrowSource}
+LIBSVM = (".libsvm", ".svm", ".svmlight", ".txt")
+TEXT = (".csv", *LIBSVM)
+KNOWN = [".npy", ".npz", *TABLES, *TEXT]
+
+
+def open_source(
+    path: FilePath,
+    *,
+    target: str | None = None,
+    columns: Sequence[str] | None = None,
+    weight: str | None = None,
+    labels: Sequence[str] | None = None,
+    num_inputs: int | None = None,
+    shard_rows: int | None = None,
+) -> Source:
+    """The source that reads `path`, by its suffix; a directory goes by the files in it.
+
+    | path | target, weight |
+    |---|---|
+    | `.npy` | paths of .npy files; for `NAME.X.npy` by default `NAME.y.npy` and `NAME.weight.npy` if they exist |
+    | `.npz` | names in the archive, by default `y` and `weight` if it has them; columns=[NAME] names X |
+    | `.parquet`, `.arrow`, `.feather`, `.csv` | names of columns; a CSV file is spooled to a temporary directory |
+    | `.libsvm`, `.svm`, `.svmlight`, `.txt` | the label of each line; `num_inputs` where the width is known |
+
+    Text files may be compressed: `.csv.gz`, `.libsvm.bz2`, `.svm.xz`. Without a target y is int64 [n, 0].
+
+    Text targets are given as places in the source's `labels`: all of them, sorted, or those of the argument `labels`,
+    by which a later file agrees with the first; a label that is not among them is refused. Tables give the names of
+    their inputs as `column_names`; `columns` picks the same ones, in that order, from another file.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "people.csv").write_text("age,hours,income\\n39,40,<=50K\\n52,45,>50K\\n")
+    ...     people = open_source(folder + "/people.csv", target="income")
+    ...     people.labels, people.column_names, people.read(0).y
+    (('<=50K', '>50K'), ('age', 'hours'), tensor([0, 1]))
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist.")
+    suffix = _suffix_inside(path) if path.is_dir() else _suffix(path)
+    if suffix in TABLES:
+        return TABLES[suffix](path, target=target, columns=columns, weight=weight, shard_rows=shard_rows, labels=labels)
+    if suffix == ".csv":
+        blocks = CsvBlocks(path, target=target, columns=columns, weight=weight, labels=labels)
+        return spool(blocks, shard_rows=shard_rows)
+    if suffix == ".npz" and path.is_file():
+        return _archive(path, target, columns, weight, shard_rows, labels)
+    if columns is not None:
+        raise ValueError(f"columns must be None for {path}, whose inputs have no names, got {list(columns)}.")
+    if path.is_dir():
+        _only(path, target=(target, "y"), weight=(weight, "weight"))
+        return ShardedSource(path, shard_rows=shard_rows, labels=labels)
+    if suffix == ".npy":
+        y, w = _beside(path, target, "y"), _beside(path, weight, "weight")
+        return NpySource(path, y, w, shard_rows=shard_rows, labels=labels)
+    _only(path, target=(target, "y"), weight=(weight, None), labels=(labels, None))
+    return LibsvmSource(path, num_inputs=num_inputs, shard_rows=shard_rows)
+
+
+def _suffix(path: Path) -> str:
+    suffix = inner_suffix(path)
+    if suffix not in KNOWN:
+        raise ValueError(f"path must be a directory or end in one of {KNOWN}, got {path}.")
+    if is_compressed(path) and suffix not in TEXT:
+        raise ValueError(
+            f"path must be text, {list(TEXT)}, to be read from {list(OPENERS)}, got {path}; decompress it."
+        )
+    return suffix
+
+
+def _only(path: Path, **arguments: tuple[object, object]) -> None:
+    """Refuses what cannot be chosen: in such files a part has one name, or none."""
+    for name, (given, known) in arguments.items():
+        if given not in (None, known):
+            allowed = "None" if known is None else f"None or {known!r}"
+            raise ValueError(f"{name} must be {allowed} for {path}, which has no other, got {given!r}.")
+
+
+def _suffix_inside(directory: Path) -> str:
+    """The first of the suffixes that directories are made of."""
+    found = {path.suffix.lower() for path in directory.iterdir()}
+    known = [suffix for suffix in (".npy", ".npz", *TABLES) if suffix in found]
+    if not known:
+        raise ValueError(f"{directory} must hold .npy, .npz, {', '.join(TABLES)} files, found {sorted(found)}.")
+    return known[0]
+
+
+def _beside(path: Path, given: str | None, word: str) -> FilePath | None:
+    """The path that is given, or `NAME.word.npy` beside `NAME.X.npy`."""
+    other = path.parent / f"{path.name.removesuffix('.X.npy')}.{given or word}.npy"
+    return other if path.name.endswith(".X.npy") and other.exists() else given
+
+
+def _archive(
+    path: Path,
+    target: str | None,
+    columns: Sequence[str] | None,
+    weight: str | None,
+    shard_rows: int | None,
+    labels: Sequence[str] | None,
+) -> NpzSource:
+    names = members(path)
+    y, w = target or ("y" if "y" in names else None), weight or ("weight" if "weight" in names else None)
+    if columns is not None and len(columns) != 1:
+        raise ValueError(f"columns must name the one array of inputs in {path}, got {list(columns)}.")
+    return NpzSource(path, X=columns[0] if columns else "X", y=y, weight=w, shard_rows=shard_rows, labels=labels)

@@ -1,0 +1,289 @@
+"""LIBSVM (SVMlight) text: `label index:value index:value ...`, one row a line."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+import torch
+from sklearn.datasets import load_svmlight_file
+from torch import Tensor
+
+from bochner import checks
+from bochner.data.arrays import dense, rows_per_shard
+from bochner.data.blocks import Block
+from bochner.data.columns import Roles, assign_roles, labels_in, pyarrow, reading
+from bochner.data.compressed import decompressed, is_compressed
+from bochner.data.convert import Names, check_finite, checked
+from bochner.data.labels import given_labels
+
+NUMBERS = {torch.int64: "int64", torch.float64: "float64"}
+
+
+class CsvBlocks:
+    """The rows of a CSV file from first to last, about a megabyte of text at a time; `spool` makes a source of them.
+
+    Inputs are float64. The target is read as text, without spaces around it: int64 when all of it are whole numbers,
+    float64 when all are numbers, else places in `labels`, which are all of them sorted or those that are given. To know
+    which, opening reads the file once for its target. Fields that are empty or NA are missing, which is refused;
+    in quotes they are text. A file may be compressed (.gz, .bz2, .xz).
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "t.csv")
+    ...     _ = path.write_text("a,b,y\\n1,2,yes\\n3,4,no\\n")
+    ...     blocks = CsvBlocks(path, target="y")
+    ...     blocks.labels, next(iter(blocks))
+    (('no', 'yes'), Block(X=tensor([[1., 2.],
+            [3., 4.]], dtype=torch.float64), y=tensor([1, 0]), weight=None))
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        target: str | None = None,
+        columns: Sequence[str] | None = None,
+        weight: str | None = None,
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        self.path = Path(path)
+        roles = assign_roles(
+            {self.path: self._schema(target)},
+            target=target,
+            columns=columns,
+            weight=weight,
+            labels=None if labels is None else given_labels(labels),
+        )
+        self._roles = self._with_target_type(roles._replace(X_type=torch.float64, weight_type=torch.float64))
+        self.labels, self.column_names = self._roles.labels, self._roles.inputs
+
+    def __iter__(self) -> Iterator[Block]:
+        roles, first_row = self._roles, 0
+        for batch in self._read(roles.names, roles.target):
+            table = pyarrow().Table.from_batches([batch])
+            yield roles.block(_with_target(table, roles), self.path, first_row)
+            first_row += len(batch)
+
+    def _schema(self, target: str | None) -> Any:
+        """Names and types of the columns, as the first megabyte has them."""
+        with reading(self.path), self._open({} if target is None else {target: "string"}) as reader:
+            if not any(len(batch) for batch in reader):
+                raise ValueError(f"{self.path} must have at least one row below its header line, got none.")
+            _ = reader.schema.names  # decoded only now
+            return reader.schema
+
+    def _with_target_type(self, roles: Roles) -> Roles:
+        """The narrowest type that all targets fit: the first that does not ends a trial, most often at once."""
+        if roles.target is None or roles.labels is not None:
+            return roles
+        for dtype, name in NUMBERS.items():
+            if all(_fits(words, name) for words in self._targets(roles.target)):
+                return roles._replace(y_type=dtype)
+        column = f"{self.path}: column {roles.target!r}"
+        return roles._replace(labels=labels_in(column, self._targets(roles.target)))
+
+    def _targets(self, target: str) -> Iterator[Any]:
+        return (_words(batch.column(0)) for batch in self._read([target], target))
+
+    def _read(self, names: Sequence[str], target: str | None) -> Iterator[Any]:
+        types = {name: "string" if name == target else "float64" for name in names}
+        with reading(self.path), self._open(types, names) as reader:
+            yield from reader
+
+    @contextmanager
+    def _open(self, types: dict[str, str], names: Sequence[str] | None = None) -> Iterator[Any]:
+        csv = pyarrow("csv")
+        convert = csv.ConvertOptions(
+            column_types={name: pyarrow().type_for_alias(kind) for name, kind in types.items()},
+            include_columns=names,
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        )
+        with _stream(self.path) as file, csv.open_csv(file, convert_options=convert) as reader:
+            yield reader
+
+
+@contextmanager
+def _stream(path: Path) -> Iterator[Any]:
+    """The file's bytes, decompressed, by pyarrow's own readers: its threads abort a process that ends while they hold a
+    Python file."""
+    suffix, pa = path.suffix.lower(), pyarrow()
+    if suffix == ".xz":  # which pyarrow cannot read
+        plain = decompressed(path)
+        try:
+            with pa.OSFile(str(plain)) as file:
+                yield file
+        finally:
+            plain.unlink()
+        return
+    with pa.OSFile(str(path)) as file:
+        kind = {".gz": "gzip", ".bz2": "bz2"}.get(suffix)
+        yield file if kind is None else pa.CompressedInputStream(file, kind)
+
+
+def _words(column: Any) -> Any:
+    return pyarrow("compute").utf8_trim_whitespace(column)
+
+
+def _fits(words: Any, kind: str) -> bool:
+    try:
+        words.cast(kind)
+    except pyarrow().ArrowInvalid:
+        return False
+    return True
+
+
+def _with_target(table: Any, roles: Roles) -> Any:
+    """`table` with the text of its target as numbers, where all the file's are."""
+    if roles.target is None:
+        return table
+    words = _words(table[roles.target])
+    values = words if roles.labels is not None else words.cast(NUMBERS[roles.y_type])
+    return table.set_column(table.column_names.index(roles.target), roles.target, values)
+
+
+MOST_INPUTS = 2**26  # a dense row of 256 MiB; a larger index is a slip, or malice
+TEXT_BYTES = 8 * 2**20  # parsed at once, at most, but for a longer line
+
+
+class LibsvmSource:
+    """The rows of a LIBSVM file as dense float32 blocks.
+
+    Indices count from 1 and rise along a line; what follows `#` and any `qid:` is ignored. Labels are int64 when every
+    one in the file is a whole number, else float64. `num_inputs` is the largest index unless it is given.
+
+    Opening parses the file once, in O(bytes) time and the memory of 8 MiB of text, to find where shards begin; a shard
+    then takes O(its bytes + shard_rows d). A file so wide that 8192 dense rows are more than 32 MiB has shorter shards,
+    and is parsed twice to find them unless `num_inputs` is given. A compressed file (.gz, .bz2, .xz) is decompressed
+    once into a temporary file, which goes with the source.
+
+    The last line must end in a newline, since a file cut short inside a line would otherwise pass for a whole one.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "a.libsvm")
+    ...     _ = path.write_text("+1 1:0.5 3:2\\n-1 2:1  # a comment\\n")
+    ...     LibsvmSource(path).read(0)
+    Block(X=tensor([[0.5000, 0.0000, 2.0000],
+            [0.0000, 1.0000, 0.0000]]), y=tensor([ 1, -1]), weight=None)
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, num_inputs: int | None = None, shard_rows: int | None = None
+    ) -> None:
+        self.path = Path(path)
+        if num_inputs is not None:
+            checks.positive_int("num_inputs", num_inputs)
+        self._text = _plain_text(self)
+        self._shards = self._cut(num_inputs, shard_rows)
+        widest = max(shard.num_inputs for shard in self._shards)
+        if num_inputs is not None and widest > num_inputs:
+            raise ValueError(f"num_inputs must be at least the largest index in {path}, {widest}, got {num_inputs}.")
+        if num_inputs is None and widest > MOST_INPUTS:
+            raise ValueError(
+                f"{path} has an index {widest}, and rows are dense; give num_inputs={widest} if you mean it."
+            )
+        self.num_inputs = num_inputs or max(1, widest)
+        self.shard_sizes = [shard.rows for shard in self._shards]
+        self._y_type = torch.int64 if all(shard.whole for shard in self._shards) else torch.float64
+
+    def read(self, shard: int) -> Block:
+        X, y = self._read(shard)
+        block = Block(torch.from_numpy(dense(X, self.num_inputs)), y)
+        names = Names(f"{self.path}: X", f"{self.path}: y")
+        return checked(block, names, first_row=self._shards[shard].first_row)
+
+    def read_targets(self, shard: int) -> Tensor:
+        """y of a shard alone: no row is made dense."""
+        return check_finite(self._read(shard)[1], f"{self.path}: y", first_row=self._shards[shard].first_row)
+
+    def _read(self, shard: int) -> tuple[Any, Tensor]:
+        found = self._shards[shard]
+        with self._text.open("rb") as file:
+            file.seek(found.offset)
+            text = file.read(found.length)
+        try:
+            X, y = _parse(text)
+            if (len(y), X.shape[1]) != (found.rows, found.num_inputs):
+                raise ValueError("other rows than when it was opened")
+        except ValueError as error:
+            raise ValueError(f"{self.path} was changed while in use: {error}") from error
+        return X, torch.from_numpy(y).to(self._y_type)
+
+    def _cut(self, num_inputs: int | None, shard_rows: int | None) -> list[_Shard]:
+        """The shards, cut anew when the width that was found asks for shorter ones."""
+        lines = rows_per_shard(shard_rows, row_bytes=4 * (num_inputs or 1))
+        shards = list(self._scan(lines))
+        if not shards:
+            raise ValueError(f"{self.path} must have at least one row, got none.")
+        widest = num_inputs or max(shard.num_inputs for shard in shards)
+        fewer = rows_per_shard(shard_rows, row_bytes=4 * widest)
+        return shards if fewer == lines else list(self._scan(fewer))
+
+    def _scan(self, lines: int) -> Iterator[_Shard]:
+        offset = first_line = first_row = 0
+        with self._text.open("rb") as file:
+            for text in _pieces(file, lines):
+                X, y = self._parse_lines(text, first_line)
+                length = sum(map(len, text))
+                if len(y):
+                    whole = bool(np.all(np.floor(y) == y)) and float(np.abs(y).max()) < 2**53
+                    yield _Shard(offset, length, first_row, len(y), X.shape[1], whole)
+                offset, first_line, first_row = offset + length, first_line + len(text), first_row + len(y)
+
+    def _parse_lines(self, text: list[bytes], first_line: int) -> tuple[Any, np.ndarray[Any, Any]]:
+        try:
+            return _parse(b"".join(text))
+        except ValueError:
+            for number, line in enumerate(text, first_line + 1):
+                try:
+                    _parse(line)
+                except ValueError as error:
+                    raise ValueError(f"{self.path}, line {number}: {error}") from error
+            raise
+
+
+class _Shard(NamedTuple):
+    offset: int
+    length: int
+    first_row: int
+    rows: int
+    num_inputs: int
+    whole: bool
+
+
+def _plain_text(source: LibsvmSource) -> Path:
+    if not is_compressed(source.path):
+        return source.path
+    text = decompressed(source.path)
+    weakref.finalize(source, text.unlink, missing_ok=True)
+    return text
+
+
+def _pieces(file: IO[bytes], lines: int) -> Iterator[list[bytes]]:
+    """At most `lines` lines at a time, and no more than fit into `TEXT_BYTES`."""
+    while text := file.readlines(TEXT_BYTES):
+        for start in range(0, len(text), lines):
+            yield text[start : start + lines]
+
+
+def _parse(text: bytes) -> tuple[Any, np.ndarray[Any, Any]]:
+    """Sparse X [n, largest index] and labels [n]."""
+    if not text.endswith(b"\n"):
+        raise ValueError("the file ends inside this line; if it is complete, end it with a newline")
+    try:
+        X, y = load_svmlight_file(BytesIO(text), dtype=np.float32, zero_based=True)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"it is not 'label index:value ...': {error}") from error
+    if len(X.indices) and X.indices.min() == 0:
+        raise ValueError("it has the index 0, but indices count from 1")
+    X.indices -= 1
+    X.resize(len(y), X.shape[1] - 1)
+    return X, y

@@ -1,0 +1,255 @@
+"""The classes that targets fall into, and targets as places among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bochner.data.blocks import Block, Source, num_rows, read_shard, read_targets, seeded, take
+from bochner.data.labels import MOST_LABELS, column_names_of, labels_of, shown
+
+
+class MappedSource:
+    """`source` with `transform` applied to every block on its way out; it keeps the rows, the inputs and what y means.
+
+    >>> from bochner.data import ArraySource, statistics
+    >>> source = ArraySource(torch.tensor([[1.0], [3.0]]), torch.tensor([7, 4]))
+    >>> found = statistics(source)
+    >>> MappedSource(MappedSource(source, Standardize(found.mean, found.std)), EncodeLabels(found.classes)).read(0)
+    Block(X=tensor([[-1.], [ 1.]]), y=tensor([1, 0]), weight=None)
+    """
+
+    def __init__(self, source: Source, transform: Callable[[Block], Block]) -> None:
+        self._source, self._transform = source, transform
+        self.num_inputs, self.shard_sizes = source.num_inputs, source.shard_sizes
+        self.labels, self.column_names = labels_of(source), column_names_of(source)
+        if isinstance(transform, EncodeLabels) and self.labels is not None:
+            self.labels = tuple(self.labels[place] for place in transform.classes.tolist())
+
+    def read(self, shard: int) -> Block:
+        return self._transform(read_shard(self._source, shard))
+
+
+@dataclass(frozen=True, eq=False)
+class Standardize:
+    """(x - mean) / std for each input, in the dtype of X; an input that never varies is only centred."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __call__(self, block: Block) -> Block:
+        scale = torch.where(self.std > 0, self.std, 1.0)
+        X = (block.X.to(self.mean) - self.mean) / scale
+        return block._replace(X=X.to(block.X))
+
+
+@dataclass(frozen=True, eq=False)
+class EncodeLabels:
+    """y as places in the sorted `classes` [C]; a label that is not among them is refused."""
+
+    classes: Tensor
+
+    def __call__(self, block: Block) -> Block:
+        kind = torch.promote_types(self.classes.dtype, block.y.dtype)  # a file may write 1 as 1.0
+        classes, y = self.classes.to(block.y.device, kind), block.y.to(kind).contiguous()
+        places = torch.searchsorted(classes, y).clamp_(max=len(classes) - 1)
+        unknown = classes[places] != y
+        if unknown.any():
+            labels = block.y[unknown].unique().tolist()
+            raise ValueError(f"y must hold the {len(self.classes)} known classes only, got {labels[:10]} besides.")
+        return block._replace(y=places)
+
+
+class Statistics(NamedTuple):
+    """Of N rows: `mean` [d] and `std` [d] in float64 (over N, not N - 1), `classes` [C] sorted.
+
+    `classes` are integers (places in the labels, where y was text); None for floats and beyond 100,000 of them.
+    """
+
+    num_rows: int
+    mean: Tensor
+    std: Tensor
+    classes: Tensor | None
+
+
+def statistics(source: Source) -> Statistics:
+    """One pass over the rows, a shard at a time.
+
+    Two sets of n and m rows with means a, b and sums of squared deviations S, T have together the mean
+    a + (b - a) m / (n + m) and the sum S + T + (b - a)^2 n m / (n + m): no cancellation,
+    however far the mean lies from zero.
+    O(N d) time, O(shard d) memory. Source: Chan, Golub and LeVeque, 1983.
+
+    >>> from bochner.data import ArraySource
+    >>> statistics(ArraySource(torch.tensor([[1.0], [3.0]]), torch.tensor([7, 4])))
+    Statistics(num_rows=2, mean=tensor([2.], dtype=torch.float64), std=tensor([1.], dtype=torch.float64),
+        classes=tensor([4, 7]))
+    """
+    n, mean = 0, torch.zeros(source.num_inputs, dtype=torch.float64)
+    squares = torch.zeros_like(mean)
+    classes: Tensor | None = torch.empty(0, dtype=torch.int64)
+    for shard, m in enumerate(source.shard_sizes):
+        if not m:
+            continue
+        block = read_shard(source, shard)
+        X = block.X.to(mean)
+        shard_mean = X.mean(0)
+        step = shard_mean - mean
+        squares += (X - shard_mean).square().sum(0) + step.square() * (n * m / (n + m))
+        mean += step * (m / (n + m))
+        n += m
+        is_label = not block.y.is_floating_point() and block.y.ndim == 1
+        classes = torch.cat([classes, block.y.cpu()]).unique() if is_label and classes is not None else None
+        if classes is not None and len(classes) > MOST_LABELS:
+            classes = None
+    return Statistics(n, mean, (squares / max(n, 1)).sqrt(), classes)
+
+
+def split(source: Source, heldout_fraction: float, seed: int) -> tuple[SubsetSource, SubsetSource]:
+    """The rows in two: (train, heldout), the same for the same seed, chosen without reading any of them.
+
+    Of N rows round(heldout_fraction N) are held out (at least 1, at most N - 1), spread evenly over the shards; within
+    a shard every choice of rows is equally likely. Both parts keep the shards, and reading one of theirs reads the
+    whole shard below it: `spool(heldout)` a small heldout part that is to be read often. No memory beyond one shard.
+
+    >>> from bochner.data import ArraySource
+    >>> train, heldout = split(ArraySource(torch.arange(10.0)[:, None], shard_rows=5), 0.2, seed=0)
+    >>> train.shard_sizes, heldout.shard_sizes
+    ([4, 4], [1, 1])
+    """
+    N = num_rows(source)
+    if not isinstance(heldout_fraction, Real) or not 0 < heldout_fraction < 1:
+        raise ValueError(f"heldout_fraction must lie between 0 and 1, got {heldout_fraction!r}.")
+    if N < 2:
+        raise ValueError(f"source must have at least 2 rows to be split, got {N}.")
+    total = min(max(round(heldout_fraction * N), 1), N - 1)
+    offset = int(torch.randint(N, (), generator=seeded(seed, "heldout-counts")))
+    ends = accumulate(source.shard_sizes, initial=0)
+    # Rounding the running sum gives each shard its share and all of them together exactly `total`.
+    counts = [b - a for a, b in pairwise((total * end + offset) // N for end in ends)]
+    return SubsetSource(source, counts, seed, heldout=False), SubsetSource(source, counts, seed, heldout=True)
+
+
+class SubsetSource:
+    """Of each shard the `counts[shard]` rows that are held out, or the others; made by `split`."""
+
+    def __init__(self, source: Source, counts: Sequence[int], seed: int, *, heldout: bool) -> None:
+        self._source, self._counts, self._seed, self._heldout = source, counts, seed, heldout
+        self.num_inputs, self.labels, self.column_names = source.num_inputs, labels_of(source), column_names_of(source)
+        self.shard_sizes = [
+            count if heldout else size - count for size, count in zip(source.shard_sizes, counts, strict=True)
+        ]
+
+    def read(self, shard: int) -> Block:
+        return take(read_shard(self._source, shard), self._rows(shard))
+
+    def read_targets(self, shard: int) -> Tensor:
+        return read_targets(self._source, shard)[self._rows(shard)]
+
+    def _rows(self, shard: int) -> Tensor:
+        size, count = self._source.shard_sizes[shard], self._counts[shard]
+        order = torch.randperm(size, generator=seeded(self._seed, "heldout-rows", shard))
+        return (order[:count] if self._heldout else order[count:]).sort().values
+
+
+Classes = np.ndarray[Any, Any]
+
+
+def classes_of(source: Source) -> Classes:
+    """The classes [C] of a source: its labels, or the sorted different numbers in y.
+
+    Labels cost nothing; numbers cost one pass over the targets, O(N log N) time and O(shard + C) memory.
+
+    >>> from bochner.data import ArraySource
+    >>> classes_of(ArraySource(np.eye(3), ["yes", "no", "yes"])), classes_of(ArraySource(np.eye(3), [3, -1, 3]))
+    (array(['no', 'yes'], dtype='<U3'), array([-1,  3]))
+    """
+    labels = labels_of(source)
+    return seen_targets(source) if labels is None else np.array(labels)
+
+
+def check_classes(train: Source, heldout: Source | None = None) -> Classes:
+    """The classes of `train`, once its rows are seen to have two at least, and `heldout` none besides theirs.
+
+    A class that `heldout` lacks is no error. One pass over the targets of both.
+
+    >>> from bochner.data import ArraySource
+    >>> check_classes(ArraySource(np.eye(2), [0, 1]), ArraySource(np.eye(2), [1, 5]))
+    Traceback (most recent call last):
+        ...
+    ValueError: heldout must hold classes of the training rows only, got [5] besides; ...
+    """
+    classes, seen = classes_of(train), seen_targets(train)
+    if len(seen) < 2:
+        raise ValueError(f"the training rows must hold at least two classes, got {_words(seen, train)} only.")
+    if heldout is not None:
+        _check_same_labels(train, heldout)
+        strange = np.setdiff1d(seen_targets(heldout), seen)
+        if len(strange):
+            raise ValueError(
+                f"heldout must hold classes of the training rows only, got {_words(strange, train)} besides; "
+                f"leave their rows out, or hold out other rows."
+            )
+    return classes
+
+
+def with_classes(source: Source, classes: Classes | Sequence[Any]) -> Source:
+    """`source` with y as places in `classes`, sorted numbers or the labels that it was opened with.
+
+    >>> from bochner.data import ArraySource
+    >>> with_classes(ArraySource(np.eye(3), [3, -1, 3]), [-1, 3]).read(0).y
+    tensor([1, 0, 1])
+    """
+    wanted, labels = np.asarray(classes), labels_of(source)
+    is_text = wanted.dtype.kind == "U"
+    if labels is None and not is_text:
+        return MappedSource(source, EncodeLabels(torch.as_tensor(wanted)))
+    if labels is None:
+        raise ValueError(f"source must have the labels {shown(wanted.tolist())}, got numbers; open it with labels=.")
+    if not is_text:
+        raise ValueError(f"source must hold the classes {shown(wanted.tolist())}, got the labels {shown(labels)}.")
+    if labels != tuple(wanted.tolist()):
+        raise ValueError(
+            f"source must have the labels {shown(wanted.tolist())}, got {shown(labels)}; open it with labels=."
+        )
+    return source
+
+
+def seen_targets(source: Source) -> Classes:
+    """The different values in y, sorted: numbers, or places of labels."""
+    seen: Classes = np.empty(0, np.int64)
+    for shard, size in enumerate(source.shard_sizes):
+        if size:
+            y = read_targets(source, shard)
+            if y.ndim != 1:
+                raise ValueError(f"y must have shape [rows] to hold classes, got rows of shape {tuple(y.shape[1:])}.")
+            found = np.unique(y.cpu().numpy())
+            seen = np.union1d(seen, found) if len(seen) else found
+        if len(seen) > MOST_LABELS:
+            raise ValueError(f"y must hold classes, got more than {MOST_LABELS} different numbers.")
+    return seen
+
+
+def _check_same_labels(train: Source, heldout: Source) -> None:
+    ours, theirs = labels_of(train), labels_of(heldout)
+    if ours != theirs:
+        raise ValueError(
+            f"heldout must have the labels of the training rows, {_kind(ours)}, got {_kind(theirs)}; "
+            f"open it with labels=classes_of(train)."
+        )
+
+
+def _kind(labels: tuple[str, ...] | None) -> str:
+    return "numbers" if labels is None else shown(labels)
+
+
+def _words(seen: Classes, source: Source) -> str:
+    labels = labels_of(source)
+    return shown([place if labels is None else labels[place] for place in seen.tolist()])

@@ -1,5 +1,0 @@
-"""Models as ONNX files, for runtimes without Python or torch."""
-
-from bochner.learn.onnx.export import export_onnx
-
-__all__ = ["export_onnx"]

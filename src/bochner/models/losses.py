@@ -1,0 +1,171 @@
+"""From scores to probabilities."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from bochner import checks
+
+
+class Loss(ABC):
+    """l(f, y) for scores f [n, t].
+
+    y is what a block holds (class indices [n], or numbers [n] or [n, t]) or targets [n, t], where classes are one-hot.
+    """
+
+    smoothness: ClassVar[float]
+    """A bound on the largest eigenvalue of the second derivative."""
+
+    def __call__(self, scores: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
+        """The mean over rows of weight l(f, y).
+
+        Weights of mean 1 keep the meaning of the learning rate, so the sum is not divided by theirs.
+        """
+        values = self.value(scores, y)
+        return values.mean() if weight is None else (values * weight).mean()
+
+    @abstractmethod
+    def value(self, scores: Tensor, y: Tensor) -> Tensor:
+        """Losses [n]."""
+
+    @abstractmethod
+    def targets(self, encoded: Tensor) -> Tensor:
+        """The columns of numbers or one-hot rows that the scores stand for, [n, t]."""
+
+    @abstractmethod
+    def offset(self, mean: Tensor) -> Tensor:
+        """The best constant scores [t], given the mean of the encoded targets: where a bias should start."""
+
+    @abstractmethod
+    def residual(self, scores: Tensor, targets: Tensor) -> Tensor:
+        """Derivatives by the scores, [n, t]."""
+
+    @abstractmethod
+    def curve(self, scores: Tensor, directions: Tensor) -> Tensor:
+        """Second derivatives applied to directions [n, t], as [n, t]."""
+
+    @abstractmethod
+    def curvature(self, scores: Tensor) -> Tensor:
+        """The diagonal of the second derivatives, its mean over outputs: [n]."""
+
+
+class Softmax(Loss):
+    """l = log sum_c exp(f_c) - f_y: second derivative diag(p) - p p^T, at most 1/2.
+
+    >>> float(Softmax()(torch.zeros(3, 4), torch.tensor([0, 1, 3])))  # log 4
+    1.386294...
+    """
+
+    smoothness = 0.5
+
+    def value(self, scores: Tensor, y: Tensor) -> Tensor:
+        return F.cross_entropy(scores, y, reduction="none")
+
+    def targets(self, encoded: Tensor) -> Tensor:
+        return encoded
+
+    def offset(self, mean: Tensor) -> Tensor:
+        return mean.clamp_min(float(mean[mean > 0].min()) / len(mean)).log()  # a class never seen: rare, not impossible
+
+    def residual(self, scores: Tensor, targets: Tensor) -> Tensor:
+        return scores.softmax(dim=1) - targets
+
+    def curve(self, scores: Tensor, directions: Tensor) -> Tensor:
+        p = scores.softmax(dim=1)
+        return p * (directions - (p * directions).sum(dim=1, keepdim=True))
+
+    def curvature(self, scores: Tensor) -> Tensor:
+        p = scores.softmax(dim=1)
+        return (p * (1 - p)).mean(dim=1)
+
+
+class Logistic(Loss):
+    """l = log(1 + exp(f)) - y f for y in {0, 1}: one score, the log-odds of class 1 of two."""
+
+    smoothness = 0.25
+
+    def value(self, scores: Tensor, y: Tensor) -> Tensor:
+        y = y.reshape(scores.shape).to(scores.dtype)
+        return F.binary_cross_entropy_with_logits(scores, y, reduction="none").sum(dim=1)
+
+    def targets(self, encoded: Tensor) -> Tensor:
+        return encoded[:, 1:]
+
+    def offset(self, mean: Tensor) -> Tensor:
+        return torch.logit(mean[1:])
+
+    def residual(self, scores: Tensor, targets: Tensor) -> Tensor:
+        return scores.sigmoid() - targets
+
+    def curve(self, scores: Tensor, directions: Tensor) -> Tensor:
+        return self.curvature(scores)[:, None] * directions
+
+    def curvature(self, scores: Tensor) -> Tensor:
+        p = scores[:, 0].sigmoid()
+        return p * (1 - p)
+
+
+class Squared(Loss):
+    """l = ||f - y||^2 / 2. Its offset is the mean of y: a bias that starts there is labels centred."""
+
+    smoothness = 1.0
+
+    def value(self, scores: Tensor, y: Tensor) -> Tensor:
+        return (scores - y.reshape(scores.shape)).square().sum(dim=1) / 2
+
+    def targets(self, encoded: Tensor) -> Tensor:
+        return encoded
+
+    def offset(self, mean: Tensor) -> Tensor:
+        return mean
+
+    def residual(self, scores: Tensor, targets: Tensor) -> Tensor:
+        return scores - targets
+
+    def curve(self, scores: Tensor, directions: Tensor) -> Tensor:
+        return directions
+
+    def curvature(self, scores: Tensor) -> Tensor:
+        return scores.new_ones(len(scores))
+
+
+LOSSES: dict[str, Loss] = {"softmax": Softmax(), "logistic": Logistic(), "squared": Squared()}
+
+
+def choose_loss(name: str, num_classes: int | None) -> Loss:
+    """The loss of that name, if it suits the number of classes (None: targets are numbers)."""
+    checks.one_of("loss", name, LOSSES)
+    if name != "squared" and num_classes is None:
+        raise ValueError(f"num_classes must be given with loss={name!r}, got None.")
+    if name == "logistic" and num_classes != 2:
+        raise ValueError(f"num_classes must be 2 with loss='logistic', got {num_classes!r}; use loss='softmax'.")
+    return LOSSES[name]
+
+
+LINKS = ["softmax", "logistic", "clipped"]
+# Least squares estimates no probability below this.
+SMALLEST_PROBABILITY = 1e-4
+
+
+def probabilities(scores: Tensor, link: str) -> Tensor:
+    """p(class | x) [n, C] in float64 from scores [n, t].
+
+    "softmax" (t = C) and "logistic" (t = 1, C = 2) invert the losses of those names. "clipped" (t = C) is for least
+    squares on one-hot labels, whose scores estimate p itself: they are clipped from below and scaled to sum to 1.
+
+    >>> probabilities(torch.tensor([[-0.5, 0.25, 0.75]]), "clipped").round(decimals=2)
+    tensor([[0.0000, 0.2500, 0.7500]], dtype=torch.float64)
+    """
+    checks.one_of("link", link, LINKS)
+    scores = scores.double()
+    if link == "softmax":
+        return scores.softmax(dim=1)
+    if link == "logistic":
+        return torch.cat([(-scores).sigmoid(), scores.sigmoid()], dim=1)
+    p = scores.clamp_min(SMALLEST_PROBABILITY)
+    return p / p.sum(dim=1, keepdim=True)

@@ -1,0 +1,229 @@
+"""Export to ONNX."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import reduce, singledispatch
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from bochner import checks
+from bochner.models import LandmarkModel, LogitAverage
+from bochner.models.heads import BottleneckHead, FeatureModel, Head, LinearHead
+from bochner.models.losses import SMALLEST_PROBABILITY
+from bochner.models.network import Network
+from bochner.models.onnx.features import features, kernel_values
+from bochner.models.onnx.graph import Graph, Value, element_name, onnx
+from bochner.storage import write_atomically
+
+
+class Signature(NamedTuple):
+    """X [N, num_inputs] -> scores [N, num_outputs], computed in `dtype`."""
+
+    num_inputs: int
+    num_outputs: int
+    dtype: torch.dtype
+
+
+@singledispatch
+def signature(model: nn.Module) -> Signature:
+    raise TypeError(
+        f"model must be a FeatureModel, LandmarkModel, LogitAverage or Network, got {type(model).__name__}."
+    )
+
+
+@singledispatch
+def scores(model: nn.Module, X: Value) -> Value:
+    """The model's output [N, num_outputs]."""
+    raise TypeError(f"{type(model).__name__} has no ONNX form.")
+
+
+@signature.register
+def _(model: FeatureModel) -> Signature:
+    return _signature(model.feature_map.num_inputs, model.head.bias)
+
+
+@scores.register
+def _(model: FeatureModel, X: Value) -> Value:
+    return _on_head(model.head, *features(model.feature_map, X))
+
+
+@signature.register
+def _(model: Network) -> Signature:
+    return _signature(model.num_inputs, model.head.bias)
+
+
+@scores.register
+def _(model: Network, X: Value) -> Value:
+    for W, b in zip(model.weights, model.biases, strict=True):
+        X = X.affine(W, b).apply({"tanh": "Tanh", "relu": "Relu"}[model.activation])
+    return _on_head(model.head, X, lambda weights: weights)
+
+
+@signature.register
+def _(model: LandmarkModel) -> Signature:
+    return _signature(model.landmarks.shape[1], model.bias)
+
+
+@scores.register
+def _(model: LandmarkModel, X: Value) -> Value:
+    return kernel_values(model.kernel, X, model.landmarks).affine(model.coefficients.T, model.bias)
+
+
+@signature.register
+def _(model: LogitAverage) -> Signature:
+    parts = [signature(part) for part in model.models]
+    if len({part[:2] for part in parts}) != 1:
+        raise ValueError(f"models must agree in inputs and outputs, got {[part[:2] for part in parts]}.")
+    return parts[0]._replace(dtype=reduce(torch.promote_types, (part.dtype for part in parts)))
+
+
+@scores.register
+def _(model: LogitAverage, X: Value) -> Value:
+    # not the node Mean, which ONNX Runtime has in float32 only
+    return X.graph.add("Sum", *(scores(part, X) for part in model.models)) / float(len(model.models))
+
+
+def _signature(num_inputs: int, bias: Tensor) -> Signature:
+    """Half precision is computed in float32: it only stores."""
+    return Signature(num_inputs, len(bias), torch.promote_types(bias.dtype, torch.float32))
+
+
+def _on_head(head: Head, Z: Value, fold: Callable[[Tensor], Tensor]) -> Value:
+    if isinstance(head, LinearHead):
+        return Z.affine(fold(_exact(head.weights)), head.bias)
+    assert isinstance(head, BottleneckHead)
+    return (Z @ fold(_exact(head.first)).T).affine(head.second, head.bias)
+
+
+def _exact(weights: Tensor) -> Tensor:
+    return weights.detach().cpu().double()
+
+
+# ONNX 1.8 of 2020, read by every ONNX Runtime since 1.6; later sets bring nothing that these graphs need.
+OPSET, IR_VERSION = 13, 7
+
+Classes = list[int] | list[str]
+
+
+def export_onnx(
+    model: nn.Module,
+    path: str | os.PathLike[str],
+    *,
+    output: str = "scores",
+    classes: Sequence[int] | Sequence[str] | None = None,
+    dtype: torch.dtype | None = None,
+) -> None:
+    """Write a FeatureModel, LandmarkModel, LogitAverage or Network to `path` as ONNX, whole or not at all.
+
+        X [N, d], any N  ->  label [N], probabilities [N, C], scores [N, t]
+
+    scores are the model's own output. `output` says what they mean, and all but "scores" add probabilities:
+    "softmax" (t = C), "logistic" (t = 1, C = 2), or "clipped" (t = C), for least squares on one-hot labels, whose
+    scores are clipped from below and scaled to sum to 1. `classes`, C integers or strings, adds label: the class of the
+    largest score, or of a positive logistic score. Names and order are those of skl2onnx without ZipMap.
+
+    The graph computes in the model's dtype; `dtype`, float32 or float64, is that of X and of the outputs, the model's
+    if None. Frequencies are written out as a matrix whatever the projection: 4 d P bytes for P of them in float32. A
+    runtime holds k(X, landmarks) or z(X) for all N rows at once: choose N to fit. Opset 13.
+
+    >>> import tempfile
+    >>> from bochner.features import FourierMap
+    >>> from bochner.kernels import Gaussian
+    >>> from bochner.models import FeatureModel, LinearHead
+    >>> z = FourierMap.draw(Gaussian(), num_inputs=3, num_features=64, generator=torch.Generator().manual_seed(0))
+    >>> model = FeatureModel(z, LinearHead.zeros(num_features=64, num_outputs=2))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     export_onnx(model, folder + "/model.onnx", output="softmax", classes=["no", "yes"])
+    ...     [each.name for each in onnx().load(folder + "/model.onnx").graph.output]
+    ['label', 'probabilities', 'scores']
+    """
+    known = signature(model)
+    _check_output(output, known.num_outputs)
+    if dtype is not None:
+        checks.one_of("dtype", dtype, [torch.float32, torch.float64])
+    names = None if classes is None else _checked_classes(classes, output, known.num_outputs)
+    content = _file(model, known, output, names, dtype or known.dtype).SerializeToString()
+    onnx("checker").check_model(content, full_check=True)
+    write_atomically(Path(path), content)
+
+
+def _file(model: nn.Module, known: Signature, output: str, classes: Classes | None, dtype: torch.dtype) -> Any:
+    graph = Graph(known.dtype)
+    X, floats = Value(graph, "X"), element_name(dtype)
+    S = scores(model, X if dtype == known.dtype else X.to(known.dtype))
+    outputs = []
+    if classes is not None:
+        kind = "INT64" if isinstance(classes[0], int) else "STRING"
+        outputs.append(_named("label", _label(S, output, classes)).info(["N"], kind=kind))
+    if output != "scores":
+        P = _probabilities(S, output)
+        outputs.append(_named("probabilities", P, dtype).info(["N", max(2, known.num_outputs)], kind=floats))
+    outputs.append(_named("scores", S, dtype).info(["N", known.num_outputs], kind=floats))
+    return onnx("helper").make_model(
+        graph.proto("bochner", [X.info(["N", known.num_inputs], kind=floats)], outputs),
+        opset_imports=[onnx("helper").make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="bochner",
+        producer_version=_version(),
+        doc_string=repr(model),
+    )
+
+
+def _probabilities(S: Value, output: str) -> Value:
+    if output == "softmax":
+        return S.apply("Softmax", axis=1)
+    if output == "clipped":
+        positive = S.apply("Max", SMALLEST_PROBABILITY)
+        return positive / positive.apply("ReduceSum", torch.tensor([1]), keepdims=1)
+    return (S * -1.0).apply("Sigmoid").apply("Concat", S.apply("Sigmoid"), axis=1)
+
+
+def _label(S: Value, output: str, classes: Classes) -> Value:
+    index = _positive(S) if output == "logistic" else S.apply("ArgMax", axis=1, keepdims=0)
+    stored = S.graph.strings(classes) if isinstance(classes[0], str) else S.graph.constant(torch.tensor(classes))
+    return stored.apply("Gather", index, axis=0)
+
+
+def _positive(S: Value) -> Value:
+    """1 where the only score is positive, else 0: [N]."""
+    return S.apply("Greater", 0.0).to(torch.int64).apply("Squeeze", torch.tensor([1]))
+
+
+def _named(name: str, value: Value, dtype: torch.dtype | None = None) -> Value:
+    """The same under a name of our own, in the given dtype."""
+    graph = value.graph
+    last = value if dtype in (None, graph.dtype) else value.to(dtype)
+    graph.nodes.append(onnx("helper").make_node("Identity", [last.name], [name]))
+    return Value(graph, name)
+
+
+def _check_output(output: str, num_outputs: int) -> None:
+    checks.one_of("output", output, ["scores", "softmax", "logistic", "clipped"])
+    if output in ("softmax", "clipped") and num_outputs == 1:
+        raise ValueError(f"output={output!r} needs a model with several scores a row, got 1; use 'logistic'.")
+    if output == "logistic" and num_outputs > 1:
+        raise ValueError(f"output='logistic' needs a model with one score a row, got {num_outputs}; use 'softmax'.")
+
+
+def _checked_classes(classes: Sequence[Any], output: str, num_outputs: int) -> Classes:
+    given = [each.item() if hasattr(each, "item") else each for each in classes]
+    if output == "scores" and num_outputs == 1:
+        raise ValueError("classes need several scores a row, got 1; use output='logistic' if it is one.")
+    if len(given) != max(2, num_outputs) or len(set(given)) != len(given):
+        raise ValueError(f"classes must be {max(2, num_outputs)} different ones, one per probability, got {given}.")
+    if not any(all(type(each) is kind for each in given) for kind in (int, str)):
+        raise ValueError(f"classes must be all integers or all strings, got {given}; give their numbers or names.")
+    return given
+
+
+def _version() -> str:
+    try:
+        return version("bochner")
+    except PackageNotFoundError:  # run from a source tree
+        return "source"

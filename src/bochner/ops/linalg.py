@@ -1,0 +1,96 @@
+"""The largest eigenpairs of a small symmetric matrix."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from sklearn.exceptions import ConvergenceWarning
+from torch import Generator, Tensor
+
+
+def warn_stopped(solver: str, *, limit: str, reached: str, tolerance: float, remedy: str) -> None:
+    """A ConvergenceWarning that points at whoever called the function that calls this one."""
+    message = f"{solver} stopped at {limit} with {reached}, tolerance {tolerance:g}: {remedy}."
+    warnings.warn(message, ConvergenceWarning, stacklevel=3)
+
+
+Operator = Callable[[Tensor], Tensor]
+Report = Callable[[int, float], None]
+"""Called with the iteration, from 1, and how far from solved the problem still is."""
+
+
+class Solution(NamedTuple):
+    """X [m, t], and the part of the preconditioned residual that is left in the worst column."""
+
+    X: Tensor
+    left: float
+
+
+def conjugate_gradients(
+    apply: Operator,
+    rhs: Tensor,
+    precondition: Operator,
+    *,
+    tolerance: float,
+    max_iterations: int,
+    report: Report | None = None,
+) -> Solution:
+    """X with H X = rhs for positive definite H, rhs [m, t]: every column on its own, all through one `apply`.
+
+    `precondition` applies an approximate inverse P of H. Stops when sqrt(r^T P r) has fallen by `tolerance` in every
+    column. After k steps the error has fallen by 2 ((sqrt(c) - 1) / (sqrt(c) + 1))^k or more, c the condition number
+    of P H. Source: Hestenes & Stiefel 1952; Saad 2003, Section 9.2.
+
+    >>> H = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
+    >>> conjugate_gradients(lambda V: H @ V, torch.ones(2, 1), lambda R: R, tolerance=1e-6, max_iterations=9).X
+    tensor([[0.4000],
+            [0.2000]])
+    """
+    solution, residual = torch.zeros_like(rhs), rhs
+    image = direction = precondition(residual)
+    start = energy = (residual * image).sum(dim=0)
+    left = 1.0
+    for iteration in range(1, max_iterations + 1):
+        product = apply(direction)
+        step = _ratio(energy, (direction * product).sum(dim=0))
+        solution = solution + step * direction
+        residual = residual - step * product  # not in place: `precondition` may return its argument
+        image = precondition(residual)
+        previous, energy = energy, (residual * image).sum(dim=0)
+        direction = image + _ratio(energy, previous) * direction
+        left = float(_ratio(energy, start).max().sqrt())
+        if report is not None:
+            report(iteration, left)
+        if left <= tolerance:
+            break
+    return Solution(solution, left)
+
+
+def _ratio(above: Tensor, below: Tensor) -> Tensor:
+    """0 for 0 / 0: a column that is solved already stays as it is."""
+    return torch.where(below > 0, above / below, 0.0)
+
+
+OVERSAMPLING = 10
+POWER_ROUNDS = 4
+
+
+def top_eigenpairs(K: Tensor, count: int, *, generator: Generator) -> tuple[Tensor, Tensor]:
+    """The `count` largest eigenvalues [D], descending, and eigenvectors [m, D] of a positive semi-definite K [m, m].
+
+    All of them are wanted: the exact decomposition, O(m^3). Few of them: a randomised one, O(m^2 D), which looks at the
+    range of K^5 times a Gaussian matrix. Source: Halko, Martinsson & Tropp 2011; for Nystrom, Li et al. 2010.
+    """
+    if count > len(K) // 3:
+        values, vectors = torch.linalg.eigh(K)
+        return values.flip(0)[:count], vectors.flip(1)[:, :count]
+    shape = (len(K), count + OVERSAMPLING)
+    normals = torch.randn(shape, generator=generator, device=generator.device, dtype=K.dtype)
+    Q = torch.linalg.qr(K @ normals.to(K.device)).Q
+    for _ in range(POWER_ROUNDS):
+        Q = torch.linalg.qr(K @ Q).Q
+    values, small = torch.linalg.eigh(Q.T @ K @ Q)
+    return values.flip(0)[:count], (Q @ small).flip(1)[:, :count]

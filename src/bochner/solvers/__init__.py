@@ -1,0 +1,24 @@
+"""How models are fitted, as pure functions of a source of rows.
+
+All solvers minimise one objective, so that `ridge` means the same everywhere:
+
+    sum_i w_i l(y_i, f(x_i)) / sum_i w_i + ridge / 2 ||f||^2,
+
+with l the half squared error, the logistic or the softmax loss, and ||f|| the norm of the weights on features, or of f
+in the kernel's space when f is a sum over landmarks. The bias is not penalised. A penalty alpha on a sum over n rows,
+as in scikit-learn's `KernelRidge`, is ridge = alpha / n.
+"""
+
+from bochner.solvers.landmarks import fit_exact_ridge, fit_landmark_ridge
+from bochner.solvers.newton import fit_landmark_logistic
+from bochner.solvers.ridge import fit_ridge, fit_ridge_path
+from bochner.solvers.saga import fit_saga
+
+__all__ = [
+    "fit_exact_ridge",
+    "fit_landmark_logistic",
+    "fit_landmark_ridge",
+    "fit_ridge",
+    "fit_ridge_path",
+    "fit_saga",
+]

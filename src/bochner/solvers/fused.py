@@ -1,0 +1,269 @@
+"""Steps of plain SGD without autograd: on a GPU short numbers in the products and several minibatches at once, on a CPU
+features a few columns at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypedDict
+
+import torch
+from torch import Tensor, nn
+
+from bochner.data.blocks import Block
+from bochner.features import FourierMap
+from bochner.features.projections import DenseProjection, SparseProjection
+from bochner.models.heads import FeatureModel
+from bochner.ops import (
+    FeatureColumns,
+    bottleneck_gradient,
+    cosine_features,
+    descend_bottleneck,
+    descend_linear,
+    linear_gradient,
+    long_product,
+    minibatches_at_once,
+    row_tiles,
+    sparse_cosine_features,
+)
+from bochner.ops.descent import Gradient
+from bochner.solvers.preconditioner import Preconditioner
+from bochner.solvers.settings import Recipe
+
+
+class EvenedRows:
+    """u P for the rows u = [z, 1] of a head, [z, 0] P / floor before a bottleneck.
+
+    The derivatives G [n, C] make the gradient G^T u, and (G^T u) P = G^T (u P): a step along u P is that of
+    `Preconditioner.apply`. Products are of the dtype of Z, which holds the eigenvectors once more. O(n q D).
+
+    >>> from bochner.models.heads import LinearHead
+    >>> head = LinearHead.zeros(num_features=2, num_outputs=2)
+    >>> P = Preconditioner(head, torch.tensor([[1.0, 0.0, 0.0]]), torch.tensor([1.0]), 0.25)
+    >>> EvenedRows(P, torch.float32)(torch.ones(1, 2))
+    (tensor([[0.2500, 1.0000]]), tensor([1.]))
+    """
+
+    def __init__(self, preconditioner: Preconditioner, dtype: torch.dtype) -> None:
+        self._vectors, self._last = preconditioner.vectors[:, :-1].to(dtype), preconditioner.vectors[:, -1]
+        self._shrink = 1 - preconditioner.floor / preconditioner.values
+        self._floor = preconditioner.floor if preconditioner.before_bottleneck else None
+
+    def __call__(self, Z: Tensor) -> tuple[Tensor, Tensor | None]:
+        """What steps go along in place of Z [n, D], and for a head in place of its ones [n]."""
+        parts = long_product(Z, self._vectors)
+        if self._floor is not None:
+            return self._without(Z, parts * self._shrink, scale=1 / self._floor), None
+        parts = (parts + self._last) * self._shrink
+        return self._without(Z, parts, scale=1.0), 1 - parts @ self._last
+
+    def _without(self, Z: Tensor, parts: Tensor, *, scale: float) -> Tensor:
+        return torch.addmm(Z, parts.to(Z.dtype), self._vectors, beta=scale, alpha=-scale)
+
+
+Work = Callable[[Tensor, Tensor, float], None]
+"""Called with rows X, their targets y and a rate; changes tensors of its own in place and never waits for the GPU."""
+
+PATIENCE = 4  # calls alike before a capture: it costs as much as some of them
+
+
+class Replay:
+    """`work` itself, but after some calls alike the next are one CUDA graph: Python no longer sets the pace.
+
+    Calls are alike when shapes, dtypes and the rate are; any other one is made as it stands. On a CPU all are.
+    Memory: a copy of the rows, and what `work` allocates is kept.
+
+    >>> seen = []
+    >>> replay = Replay(lambda X, y, rate: seen.append(len(X)))
+    >>> for _ in range(6):
+    ...     replay(torch.ones(2, 1), torch.ones(2), 0.5)
+    >>> len(seen)
+    6
+    """
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._kind: tuple[object, ...] = ()
+        self._calls = 0
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    def __call__(self, X: Tensor, y: Tensor, rate: float) -> None:
+        if not X.is_cuda:
+            self._work(X, y, rate)
+            return
+        kind = (X.shape, X.dtype, y.shape, y.dtype, rate)
+        if kind != self._kind:
+            self._kind, self._calls, self._graph = kind, 0, None
+            self._X, self._y = X.clone(), y.clone()
+        self._X.copy_(X)  # always the same memory: kernels loaded before the capture are those that it records
+        self._y.copy_(y)
+        self._calls += 1
+        if self._calls <= PATIENCE:
+            self._work(self._X, self._y, rate)
+            return
+        if self._graph is None:
+            self._graph = self._captured(rate)
+        self._graph.replay()
+
+    def _captured(self, rate: float) -> torch.cuda.CUDAGraph:
+        """The launches, recorded without being made. Other threads go on: one of them may be reading the next rows."""
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            self._work(self._X, self._y, rate)
+        return graph
+
+
+# The features of so many numbers may exist at once; a larger batch is summed in parts by the ordinary step.
+MOST_ELEMENTS = 2**31
+FEATURE_ROWS = 2048  # made together: the map is read once for all of them
+ALIGNED = 16
+# On a CPU: fewer features a step and the ordinary one is as fast, more would be too much memory to hold at once.
+LEAST_COLUMNS, MOST_COLUMNS = 2**20, 2**24
+
+
+class Settings(TypedDict):
+    rate: float
+    batch_size: int
+    weight: Tensor | None
+
+
+class FusedSteps:
+    """SGD of softmax regression on a GPU: the same steps as `take_step`, up to the rounding of `precision`.
+
+    Holds the map and the weights once more in the precision of the products, and the features of a block; the model's
+    own weights stay what they are and are updated in place. Make a new one when anything else has changed them.
+    """
+
+    def __init__(self, model: FeatureModel, recipe: Recipe, preconditioner: Preconditioner | None = None) -> None:
+        head = model.head
+        self.parts = [p.detach() for p in head.parameters()]  # in the order of their registration, the bias last
+        self.dtype = torch.bfloat16 if recipe.precision == "bf16" else self.parts[0].dtype
+        short = self.dtype != self.parts[0].dtype
+        self.copies = [_copy(part, self.dtype) for part in self.parts[:-1]] if short else []
+        self.feature_map, self.batch_size = model.feature_map, recipe.batch_size
+        outputs = len(self.parts[0])
+        one = recipe.precision == "float32"  # its products leave time to read the weights
+        self.minibatches = 1 if one else minibatches_at_once(outputs, recipe.batch_size)
+        self._frequencies = _frequencies(model.feature_map, self.dtype)
+        self._evened = None if preconditioner is None else EvenedRows(preconditioner, self.dtype)
+        self._buffer: Tensor | None = None
+        self._replay = Replay(self._step)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the blocks it likes best: whole superbatches, as many as make the product with the map efficient."""
+        superbatch = self.minibatches * self.batch_size
+        most = min(FEATURE_ROWS, MOST_ELEMENTS // self.feature_map.num_features)
+        return superbatch * max(1, most // superbatch)
+
+    @torch.no_grad()
+    def take(self, block: Block, *, rate: float) -> None:
+        """A step at `rate` for each minibatch of `block`."""
+        like = self.parts[0]
+        X, y = block.X.to(like.device), block.y.to(like.device)
+        with torch.autocast(like.device.type, enabled=False):  # the precisions here are chosen one by one
+            if block.weight is None and self._frequencies is not None:
+                self._replay(X, y, rate)
+            else:
+                self._step(X, y, rate, block.weight)
+
+    def _step(self, X: Tensor, y: Tensor, rate: float, weight: Tensor | None = None) -> None:
+        Z, weight = self._features(X), None if weight is None else weight.to(self.parts[0])
+        for rows in row_tiles(len(y), row_elements=1, tile_elements=self.minibatches * self.batch_size):
+            part = None if weight is None else weight[rows]
+            self._descend(Z[rows], y[rows], Settings(rate=rate, batch_size=self.batch_size, weight=part))
+
+    def _descend(self, Z: Tensor, y: Tensor, settings: Settings) -> None:
+        along, ones = (None, None) if self._evened is None else self._evened(Z)
+        if len(self.parts) == 2:
+            weights, bias = self.parts
+            pair = None if along is None or ones is None else (along, ones)
+            descend_linear(weights, bias, Z, y, **settings, copy=self.copies[0] if self.copies else None, along=pair)
+        else:
+            first, second, bias = self.parts
+            copies = (self.copies[0], self.copies[1]) if self.copies else None
+            descend_bottleneck(first, second, bias, Z, y, **settings, copies=copies, along=along)
+
+    def _features(self, X: Tensor) -> Tensor:
+        z = self.feature_map
+        if self._frequencies is None:  # a structured or another map: its own way, in its own precision
+            return z(X.to(self.parts[0].dtype)).to(self.dtype)
+        assert isinstance(z, FourierMap)
+        if isinstance(z.projection, SparseProjection):
+            X = z.kernel.prepare(X.to(self.parts[0].dtype)).to(self.dtype)
+            places, values = z.projection.places, self._frequencies
+            return sparse_cosine_features(X, places, values, z.phases, amplitude=z.amplitude)
+        if self._buffer is None or len(self._buffer) < len(X):
+            self._buffer = X.new_empty(len(X), z.num_features, dtype=self.dtype)
+        out = self._buffer[: len(X)]
+        return cosine_features(X.to(self.dtype), self._frequencies, z.phases, amplitude=z.amplitude, out=out)
+
+
+class ColumnSteps:
+    """The same on a CPU for a dense Fourier map, in the precision of the weights; see `FeatureColumns`.
+
+    Holds the map once more, and the features of a batch.
+    """
+
+    def __init__(self, model: FeatureModel, recipe: Recipe) -> None:
+        z = model.feature_map
+        assert isinstance(z, FourierMap)
+        assert isinstance(z.projection, DenseProjection)
+        self.parts = [p.detach() for p in model.head.parameters()]  # in the order of their registration, the bias last
+        self.rows = recipe.batch_size
+        W = z.projection.frequencies.detach()  # as it is: z.frequencies() would cost as much as a step
+        self._columns = FeatureColumns(W, z.phases, amplitude=z.amplitude, num_rows=recipe.batch_size)
+
+    @torch.no_grad()
+    def take(self, block: Block, *, rate: float) -> None:
+        """A step at `rate` on `block`, one minibatch."""
+        first = self.parts[0]
+        weight = None if block.weight is None else block.weight.to(first)
+        self._columns.step(first, block.X.to(first), self._gradient(block.y, rate, weight), rate=rate)
+
+    def _gradient(self, y: Tensor, rate: float, weight: Tensor | None) -> Gradient:
+        if len(self.parts) == 2:
+            return linear_gradient(self.parts[1], y, rate=rate, weight=weight)
+        return bottleneck_gradient(self.parts[1], self.parts[2], y, rate=rate, weight=weight)
+
+
+def fused_steps(
+    model: nn.Module, recipe: Recipe, preconditioner: Preconditioner | None = None
+) -> FusedSteps | ColumnSteps | None:
+    """Steps for this model if it has any: SGD of the softmax loss on a head whose map is frozen.
+
+    Evened out by the `preconditioner` on a GPU; on a CPU only without one.
+    """
+    if not is_plain(recipe) or not isinstance(model, FeatureModel):
+        return None
+    if any(p.requires_grad for p in model.feature_map.parameters()):
+        return None
+    elements = recipe.batch_size * model.feature_map.num_features
+    if model.head.bias.is_cuda:
+        return FusedSteps(model, recipe, preconditioner) if elements <= MOST_ELEMENTS else None
+    fits = LEAST_COLUMNS <= elements <= MOST_COLUMNS and model.head.bias.device.type == "cpu"
+    suits = fits and preconditioner is None and _has_columns(model.feature_map, recipe)
+    return ColumnSteps(model, recipe) if suits else None
+
+
+def _has_columns(feature_map: nn.Module, recipe: Recipe) -> bool:
+    dense = isinstance(feature_map, FourierMap) and isinstance(feature_map.projection, DenseProjection)
+    return dense and recipe.precision != "bf16"
+
+
+def is_plain(recipe: Recipe) -> bool:
+    """Whether a step is Theta - rate z^T (p - onehot), evened out at most, and nothing else."""
+    return not recipe.l2 and recipe.optimizer == "sgd" and recipe.loss == "softmax"
+
+
+def _frequencies(feature_map: nn.Module, dtype: torch.dtype) -> Tensor | None:
+    projection = feature_map.projection if isinstance(feature_map, FourierMap) else None
+    if isinstance(projection, DenseProjection):
+        return projection.frequencies.detach().to(dtype)
+    return projection.values.detach().to(dtype) if isinstance(projection, SparseProjection) else None
+
+
+def _copy(part: Tensor, dtype: torch.dtype) -> Tensor:
+    """With rows of zeros below, so that products with it have aligned results."""
+    copy = part.new_zeros(len(part) + -len(part) % ALIGNED, part.shape[1], dtype=dtype)
+    copy[: len(part)] = part
+    return copy

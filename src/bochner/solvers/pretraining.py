@@ -1,0 +1,134 @@
+"""Layer-wise discriminative pre-training of networks."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import torch
+from sklearn.exceptions import ConvergenceWarning
+from torch import Generator, Tensor
+
+from bochner.data.blocks import Source
+from bochner.models.network import Network
+from bochner.solvers.learning_rate import constant_loss, find_rate
+from bochner.solvers.settings import Recipe
+from bochner.solvers.sgd import Record, Writer, train
+from bochner.solvers.step import compute_precision, device_of
+
+
+def pretrain(
+    network: Network,
+    source: Source,
+    heldout: Source,
+    recipe: Recipe,
+    *,
+    generator: Generator,
+    folder: Path | None = None,
+    checkpoint_seconds: float = 60.0,
+    progress: bool | None = True,
+    writers: Sequence[Writer] = (),
+) -> list[Record]:
+    """Give `network` a trained start, in place: one epoch with its first hidden layer, one with its first two, ...
+
+    Stage l trains the hidden layers 1 .. l together, under a fresh head drawn by `generator`; layer l comes from the
+    network's own random start, and the last stage uses the network's own head. Then `train` fine-tunes the whole.
+    Returns one record a stage: those of `train`, with "layers" = l. L epochs in all.
+
+    Each stage is `train` with `max_epochs` = 1, at the initial `recipe.learning_rate` ("auto" finds it anew) and in a
+    row order of its own. So no halving carries over, and a stage is not measured against the one before: a new layer
+    may cost something at first, and is kept. What is not kept is a stage that diverged or whose units died, which would
+    be a broken start for the next: one that ends worse than its fresh head, or no better in ce (mse) than the best
+    constant scores. It is undone and redone at half the rate (`writers` see every try), until `recipe.max_halvings`
+    tries have failed; then a FloatingPointError says so. The next stage starts at the initial rate again.
+
+    With a `folder`, each stage is checkpointed in folders of its own, layers-1/halvings-0 and so on. The same call made
+    again, from the same start of network and generator, goes on where the last one stopped, bit-equal on a CPU.
+    Source: Seide et al. 2011, whose stages stop far from convergence too; May 2018, Section 4.3.
+
+    >>> import torch
+    >>> from bochner.data import ArraySource
+    >>> X = torch.randn(600, 2, generator=Generator().manual_seed(0))
+    >>> rows = ArraySource(X, torch.bucketize(X.norm(dim=1), torch.tensor([0.8, 1.5])))
+    >>> network = Network.draw(num_inputs=2, hidden=[16, 16], num_outputs=3, generator=Generator().manual_seed(0))
+    >>> recipe = Recipe(learning_rate=0.5, batch_size=16)
+    >>> history = pretrain(network, rows, rows, recipe, generator=Generator().manual_seed(1), progress=False)
+    >>> [(record["layers"], record["verdict"]) for record in history]
+    [(1, 'go on'), (2, 'go on')]
+    """
+    history: list[Record] = []
+    constant = constant_loss(heldout, recipe.loss)
+    for layers in range(1, len(network.weights) + 1):
+        record = _train_stage(
+            network if layers == len(network.weights) else network.lower(layers, generator=generator),
+            source,
+            heldout,
+            replace(recipe, max_epochs=1, seed=recipe.seed + layers),
+            constant=constant,
+            folder=None if folder is None else folder / f"layers-{layers}",
+            checkpoint_seconds=checkpoint_seconds,
+            progress=progress,
+            writers=[partial(_write, writer, layers) for writer in writers],
+        )
+        history.append({**record, "layers": layers})
+    return history
+
+
+def _train_stage(
+    stage: Network,
+    source: Source,
+    heldout: Source,
+    recipe: Recipe,
+    *,
+    constant: float,
+    folder: Path | None,
+    checkpoint_seconds: float,
+    progress: bool | None,
+    writers: Sequence[Writer],
+) -> Record:
+    """One epoch that learned something. A folder for each rate: `train` resumes only with the very same recipe."""
+    start = [p.detach().clone() for p in stage.parameters()]
+    for halvings in range(recipe.max_halvings):
+        with suppress(FloatingPointError, ConvergenceWarning), warnings.catch_warnings():  # worse than the fresh head
+            warnings.simplefilter("error", ConvergenceWarning)
+            [record] = train(
+                stage,
+                source,
+                heldout,
+                recipe,
+                folder=None if folder is None else folder / f"halvings-{halvings}",
+                checkpoint_seconds=checkpoint_seconds,
+                progress=progress,
+                writers=writers,
+            )
+            if record["mse" if recipe.loss == "squared" else "ce"] < constant:
+                return record
+        _restore(stage, start)
+        recipe = replace(recipe, learning_rate=_rate(stage, source, heldout, recipe) / 2)
+    raise FloatingPointError(
+        f"pre-training with {len(stage.weights)} hidden layers learned nothing in one epoch: the learning rate was cut "
+        f"{recipe.max_halvings} times, down to {recipe.learning_rate:.3g}. Look for huge or constant inputs, give "
+        "a smaller learning_rate or batch_size, or train without pre-training if the rows are few."
+    )
+
+
+def _restore(stage: Network, start: list[Tensor]) -> None:
+    with torch.no_grad():
+        for parameter, value in zip(stage.parameters(), start, strict=True):
+            parameter.copy_(value)
+
+
+def _rate(stage: Network, source: Source, heldout: Source, recipe: Recipe) -> float:
+    """The rate that `train` used: searched again for "auto", with the same result from the same start."""
+    if not isinstance(recipe.learning_rate, str):
+        return recipe.learning_rate
+    with compute_precision(recipe.precision, device_of(stage)):
+        return find_rate(stage, source, heldout, recipe)
+
+
+def _write(writer: Writer, layers: int, record: Record) -> None:
+    writer({**record, "layers": layers})

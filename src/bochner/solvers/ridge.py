@@ -1,0 +1,123 @@
+"""Ridge regression on features in closed form, by normal equations summed over a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from bochner import checks
+from bochner.data.blocks import Source
+from bochner.features import FeatureMap
+from bochner.models.heads import LinearHead
+from bochner.ops import row_tiles
+from bochner.solvers.rows import read_tiles, summarize
+
+# Rows whose products are summed in the features' dtype before they are added in float64.
+TILE_ROWS = 2048
+# Columns of the Gram matrix made at once: only its lower half is computed.
+GRAM_COLUMNS = 1024
+
+
+class Moments(NamedTuple):
+    """Weighted means of features [D] and targets [t], and centred second moments [D, D] and [D, t], in float64."""
+
+    feature_mean: Tensor
+    target_mean: Tensor
+    gram: Tensor
+    cross: Tensor
+    dtype: torch.dtype
+
+
+def fit_ridge(feature_map: FeatureMap, source: Source, *, ridge: float, num_classes: int | None = None) -> LinearHead:
+    """W = (cov(z) + ridge I)^{-1} cov(z, y), b = mean(y) - mean(z) W: the head with the least mean squared error plus
+    ridge ||W||^2, with weighted means and an unpenalised bias. Its weights [t, D] are W^T, in the features' dtype.
+
+    y holds numbers [n] or [n, t], or class indices with `num_classes` (then one-hot, and f estimates p(class | x)).
+    Products are made in the features' dtype over 2,048 rows, about a common shift, and summed in float64: relative
+    errors of the moments about 2e-7 for float32 features whatever N, in half the time of float64 products.
+    O(N D (D + t)) + O(D^3 / 3) time; O(D^2 + 2048 D) memory, whatever N.
+
+    >>> from torch import Generator; from bochner.features import FourierMap; from bochner.kernels import Gaussian
+    >>> from bochner.data import ArraySource
+    >>> z = FourierMap.draw(Gaussian(), num_inputs=1, num_features=64, generator=Generator().manual_seed(0))
+    >>> X = torch.linspace(-2, 2, 200)[:, None]
+    >>> head = fit_ridge(z, ArraySource(X, X[:, 0].sin()), ridge=1e-5)
+    >>> bool((head(z(X)) - X.sin()).abs().max() < 1e-2)
+    True
+    """
+    checks.nonnegative_float("ridge", ridge)
+    moments = _accumulate(feature_map, source, num_classes=num_classes)
+    moments.gram.diagonal().add_(ridge)
+    factor, failed = torch.linalg.cholesky_ex(moments.gram)
+    if int(failed):
+        enough = float(moments.gram.diagonal().mean()) * len(factor) * torch.finfo(moments.dtype).eps
+        raise ValueError(f"ridge must make the features' covariance invertible, got {ridge!r}; try {enough:.1g}.")
+    return _fit(moments, torch.cholesky_solve(moments.cross, factor))
+
+
+def fit_ridge_path(
+    feature_map: FeatureMap, source: Source, *, ridges: Sequence[float], num_classes: int | None = None
+) -> list[LinearHead]:
+    """`fit_ridge` for each of `ridges`, with one pass over the rows and one eigendecomposition:
+
+        W(ridge) = U (Lambda + ridge)^{-1} U^T cov(z, y),    cov(z) = U Lambda U^T.
+
+    O(N D (D + t)) + O(10 D^3) time once, then O(D^2 t) a ridge; a ridge of 0 gives the solution of least norm.
+
+    >>> from torch import Generator; from bochner.features import FourierMap; from bochner.kernels import Gaussian
+    >>> from bochner.data import ArraySource
+    >>> z = FourierMap.draw(Gaussian(), num_inputs=1, num_features=8, generator=Generator().manual_seed(0))
+    >>> X = torch.linspace(-2, 2, 200)[:, None]
+    >>> small, large = fit_ridge_path(z, ArraySource(X, X[:, 0]), ridges=[1e-3, 10.0])
+    >>> bool(small.weights.norm() > large.weights.norm())
+    True
+    """
+    if len(ridges) == 0:
+        raise ValueError("ridges must hold at least one number, got none.")
+    for ridge in ridges:
+        checks.nonnegative_float("ridges", ridge)
+    moments = _accumulate(feature_map, source, num_classes=num_classes)
+    values, vectors = torch.linalg.eigh(moments.gram)
+    floor = float(values[-1]) * len(values) * torch.finfo(moments.dtype).eps
+    values = torch.where(values > floor, values, 0.0)
+    rotated = vectors.T @ moments.cross
+    return [_fit(moments, vectors @ (rotated * _inverse(values + ridge)[:, None])) for ridge in ridges]
+
+
+def _inverse(values: Tensor) -> Tensor:
+    return torch.where(values > 0, values, torch.inf).reciprocal()
+
+
+def _fit(moments: Moments, weights: Tensor) -> LinearHead:
+    bias = moments.target_mean - moments.feature_mean @ weights
+    return LinearHead(weights.T.to(moments.dtype).contiguous(), bias.to(moments.dtype))
+
+
+def _accumulate(feature_map: FeatureMap, source: Source, *, num_classes: int | None) -> Moments:
+    """Sums about a shift near the mean: z^T z - N mean mean^T would lose digits where the mean is large."""
+    summary = summarize(source, num_classes=num_classes)
+    gram = cross = total = shift = None
+    for tile in read_tiles(source, num_classes=num_classes, rows=TILE_ROWS):
+        Z = feature_map(tile.X)
+        if gram is None or cross is None or total is None or shift is None:
+            shift = Z.mean(dim=0)
+            D, t = Z.shape[1], tile.targets.shape[1]
+            gram, cross, total = (Z.new_zeros(shape, dtype=torch.float64) for shape in ((D, D), (D, t), (D,)))
+        Z -= shift
+        weighted = Z * tile.weight[:, None]
+        total += weighted.sum(dim=0, dtype=torch.float64)
+        cross += weighted.T @ (tile.targets - summary.mean.to(tile.targets))
+        for part in row_tiles(len(gram), row_elements=1, tile_elements=GRAM_COLUMNS):
+            gram[part, : part.stop] += weighted[:, part].T @ Z[:, : part.stop]
+    if gram is None or cross is None or total is None or shift is None:
+        raise ValueError("source must hold rows, got none.")
+    checks.finite("features", total)
+    for moment in (total, gram, cross):
+        moment /= summary.total_weight
+    gram.addr_(total, total, alpha=-1)
+    for part in row_tiles(len(gram), row_elements=1, tile_elements=GRAM_COLUMNS):
+        gram[: part.start, part] = gram[part, : part.start].T
+    return Moments(shift.double() + total, summary.mean.to(total), gram, cross, shift.dtype)

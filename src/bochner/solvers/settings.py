@@ -1,0 +1,69 @@
+"""How a model is trained, as one small record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bochner import checks
+from bochner.models.criteria import Metric
+from bochner.models.losses import LOSSES
+
+OPTIMIZERS = ["sgd", "momentum", "adam", "adamw"]
+PRECISIONS = ["float32", "tf32", "bf16"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Minibatch training with the papers' settings.
+
+    Args:
+        loss: "softmax", "logistic" or "squared".
+        batch_size: Rows a step.
+        learning_rate: Initial rate; "auto" finds one by a short sweep on heldout data.
+        optimizer: "sgd", "momentum" (0.9), "adam" or "adamw".
+        directions: How many of the features' main directions are evened out (see `Preconditioner`): 0 is plain SGD as
+            in the papers, "auto" as many as a batch can resolve. For "sgd" and "momentum" on a head on features.
+        direction_rows: How many rows those directions are estimated from.
+        average: Whether the model of an epoch is the mean of its iterates (Polyak), which evens out their noise; where
+            several steps are made at once, of the last of each.
+        l2: Penalty l2/2 ||weights||^2, biases excepted.
+        metric: What drives the schedule: ce, ent, err, perplexity, erll:beta, capped:lambda, topk:fraction, mse.
+        max_epochs: An upper bound; the schedule usually ends earlier.
+        improvement: Relative improvement under which the rate is halved.
+        max_halvings: Training ends after so many.
+        precision: "float32"; "tf32" or "bf16" products in the head, masters stay float32.
+        seed: For the order of the rows.
+    """
+
+    loss: str = "softmax"
+    batch_size: int = 256
+    learning_rate: float | str = "auto"
+    optimizer: str = "sgd"
+    directions: int | str = 0
+    direction_rows: int = 2048
+    average: bool = False
+    l2: float = 0.0
+    metric: str = "ce"
+    max_epochs: int = 100
+    improvement: float = 0.01
+    max_halvings: int = 10
+    precision: str = "float32"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        checks.one_of("loss", self.loss, LOSSES)
+        checks.one_of("optimizer", self.optimizer, OPTIMIZERS)
+        checks.one_of("precision", self.precision, PRECISIONS)
+        for name in ("batch_size", "direction_rows", "max_epochs", "max_halvings"):
+            checks.positive_int(name, getattr(self, name))
+        checks.nonnegative_float("l2", self.l2)
+        checks.nonnegative_float("improvement", self.improvement)
+        if self.learning_rate != "auto":
+            checks.positive_float("learning_rate", self.learning_rate)
+        if self.directions != "auto":
+            checks.nonnegative_int("directions", self.directions)
+        if self.directions and self.optimizer not in ("sgd", "momentum"):
+            raise ValueError(f"directions must be 0 with optimizer={self.optimizer!r}, got {self.directions!r}.")
+        regression = Metric.parse(self.metric).name == "mse"
+        if regression != (self.loss == "squared"):
+            raise ValueError(f"metric={self.metric!r} does not fit loss={self.loss!r}: 'mse' goes with 'squared'.")

@@ -1,0 +1,86 @@
+"""Utterances that a step leaves out, each with its reason: written down, never dropped in silence."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bochner.storage import write_atomically
+
+
+def parse_json(text: str | bytes) -> Any:
+    """`json.loads` of which every failure is a ValueError: text nested too deeply for Python's parser as well.
+
+    >>> parse_json('{"words": ["yes"]}')
+    {'words': ['yes']}
+    >>> parse_json(b"[" * 100_000)
+    Traceback (most recent call last):
+    ...
+    ValueError: the JSON is nested too deeply
+    """
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("the JSON is nested too deeply") from error
+
+
+def numbered_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
+    """(1, first line), (2, second line), ... of a file in UTF-8; what is not UTF-8 is an error that names the line.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "names.txt")
+    ...     _ = file.write_bytes(b"ann\\nbob\\n")
+    ...     list(numbered_lines(file))
+    [(1, 'ann'), (2, 'bob')]
+    """
+    for number, line in enumerate(Path(path).read_bytes().splitlines(), start=1):
+        try:
+            yield number, line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}, line {number}, is not UTF-8: {error}.") from error
+
+
+SKIPPED = "skipped.jsonl"
+
+
+class Skipped(NamedTuple):
+    """One utterance (or file) that was left out, and why."""
+
+    id: str
+    reason: str
+
+
+def write_skipped(directory: str | os.PathLike[str], skipped: Iterable[Skipped]) -> Path:
+    """Write the report `skipped.jsonl` of a directory, one JSON line each; an empty report says that none was."""
+    lines = (json.dumps(one._asdict(), ensure_ascii=False) + "\n" for one in skipped)
+    file = Path(directory) / SKIPPED
+    write_atomically(file, "".join(lines).encode())
+    return file
+
+
+def read_skipped(directory: str | os.PathLike[str]) -> list[Skipped]:
+    """What `write_skipped` wrote."""
+    file = Path(directory) / SKIPPED
+    try:
+        return [Skipped(**parse_json(line)) for line in file.read_text(encoding="utf-8").splitlines()]
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{file} is not a report of skipped utterances: {error}") from error
+
+
+def summarize(skipped: Iterable[Skipped]) -> str:
+    """How many were skipped for what reason, most frequent first; the details in brackets are left away.
+
+    >>> summarize([Skipped("a", "no samples"), Skipped("b", "stereo (2 channels)"), Skipped("c", "no samples")])
+    '3 skipped: no samples (2), stereo (1)'
+    >>> summarize([])
+    'none skipped'
+    """
+    counts = Counter(one.reason.partition(" (")[0] for one in skipped)
+    if not counts:
+        return "none skipped"
+    return f"{counts.total()} skipped: " + ", ".join(f"{reason} ({count})" for reason, count in counts.most_common())

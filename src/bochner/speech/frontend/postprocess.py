@@ -1,0 +1,139 @@
+"""Mean and variance normalisation, by speaker or by utterance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from bochner import checks
+from bochner.speech.frames import FilePath, Frames, FrameStore, write_frames
+from bochner.speech.frontend.archives import Array, frames_of
+
+
+def add_deltas(frames: Array, *, order: int = 2, window: int = 2) -> Array:
+    """Frames beside their slopes: delta_t = sum_j j x_{t+j} / sum_j j^2, j = -window ... window, and those of deltas.
+
+    [T, d] -> [T, (order + 1) d]. The k-th delta is one filter of 2 k window + 1 taps, and beyond the ends of the
+    utterance its first and last frames go on, as in Kaldi. O(T d order^2 window). Source: Furui, 1986.
+
+    >>> add_deltas(np.array([[0.0], [1.0], [2.0], [3.0], [4.0]]), order=1)[2]
+    array([2., 1.])
+    """
+    frames = frames_of(frames)
+    parts = [_filtered(frames, taps) for taps in delta_filters(order=order, window=window)]
+    return np.concatenate(parts, axis=1).astype(frames.dtype)
+
+
+def delta_filters(*, order: int, window: int) -> list[Array]:
+    """The filters of the frames themselves and of each delta: odd lengths, middle tap at the frame.
+
+    >>> delta_filters(order=1, window=2)
+    [array([1.]), array([-0.2, -0.1,  0. ,  0.1,  0.2])]
+    """
+    steps = np.arange(-checks.positive_int("window", window), window + 1)
+    filters = [np.ones(1)]
+    for _ in range(checks.nonnegative_int("order", order)):
+        filters.append(np.convolve(filters[-1], steps / np.sum(steps**2)))
+    return filters
+
+
+def _filtered(frames: Array, taps: Array) -> Array:
+    reach = len(taps) // 2
+    rows = neighbours(len(frames), left=reach, right=reach)
+    return np.einsum("j,tjd->td", taps, frames[rows].astype(np.float64))
+
+
+def splice(frames: Array, *, left: int, right: int) -> Array:
+    """Each frame with the `left` before and the `right` after it: row t is x_{t-left} ... x_t ... x_{t+right}.
+
+    [T, d] -> [T, (left + 1 + right) d]. The frames are those of one utterance: beyond its ends the first and last
+    frames are repeated, so nothing of another utterance can come in. O(T d (left + right)).
+
+    >>> splice(np.array([[1], [2], [3]]), left=1, right=1).tolist()
+    [[1, 1, 2], [1, 2, 3], [2, 3, 3]]
+    """
+    frames = frames_of(frames)
+    return frames[neighbours(len(frames), left=left, right=right)].reshape(len(frames), -1)
+
+
+def neighbours(num_frames: int, *, left: int, right: int) -> Array:
+    """Row t holds max(0, t - left) ... min(T - 1, t + right): int [T, left + 1 + right]."""
+    offsets = np.arange(-checks.nonnegative_int("left", left), checks.nonnegative_int("right", right) + 1)
+    return (np.arange(num_frames)[:, None] + offsets).clip(0, num_frames - 1)
+
+
+def transform(frames: Array, matrix: Array) -> Array:
+    """A x, or A x + b when `matrix` [r, d + 1] is [A, b]: [T, d] -> [T, r], float32.
+
+    >>> transform(np.array([[1.0, 2.0]]), np.array([[1.0, 1.0, 10.0]])).tolist()
+    [[13.0]]
+    """
+    frames, matrix = frames_of(frames), np.asarray(matrix, np.float64)
+    d = frames.shape[1]
+    if matrix.ndim != 2 or matrix.shape[1] not in (d, d + 1):
+        raise ValueError(f"matrix must have shape [r, {d}] or [r, {d + 1}] for such frames, got {list(matrix.shape)}.")
+    moved = frames @ matrix[:, :d].T
+    return (moved + matrix[:, d] if matrix.shape[1] > d else moved).astype(np.float32)
+
+
+FLAT = 1e-5  # a spread below this share of the mean's size is rounding, not speech
+
+
+class Moments(NamedTuple):
+    """`mean` [d] and `std` [d] (over the number of frames, not one less), float64."""
+
+    num_frames: int
+    mean: Frames
+    std: Frames
+
+
+def group_moments(arrays: Iterable[tuple[str, Frames]]) -> dict[str, Moments]:
+    """The moments of each group's frames, from a stream of (group, frames [T, d]) in any order.
+
+    A group is a speaker, an utterance, or one word for all. Sums are merged without cancellation (Chan, Golub and
+    LeVeque, 1983). O(N d) time, O(groups d) memory.
+
+    >>> found = group_moments([("ann", np.array([[1.0]])), ("bob", np.array([[5.0]])), ("ann", np.array([[3.0]]))])
+    >>> found["ann"]
+    Moments(num_frames=2, mean=array([2.]), std=array([1.]))
+    """
+    found: dict[str, Moments] = {}
+    for group, frames in arrays:
+        X = frames_of(frames).astype(np.float64)
+        here = Moments(len(X), X.mean(0), X.std(0))
+        found[group] = _merged(found[group], here) if group in found else here
+    return found
+
+
+def normalize(frames: Frames, moments: Moments, *, variance: bool = True) -> Frames:
+    """(x - mean) / std, float32 [T, d]; without `variance`, and where nothing varies, x - mean."""
+    centred = frames_of(frames) - moments.mean
+    if variance:
+        varies = moments.std > FLAT * np.maximum(1.0, np.abs(moments.mean))
+        centred /= np.where(varies, moments.std, 1.0)
+    return centred.astype(np.float32)
+
+
+def write_normalized(
+    store: FrameStore, directory: FilePath, *, groups: Mapping[str, str] | None = None, variance: bool = True
+) -> FrameStore:
+    """The frames of `store` normalised by group, as a new store: one pass for the moments and one to write.
+
+    `groups` says whose each utterance is, {utterance id: speaker}; without it each utterance is its own group.
+    """
+    group_of = {name: name for name in store.ids} if groups is None else groups
+    if missing := [name for name in store.ids if name not in group_of]:
+        raise ValueError(f"groups must name the speaker of each utterance, got none for {missing[:10]}.")
+    moments = group_moments((group_of[name], store[name]) for name in store.ids)
+    about = {**store.about, "cmvn": {"by": "utterance" if groups is None else "group", "variance": variance}}
+    arrays = ((name, normalize(store[name], moments[group_of[name]], variance=variance)) for name in store.ids)
+    return write_frames(directory, arrays, about=about)
+
+
+def _merged(a: Moments, b: Moments) -> Moments:
+    num_frames, step = a.num_frames + b.num_frames, b.mean - a.mean
+    share = b.num_frames / num_frames
+    variance = (1 - share) * a.std**2 + share * b.std**2 + share * (1 - share) * step**2
+    return Moments(num_frames, a.mean + share * step, np.sqrt(variance))
