@@ -26,7 +26,7 @@ from bochner.cli.speech.prepare import prepare
 from bochner.cli.speech.scoring import score_hypotheses
 from bochner.cli.speech.synthesize import synthesize
 from bochner.speech.align import Agreement
-from bochner.speech.chain.steps import read_step
+from bochner.speech.pipeline.steps import read_step
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks_speech.md"
 HOURS = 2.0  # of synthetic English

@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from bochner.acoustic.rows import LabelledRows
-from bochner.speech.chain.aligned import AlignedCorpus, open_aligned
-from bochner.speech.chain.alignment import AlignSettings, align_corpus
+from bochner.speech.pipeline.aligned_corpus import AlignedCorpus, open_aligned
+from bochner.speech.pipeline.alignment import AlignSettings, align_corpus
 
 FOLDER = TemporaryDirectory()
 

@@ -9,8 +9,7 @@ import pytest
 
 from bochner.acoustic.corpora import KaldiCorpus, told_in_phones
 from bochner.speech.audio import write_audio
-from bochner.speech.chain import SpeechCorpus
-from bochner.speech.corpora.prepared import finish
+from bochner.speech.corpora.corpus_directory import SpeechCorpus, finish
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.manifest import PARTS, Utterance
 

@@ -10,9 +10,9 @@ import torch
 from bochner.acoustic.kaldi import KaldiFrames, read_kaldi_model, train_on_kaldi, write_archive, write_likelihoods
 from bochner.acoustic.settings import KernelSettings
 from bochner.speech.decode import log_priors
-from bochner.speech.frontend.archives import read_matrix
 from bochner.speech.hmm import monophone_hmm
 from bochner.speech.hmm.model import tree_bytes
+from bochner.speech.kaldi_formats import read_matrix
 from tests.speech.align.test_exchange import written_model
 
 SPEAKERS = [f"s{number}" for number in range(10)]

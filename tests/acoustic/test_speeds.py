@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("kaldi_hmm_gmm")
 
-from bochner.speech.chain.aligned import at_speeds
+from bochner.speech.pipeline.aligned_corpus import at_speeds
 from tests.acoustic.spoken import aligned
 
 

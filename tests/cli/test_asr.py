@@ -105,7 +105,7 @@ def test_list_names_every_recipe(capsys: Capture) -> None:
 
 
 def test_a_kaldi_system_gets_likelihoods(kaldi_system: Any, tmp_path: Path, capsys: Capture) -> None:  # noqa: F811
-    from bochner.speech.frontend.archives import read_matrix
+    from bochner.speech.kaldi_formats import read_matrix
 
     folder, hmm, frames, _ = kaldi_system
     settings = {"num_features": 64, "rank": "null", "bandwidth": 2, "max_epochs": 1}

@@ -19,8 +19,9 @@ from bochner.cli import main
 from bochner.cli.speech import SPEECH
 from bochner.cli.speech.texts import lexicon_for, respelled
 from bochner.data import open_source
-from bochner.speech.chain import SpeechCorpus, protocol_for
+from bochner.speech.corpora.corpus_directory import SpeechCorpus
 from bochner.speech.manifest import Utterance, read_manifest
+from bochner.speech.pipeline.scoring import protocol_for
 from tests.cli.files import run
 
 Capture = pytest.CaptureFixture[str]
@@ -85,7 +86,8 @@ def test_weights_are_those_of_least_error_on_dev(chain: Chain) -> None:
 
 
 def test_the_same_commands_again_do_nothing(chain: Chain, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bochner.speech.chain import alignment, recognition
+    from bochner.speech.pipeline import alignment
+    from bochner.speech.pipeline import decoding as recognition
 
     def refuse(*arguments: object, **settings: object) -> None:
         raise AssertionError("something is done again")

@@ -14,20 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from bochner.speech.align.labels import read_ctm, read_kaldi_alignments, read_kaldi_hmm
+from bochner.speech.align.labels import read_ctm
 from bochner.speech.audio import read_samples
 from bochner.speech.corpora.an4 import read_sphinx_cepstra
 from bochner.speech.corpora.kaldi_directory import read_table
 from bochner.speech.corpora.lhotse import prepare_lhotse
-from bochner.speech.decode.batch import read_hypotheses
-from bochner.speech.files import Skipped, write_skipped
+from bochner.speech.decode import read_hypotheses
 from bochner.speech.frames import FrameStore, write_frames
-from bochner.speech.frontend.archives import read_matrix
-from bochner.speech.hmm.model import Hmm, monophone_hmm, tree_bytes
+from bochner.speech.hmm.model import Hmm, monophone_hmm, read_kaldi_hmm, tree_bytes
+from bochner.speech.kaldi_formats import read_kaldi_alignments, read_matrix
 from bochner.speech.lexicon import read_lexicon
-from bochner.speech.lm.arpa import read_arpa
+from bochner.speech.lm.ngram import read_arpa
 from bochner.speech.manifest import read_manifest
-from bochner.speech.score.trn import read_trn
+from bochner.speech.score.report import read_trn
+from bochner.speech.text_files import Skipped, write_skipped
 from tests.fuzz.reader import Reader, written
 from tests.fuzz.rows import ROWS, rows
 

@@ -9,7 +9,7 @@ import pytest
 
 from bochner.acoustic.recipe import load_recipe
 from bochner.data import open_source
-from bochner.speech.align.labels import read_kaldi_hmm
+from bochner.speech.hmm.model import read_kaldi_hmm
 from tests.fuzz.settings import RECIPE
 from tests.fuzz.speech import kaldi_model
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bochner.speech.audio import AudioError, clipped_share, read_audio, read_samples, resample, write_audio
-from bochner.speech.files import Skipped, read_skipped, write_skipped
+from bochner.speech.text_files import Skipped, read_skipped, write_skipped
 from tests.speech.made import tone, utterance, write_wav
 
 

@@ -10,16 +10,15 @@ import pytest
 pytest.importorskip("kaldi_hmm_gmm")
 
 from bochner.acoustic.model import AcousticModel
-from bochner.speech.align.stage import read_about
-from bochner.speech.chain.recognition import read_tuning
-from bochner.speech.chain.steps import read_step
+from bochner.speech.align.gmm_hmm import read_about
 from bochner.speech.decode import decode_utterances, read_hypotheses
-from bochner.speech.files import read_skipped
-from bochner.speech.graph import compose_graph
-from bochner.speech.graph.decoding import DecodingGraph
+from bochner.speech.graph import DecodingGraph, compose_graph
 from bochner.speech.hmm.model import monophone_hmm
 from bochner.speech.lexicon import Lexicon
-from bochner.speech.lm import model as uniform
+from bochner.speech.lm import uniform
+from bochner.speech.pipeline.decoding import read_tuning
+from bochner.speech.pipeline.steps import read_step
+from bochner.speech.text_files import read_skipped
 
 
 def decode_nothing(folder: Path) -> object:

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from bochner import checks
 from bochner.acoustic.decoding import Weights, decode_parts, tune_weights
 from bochner.acoustic.model import AcousticModel
-from bochner.speech.chain.aligned import AlignedCorpus
-from bochner.speech.chain.alignment import Work
+from bochner.speech.pipeline.aligned_corpus import AlignedCorpus
+from bochner.speech.pipeline.alignment import Work
 from bochner.storage import Storable
 
 SHARES = (0.25, 0.5, 0.75)

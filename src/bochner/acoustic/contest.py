@@ -23,10 +23,10 @@ from bochner.acoustic.sequence import sequence_trained
 from bochner.acoustic.settings import ModelSettings, settings_from_json, settings_to_json
 from bochner.acoustic.stages import Done, Found, Stages
 from bochner.acoustic.training import train_model
-from bochner.speech.chain.aligned import AlignedCorpus
-from bochner.speech.chain.alignment import Work
 from bochner.speech.decode import Search
 from bochner.speech.frames import FrameStore
+from bochner.speech.pipeline.aligned_corpus import AlignedCorpus
+from bochner.speech.pipeline.alignment import Work
 
 ACOUSTIC = "acoustic"  # in the folder of a model, what `AcousticModel.load` and `bochner transcribe` take
 SEQUENCE = "sequence.json"  # the history of training by utterances

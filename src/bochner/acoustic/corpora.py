@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Literal
 
 from bochner.speech.corpora.an4 import prepare_an4
+from bochner.speech.corpora.corpus_directory import Prepared, finish
 from bochner.speech.corpora.digits import prepare_yesno
 from bochner.speech.corpora.kaldi_directory import prepare_kaldi
-from bochner.speech.corpora.prepared import Prepared, finish
 from bochner.speech.corpora.timit import prepare_timit
 from bochner.speech.lexicon import phone_lexicon, read_lexicon
 from bochner.speech.manifest import PARTS, Utterance
@@ -52,7 +52,7 @@ class TimitCorpus:
     seed: int = 0
 
     def make(self, folder: Path, *, workers: int, progress: bool) -> Prepared:
-        from bochner.speech.align.compare import fold_corpus
+        from bochner.speech.corpora.timit import fold_corpus
         from bochner.speech.score.protocol import FOLDINGS
 
         made = prepare_timit(self.source, folder, heldout=self.heldout, sizes=self.sizes, seed=self.seed)

@@ -10,11 +10,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from bochner.speech.chain.aligned import AlignedCorpus
-from bochner.speech.chain.alignment import Work
-from bochner.speech.chain.recognition import read_tuning, tuned
-from bochner.speech.chain.scoring import scored, write_score
 from bochner.speech.decode import Search, decode_utterances
+from bochner.speech.pipeline.aligned_corpus import AlignedCorpus
+from bochner.speech.pipeline.alignment import Work
+from bochner.speech.pipeline.decoding import read_tuning, tuned
+from bochner.speech.pipeline.scoring import scored, write_score
 from bochner.speech.score import Score
 from bochner.storage import write_atomically
 

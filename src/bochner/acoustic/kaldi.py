@@ -15,13 +15,13 @@ from torch import Tensor
 from bochner.acoustic.rows import LabelledRows, Splicer
 from bochner.acoustic.settings import ModelSettings
 from bochner.acoustic.training import train_model
-from bochner.speech.align.labels import read_kaldi_alignments, read_kaldi_hmm
-from bochner.speech.chain import Say, silent
 from bochner.speech.corpora.kaldi_directory import read_table
 from bochner.speech.decode import log_priors
-from bochner.speech.frontend.archives import read_matrix
 from bochner.speech.frontend.postprocess import Moments, normalize
+from bochner.speech.hmm.model import read_kaldi_hmm
+from bochner.speech.kaldi_formats import read_kaldi_alignments, read_matrix
 from bochner.speech.manifest import split_speakers
+from bochner.speech.pipeline.steps import Say, silent
 from bochner.storage import Storable, load, save, write_atomically
 
 Array = NDArray[Any]

@@ -19,15 +19,15 @@ from torch import nn
 from bochner.acoustic.decoding import Scores, Weights
 from bochner.acoustic.rows import LabelledRows, Splicer
 from bochner.acoustic.transcript import Transcript, transcribe
-from bochner.speech.align import Alignments, Stage
-from bochner.speech.chain.aligned import AlignedCorpus
-from bochner.speech.chain.corpus import front_end_from
+from bochner.speech.align import Alignments, GmmHmm
 from bochner.speech.decode import log_priors, scaled_likelihoods
-from bochner.speech.files import parse_json
 from bochner.speech.frontend import Mfcc, Plp
-from bochner.speech.graph.decoding import DecodingGraph
+from bochner.speech.graph import DecodingGraph
 from bochner.speech.hmm.model import Hmm
 from bochner.speech.lexicon import Lexicon, read_lexicon, write_lexicon
+from bochner.speech.pipeline.aligned_corpus import AlignedCorpus
+from bochner.speech.pipeline.alignment import front_end_from
+from bochner.speech.text_files import parse_json
 from bochner.storage import load, read_tensors, save, write_atomically, write_tensors
 
 Array = NDArray[Any]
@@ -54,7 +54,7 @@ class AcousticModel:
     module: nn.Module
     splicer: Splicer
     log_priors: Array
-    stage: Stage
+    stage: GmmHmm
     lexicon: Lexicon
     graph: DecodingGraph
     front_end: Mfcc | Plp | None
@@ -127,7 +127,7 @@ class AcousticModel:
             load(folder / MODULE, device=device),
             load(folder / SPLICER),
             read_tensors(folder / PRIORS)[0]["log_priors"].numpy(),
-            Stage.load(folder / "stage"),
+            GmmHmm.load(folder / "stage"),
             read_lexicon(folder / LEXICON, silence=about["silence"]),
             DecodingGraph.load(folder / "graph"),
             front_end_from(about["front_end"]),

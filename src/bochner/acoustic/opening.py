@@ -9,11 +9,11 @@ from bochner.acoustic.contest import Contest
 from bochner.acoustic.corpora import CorpusDirectory
 from bochner.acoustic.recipe import AsrRecipe
 from bochner.acoustic.stages import Done, Found, Stages
-from bochner.speech.chain import Say, SpeechCorpus
-from bochner.speech.chain.aligned import at_speeds, open_aligned
-from bochner.speech.chain.alignment import AlignSettings, Work, align_corpus
-from bochner.speech.corpora.prepared import Prepared
+from bochner.speech.corpora.corpus_directory import Prepared, SpeechCorpus
 from bochner.speech.manifest import PARTS
+from bochner.speech.pipeline.aligned_corpus import at_speeds, open_aligned
+from bochner.speech.pipeline.alignment import AlignSettings, Work, align_corpus
+from bochner.speech.pipeline.steps import Say
 
 
 def open_contest(recipe: AsrRecipe, root: Path, *, device: str, work: Work) -> Contest:

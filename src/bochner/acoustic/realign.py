@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from bochner.acoustic.model import AcousticModel
 from bochner.speech.align import FunctionScores, Search, align_utterances, tied_states
-from bochner.speech.chain.aligned import AlignedCorpus
-from bochner.speech.chain.alignment import Work
 from bochner.speech.frames import FrameStore, write_frames
+from bochner.speech.pipeline.aligned_corpus import AlignedCorpus
+from bochner.speech.pipeline.alignment import Work
 
 Array = NDArray[Any]
 

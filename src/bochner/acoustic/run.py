@@ -14,10 +14,10 @@ from bochner.acoustic.opening import open_contest
 from bochner.acoustic.recipe import AsrRecipe
 from bochner.acoustic.results import SEQUENCED, Results, Row
 from bochner.estimators.arrays import resolve_device
-from bochner.speech.chain import Say, silent
-from bochner.speech.chain.aligned import AlignedCorpus
-from bochner.speech.chain.alignment import Work
 from bochner.speech.manifest import PARTS
+from bochner.speech.pipeline.aligned_corpus import AlignedCorpus
+from bochner.speech.pipeline.alignment import Work
+from bochner.speech.pipeline.steps import Say, silent
 from bochner.storage import write_atomically
 
 

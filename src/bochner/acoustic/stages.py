@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bochner.speech.chain.steps import Step
+from bochner.speech.pipeline.steps import Step
 
 RECORD = "stage.json"
 HASH_DIGITS = 10

@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 
 from bochner.data.batches import in_order
 from bochner.data.blocks import Source, seeded
-from bochner.speech.chain import Say, silent
+from bochner.speech.pipeline.steps import Say, silent
 
 ROWS_AT_ONCE = 4096
 

@@ -12,7 +12,7 @@ from bochner.acoustic.network import fit_network
 from bochner.acoustic.settings import KernelSettings, ModelSettings
 from bochner.acoustic.task import Task
 from bochner.data.blocks import Source
-from bochner.speech.chain import Say, silent
+from bochner.speech.pipeline.steps import Say, silent
 
 CHECKPOINT = "checkpoint"
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from bochner.speech.align import Stage, phone_segments, tied_states, word_segments
-from bochner.speech.align.training import estimate_fmllr
+from bochner.speech.align import GmmHmm, phone_segments, tied_states, word_segments
+from bochner.speech.align.em import estimate_fmllr
 from bochner.speech.audio import read_samples, recording_length, resample
 from bochner.speech.decode import Hypothesis, decode
 from bochner.speech.frontend.postprocess import group_moments, normalize
@@ -61,7 +61,7 @@ def _heard(model: AcousticModel, frames: Array) -> Hypothesis:
     return decode(graph, model.log_likelihoods(frames), acoustic_weight=model.weights.acoustic_weight)
 
 
-def _adapted(stage: Stage, cepstra: Array, heard: Hypothesis) -> Array:
+def _adapted(stage: GmmHmm, cepstra: Array, heard: Hypothesis) -> Array:
     """The frames moved towards the stage's mixtures of the states that were heard."""
     alone = {SPEAKER: SPEAKER}
     seen = stage.seen({SPEAKER: cepstra}, alone)

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bochner.data.npy import DAMAGE
-from bochner.speech.files import numbered_lines
+from bochner.speech.kaldi_formats import Array
+from bochner.speech.text_files import numbered_lines
 from bochner.storage import write_atomically
 
 FilePath = str | os.PathLike[str]
@@ -242,3 +243,11 @@ def check_new(directory: Path) -> Path:
         raise ValueError(f"directory must be new or empty, got {directory}, which holds something.")
     directory.parent.mkdir(parents=True, exist_ok=True)
     return directory
+
+
+def frames_of(frames: Array) -> Array:
+    """`frames` once they are seen to be [T, d] with at least one of each."""
+    frames = np.asarray(frames)
+    if frames.ndim != 2 or 0 in frames.shape:
+        raise ValueError(f"frames must have shape [T, d] with T and d at least 1, got {list(frames.shape)}.")
+    return frames

@@ -1,4 +1,4 @@
-"""Frames and their labels as rows that a trainer reads."""
+"""Labelled frames as rows of a training set."""
 
 from __future__ import annotations
 

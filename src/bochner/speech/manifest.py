@@ -1,4 +1,4 @@
-"""Train, heldout, dev and test: every speaker in one of them."""
+"""Utterances and their manifest, and the split of speakers into train, heldout, dev and test."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 import numpy as np
 
-from bochner.speech.align.stage import View, ViewedFrames, blocks
-from bochner.speech.align.training import estimate_fmllr, estimate_mllt, single_gaussians, with_turned_means
+from bochner.speech.align.em import estimate_fmllr, estimate_mllt, single_gaussians, with_turned_means
+from bochner.speech.align.gmm_hmm import View, ViewedFrames, blocks
 from bochner.speech.frontend.postprocess import transform
 from bochner.speech.hmm.contexts import EventStatistics
 from bochner.speech.hmm.mixtures import Mixtures

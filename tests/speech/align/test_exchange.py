@@ -7,9 +7,9 @@ import kaldiio
 import numpy as np
 import pytest
 
-from bochner.speech.align.labels import read_kaldi_alignments, read_kaldi_hmm
 from bochner.speech.hmm.contexts import update_transitions
-from bochner.speech.hmm.model import monophone_hmm, tree_bytes
+from bochner.speech.hmm.model import monophone_hmm, read_kaldi_hmm, tree_bytes
+from bochner.speech.kaldi_formats import read_kaldi_alignments
 
 
 def integer(value):

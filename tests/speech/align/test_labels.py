@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from bochner.speech.align.compare import compare_all, compare_segments
+from bochner.speech.align.agreement import compare_all, compare_segments
 from bochner.speech.align.labels import phone_segments, phone_states, read_ctm, tied_states, word_segments
 from bochner.speech.hmm.model import monophone_hmm
 from bochner.speech.lexicon import Lexicon

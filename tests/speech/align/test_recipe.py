@@ -7,11 +7,11 @@ import pytest
 
 from bochner.speech.align import compare_all, phone_segments
 from bochner.speech.align import gmm as recipes
-from bochner.speech.align.corpus import Corpus
+from bochner.speech.align.em import Corpus, adapt_stage
 from bochner.speech.align.forced import Search
 from bochner.speech.align.gmm import STAGES, train_gmm
-from bochner.speech.align.stage import Stage
-from bochner.speech.align.training import Growth, LdaMllt, Monophone, Recipe, Sat, Tied, adapt_stage
+from bochner.speech.align.gmm_hmm import GmmHmm
+from bochner.speech.align.gmm_recipe import Growth, LdaMllt, Monophone, Recipe, Sat, Tied
 from bochner.speech.hmm.contexts import event_pdfs, frame_events
 from tests.speech.align.conftest import SHIFT
 
@@ -47,7 +47,7 @@ def agreement(stage, made, paths=None):
 
 @pytest.mark.parametrize("name", STAGES)
 def test_every_stage_finds_the_phones(trained, made, name):
-    stage = Stage.load(trained / name)
+    stage = GmmHmm.load(trained / name)
     assert len(stage.alignments.paths) == len(made.utterances)
     assert not stage.alignments.skipped
     assert agreement(stage, made).boundaries_within > 0.95
@@ -55,7 +55,7 @@ def test_every_stage_finds_the_phones(trained, made, name):
 
 
 def test_stages_have_the_shape_that_was_asked_for(trained, made):
-    stages = {name: Stage.load(trained / name) for name in STAGES}
+    stages = {name: GmmHmm.load(trained / name) for name in STAGES}
     assert stages["monophone"].hmm.num_pdfs == 3 * len(made.lexicon.phones)
     assert stages["monophone"].hmm.context_width == 1
     assert stages["triphone"].hmm.num_pdfs == 40
@@ -67,14 +67,14 @@ def test_stages_have_the_shape_that_was_asked_for(trained, made):
 
 
 def test_likelihood_rises_while_the_mixtures_grow(trained):
-    history = Stage.load(trained / "monophone").history
+    history = GmmHmm.load(trained / "monophone").history
     assert len(history) == 8
     assert history[-1] > history[0] + 1
 
 
 def test_adaptation_makes_speakers_likelier(trained, made):
     """Speakers of the made language differ by a shift, which SAT takes away."""
-    stage = Stage.load(trained / "sat")
+    stage = GmmHmm.load(trained / "sat")
     speaker_of = {said.id: said.speaker for said in made.utterances}
 
     def likelihood(stage):
@@ -86,7 +86,7 @@ def test_adaptation_makes_speakers_likelier(trained, made):
 
 
 def test_new_speakers_are_adapted_from_the_stage_before(trained, made):
-    before, stage = Stage.load(trained / "lda_mllt"), Stage.load(trained / "sat")
+    before, stage = GmmHmm.load(trained / "lda_mllt"), GmmHmm.load(trained / "sat")
     renamed = {said.id: f"new-{said.speaker}" for said in made.utterances}
     adapted = adapt_stage(stage, made.frames, renamed, paths=before.alignments.paths, hmm=before.hmm)
     assert sorted(adapted.transforms) == sorted(set(renamed.values()))
@@ -96,7 +96,7 @@ def test_new_speakers_are_adapted_from_the_stage_before(trained, made):
 
 
 def test_tied_states_are_those_of_the_tree(trained):
-    stage = Stage.load(trained / "triphone")
+    stage = GmmHmm.load(trained / "triphone")
     for path in list(stage.alignments.paths.values())[:5]:
         np.testing.assert_array_equal(event_pdfs(stage.hmm, frame_events(stage.hmm, path)), stage.hmm.table.pdf[path])
 
@@ -104,14 +104,14 @@ def test_tied_states_are_those_of_the_tree(trained):
 def test_what_is_there_is_not_trained_again(trained, made, monkeypatch):
     monkeypatch.setattr(recipes, "_trained", lambda *_: pytest.fail("trained again"))
     stage = train_gmm(trained, made.lexicon, made.utterances, made.frames, recipe=RECIPE)
-    np.testing.assert_array_equal(stage.mixtures.means, Stage.load(trained / "sat").mixtures.means)
+    np.testing.assert_array_equal(stage.mixtures.means, GmmHmm.load(trained / "sat").mixtures.means)
 
 
 def test_a_removed_stage_is_trained_to_the_same(trained, made, tmp_path):
     """Stop after the first stage, go on: the same as in one go."""
     for until in ("monophone", "triphone"):
         stage = train_gmm(tmp_path, made.lexicon, made.utterances, made.frames, recipe=RECIPE, until=until)
-    np.testing.assert_array_equal(stage.mixtures.means, Stage.load(trained / "triphone").mixtures.means)
+    np.testing.assert_array_equal(stage.mixtures.means, GmmHmm.load(trained / "triphone").mixtures.means)
     assert not (tmp_path / "lda_mllt").exists()
 
 
@@ -126,7 +126,7 @@ def test_other_settings_are_refused(trained, made):
 
 
 def test_an_interrupted_stage_leaves_nothing(made, tmp_path, monkeypatch):
-    monkeypatch.setattr(import_module("bochner.speech.align.stage"), "write_skipped", lambda *_: 1 / 0)
+    monkeypatch.setattr(import_module("bochner.speech.align.gmm_hmm"), "write_skipped", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         train_gmm(tmp_path, made.lexicon, made.utterances[:8], made.frames, recipe=RECIPE, until="monophone")
     assert list(tmp_path.iterdir()) == []
@@ -177,7 +177,7 @@ def test_bad_arguments_are_named(made, tmp_path):
 
 def test_what_is_no_stage_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"stage\.json is missing"):
-        Stage.load(tmp_path)
+        GmmHmm.load(tmp_path)
     (tmp_path / "stage.json").write_text('{"version": 99}')
     with pytest.raises(ValueError, match="version 99"):
-        Stage.load(tmp_path)
+        GmmHmm.load(tmp_path)

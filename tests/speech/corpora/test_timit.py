@@ -10,9 +10,9 @@ import pytest
 import soundfile
 
 from bochner.speech.corpora.timit import CORE_TEST, DEVELOPMENT, PHONES, prepare_timit
-from bochner.speech.files import read_skipped
 from bochner.speech.lexicon import read_lexicon
 from bochner.speech.manifest import Segment, read_manifest
+from bochner.speech.text_files import read_skipped
 from tests.speech.made import tone
 
 PHN = "0 1600 h#\n1600 4000 sh\n4000 6400 iy\n6400 8001 h#\n"  # one sample past the end, as in the corpus

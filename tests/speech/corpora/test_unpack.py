@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 
-from bochner.speech.corpora.prepared import source_folder, unpack
+from bochner.speech.corpora.corpus_directory import source_folder, unpack
 
 
 def archive(path, *members):

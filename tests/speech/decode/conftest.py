@@ -7,7 +7,7 @@ import pytest
 from bochner.speech.graph import compose_graph
 from bochner.speech.hmm.model import monophone_hmm
 from bochner.speech.lexicon import Lexicon
-from bochner.speech.lm import model as uniform
+from bochner.speech.lm import uniform
 from tests.speech.decode.made import Recogniser
 
 SOUNDS = {"no": "n o", "on": "o n", "noon": "n u n", "moon": "m u n", "nun": "n a n"}

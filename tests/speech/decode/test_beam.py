@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from bochner.speech.decode import NoPathError, Search, decode, log_priors, scaled_likelihoods
-from bochner.speech.graph import compose_graph, phone_lexicon
+from bochner.speech.graph import compose_graph
 from bochner.speech.hmm.model import monophone_hmm
 from bochner.speech.kaldi import kaldifst
-from bochner.speech.lm import estimate
-from bochner.speech.lm import model as uniform
+from bochner.speech.lexicon import phone_lexicon
+from bochner.speech.lm import estimate, uniform
 from tests.speech.decode.made import passed_pdfs, pointing_at
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from kaldiio import save_ark
 
-from bochner.speech.frontend.archives import read_integer_vectors, read_matrix
+from bochner.speech.kaldi_formats import read_integer_vectors, read_matrix
 
 MATRIX = np.random.default_rng(0).standard_normal((7, 3)).astype("float32")
 

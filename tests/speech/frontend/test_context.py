@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bochner.speech.frames import write_frames
-from bochner.speech.frontend import add_deltas, group_moments, normalize, transform, write_normalized
-from bochner.speech.frontend import postprocess as splice
+from bochner.speech.frontend import add_deltas, group_moments, normalize, splice, transform, write_normalized
 from bochner.speech.frontend.postprocess import delta_filters
 from tests.speech.frontend import oracles
 

@@ -10,10 +10,10 @@ import pytest
 import soundfile
 from kaldiio import save_ark
 
-from bochner.speech.files import read_skipped
 from bochner.speech.frames import FrameStore
 from bochner.speech.frontend import Fbank, Mfcc, Plp, extract
 from bochner.speech.manifest import Utterance
+from bochner.speech.text_files import read_skipped
 
 RATE = 8000
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from bochner.speech.frontend import ClassMoments
-from bochner.speech.frontend import transforms as lda
+from bochner.speech.frontend import ClassMoments, lda
 
 
 def labelled(num: int = 600, dim: int = 6, classes: int = 4) -> tuple[np.ndarray, np.ndarray]:

@@ -9,9 +9,7 @@ import pytest
 from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal
 
-from bochner.speech.frontend import AffineStatistics, SemiTiedStatistics, transform
-from bochner.speech.frontend import transforms as fmllr
-from bochner.speech.frontend import transforms as mllt
+from bochner.speech.frontend import AffineStatistics, SemiTiedStatistics, fmllr, mllt, transform
 
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 

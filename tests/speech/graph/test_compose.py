@@ -7,16 +7,15 @@ import math
 import numpy as np
 import pytest
 
+from bochner.speech import graph as cache
 from bochner.speech.align import FunctionScores, align_utterances
 from bochner.speech.align import Search as AlignmentSearch
 from bochner.speech.decode import Search, decode, decode_lattice
-from bochner.speech.graph import DecodingGraph, cached_graph, compose_graph, phone_lexicon
-from bochner.speech.graph import decoding as cache
+from bochner.speech.graph import DecodingGraph, cached_graph, compose_graph
 from bochner.speech.hmm.contexts import transition_weights
 from bochner.speech.hmm.model import monophone_hmm
-from bochner.speech.lexicon import Lexicon
-from bochner.speech.lm import estimate
-from bochner.speech.lm import model as uniform
+from bochner.speech.lexicon import Lexicon, phone_lexicon
+from bochner.speech.lm import estimate, uniform
 from bochner.speech.manifest import Utterance
 from tests.speech.decode.made import passed_pdfs, pointing_at, triphone_hmm
 

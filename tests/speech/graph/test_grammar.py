@@ -10,8 +10,7 @@ import pytest
 
 from bochner.speech.graph import grammar_fst
 from bochner.speech.kaldi import kaldifst
-from bochner.speech.lm import estimate, read_arpa
-from bochner.speech.lm import model as uniform
+from bochner.speech.lm import estimate, read_arpa, uniform
 
 RHYME = (Path(__file__).parents[1] / "lm" / "jack.txt").read_text().splitlines()
 WORDS = sorted({word for line in RHYME for word in line.split()})

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bochner.speech.lm import estimate, read_arpa, write_arpa
-from bochner.speech.lm import model as uniform
+from bochner.speech.lm import estimate, read_arpa, uniform, write_arpa
 from tests.speech.lm.oracles import table
 
 GOOD = """a header that nobody reads

@@ -7,9 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bochner.speech.lm import NgramModel, estimate, read_arpa
-from bochner.speech.lm import model as perplexity
-from bochner.speech.lm import model as uniform
+from bochner.speech.lm import NgramModel, estimate, perplexity, read_arpa, uniform
 from tests.speech.lm.oracles import back_off, sentence_log_prob, table
 
 HERE = Path(__file__).parent

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from bochner.speech.audio import read_audio, read_samples
-from bochner.speech.files import read_skipped
 from bochner.speech.lexicon import read_lexicon
 from bochner.speech.manifest import PARTS, read_manifest
 from bochner.speech.synthesis import recording as sessions
@@ -18,6 +17,7 @@ from bochner.speech.synthesis import synthesize
 from bochner.speech.synthesis.languages import Bengali
 from bochner.speech.synthesis.recording import make_speaker
 from bochner.speech.synthesis.speakers import Settings, draw_speakers
+from bochner.speech.text_files import read_skipped
 
 ASKED = {"language": "bengali", "hours": 0.01, "seed": 4, "rate": 8000, "num_words": 300}
 SETTINGS = Settings(**ASKED, minutes_per_speaker=3.0, snr=(5.0, 20.0), telephone=0.5, babble=0.3)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from bochner.speech.score.counts import Pair
+from bochner.speech.score.error_rates import Pair
 
 # Okabe & Ito's colours, which the colour-blind can tell apart, and markers besides.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#B8A100")

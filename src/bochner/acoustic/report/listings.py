@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from bochner.speech.score.counts import Pair
+from bochner.speech.score.error_rates import Pair
 from bochner.speech.score.report import GAP
 
 REFERENCE, HYPOTHESIS = "REF:", "HYP:"

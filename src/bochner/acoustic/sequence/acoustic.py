@@ -17,7 +17,7 @@ from bochner.acoustic.sequence.training import LabelledFrames, Record, train_seq
 from bochner.features import FeatureMap
 from bochner.models.heads import BottleneckHead, FeatureModel, Head, LinearHead
 from bochner.models.network import Network
-from bochner.speech.chain.aligned import AlignedCorpus
+from bochner.speech.pipeline.aligned_corpus import AlignedCorpus
 
 
 def sequence_trained(

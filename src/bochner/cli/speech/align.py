@@ -57,7 +57,7 @@ def align(
         workers: Processes.
     """
     from bochner.cli.speech.lines import say_aligned
-    from bochner.speech.chain.alignment import AlignSettings, Work, align_corpus
+    from bochner.speech.pipeline.alignment import AlignSettings, Work, align_corpus
 
     settings = AlignSettings(
         until=until, frontend=frontend, start=start, num_leaves=num_leaves, num_gaussians=num_gaussians,

@@ -55,8 +55,8 @@ def decode(
         workers: Processes.
     """
     from bochner.cli.speech.lines import say_decoded
-    from bochner.speech.chain.alignment import Work
-    from bochner.speech.chain.recognition import DecodeSettings, decode_corpus
+    from bochner.speech.pipeline.alignment import Work
+    from bochner.speech.pipeline.decoding import DecodeSettings, decode_corpus
 
     settings = DecodeSettings(
         part=part, stage=stage, order=order, acoustic_weight=acoustic_weight, word_penalty=word_penalty, beam=beam,

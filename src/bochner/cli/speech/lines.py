@@ -9,7 +9,7 @@ from typing import Any
 
 from bochner.cli.report import say
 from bochner.speech.align import Agreement
-from bochner.speech.chain import SpeechCorpus
+from bochner.speech.corpora.corpus_directory import SpeechCorpus
 
 
 def say_aligned(found: Mapping[str, Any], folder: Path, out: Path, stage: str) -> None:

@@ -9,19 +9,18 @@ from typing import Any
 
 from bochner.cli.report import say
 from bochner.cli.speech.texts import LETTERS, lexicon_for, respelled
-from bochner.speech.chain.corpus import LEXICON
-from bochner.speech.chain.steps import Step
 from bochner.speech.corpora.an4 import prepare_an4
+from bochner.speech.corpora.corpus_directory import LEXICON, Prepared, finish
 from bochner.speech.corpora.digits import prepare_digits, prepare_yesno
 from bochner.speech.corpora.directory import prepare_folder
 from bochner.speech.corpora.kaldi_directory import prepare_kaldi
 from bochner.speech.corpora.lhotse import RECORDINGS, SUPERVISIONS, prepare_lhotse
-from bochner.speech.corpora.prepared import Prepared, finish
 from bochner.speech.corpora.timit import prepare_timit
-from bochner.speech.files import read_skipped
 from bochner.speech.lexicon import read_lexicon
 from bochner.speech.manifest import PARTS, read_manifest
+from bochner.speech.pipeline.steps import Step
 from bochner.speech.score.protocol import FOLDINGS
+from bochner.speech.text_files import read_skipped
 
 RECORD = "prepare.json"
 TEXTS = ("lexicon", "normalize")  # options that every kind takes
@@ -76,7 +75,7 @@ def _timit(source: Path, out: Path, options: dict[str, Any]) -> Prepared:
     prepared = prepare_timit(source, out, **options)
     if fold == "none" or tokens == "words":
         return prepared
-    from bochner.speech.align.compare import fold_corpus
+    from bochner.speech.corpora.timit import fold_corpus
 
     return fold_corpus(prepared, FOLDINGS[fold])
 

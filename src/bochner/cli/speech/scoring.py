@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from bochner.cli.report import say
-from bochner.speech.chain import SpeechCorpus, protocol_for
-from bochner.speech.chain.scoring import read_texts, references, scored, write_for_sclite, write_score
+from bochner.speech.corpora.corpus_directory import SpeechCorpus
+from bochner.speech.pipeline.scoring import protocol_for, read_texts, references, scored, write_for_sclite, write_score
 from bochner.speech.score import Score, speaker_table
 
 

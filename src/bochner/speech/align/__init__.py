@@ -1,21 +1,15 @@
 """Alignment: which state each frame belongs to, and the GMM recipe that finds out."""
 
-from bochner.speech.align.compare import Agreement, compare_all, compare_segments, fold_utterance
-from bochner.speech.align.corpus import Corpus
+from bochner.speech.align.agreement import Agreement, compare_all, compare_segments
+from bochner.speech.align.em import Corpus, adapt_stage
 from bochner.speech.align.forced import Alignments, FunctionScores, MixtureScores, Search, align_utterances
 from bochner.speech.align.gmm import STAGES, train_gmm
-from bochner.speech.align.labels import (
-    phone_segments,
-    phone_states,
-    read_ctm,
-    read_kaldi_alignments,
-    read_kaldi_hmm,
-    tied_states,
-    word_segments,
-    write_ctm,
-)
-from bochner.speech.align.stage import Stage
-from bochner.speech.align.training import Growth, LdaMllt, Monophone, Recipe, Sat, Tied, adapt_stage
+from bochner.speech.align.gmm_hmm import GmmHmm
+from bochner.speech.align.gmm_recipe import Growth, LdaMllt, Monophone, Recipe, Sat, Tied
+from bochner.speech.align.labels import phone_segments, phone_states, read_ctm, tied_states, word_segments, write_ctm
+from bochner.speech.corpora.timit import fold_utterance
+from bochner.speech.hmm.model import read_kaldi_hmm
+from bochner.speech.kaldi_formats import read_kaldi_alignments
 
 __all__ = [
     "STAGES",
@@ -23,6 +17,7 @@ __all__ = [
     "Alignments",
     "Corpus",
     "FunctionScores",
+    "GmmHmm",
     "Growth",
     "LdaMllt",
     "MixtureScores",
@@ -30,7 +25,6 @@ __all__ = [
     "Recipe",
     "Sat",
     "Search",
-    "Stage",
     "Tied",
     "adapt_stage",
     "align_utterances",

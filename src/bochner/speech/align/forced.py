@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from bochner.checks import positive_float, positive_int
-from bochner.speech.files import Skipped
-from bochner.speech.graph.transducers import lexicon_fst
+from bochner.speech.graph import lexicon_fst
 from bochner.speech.hmm.contexts import transition_weights
 from bochner.speech.hmm.mixtures import Mixtures
 from bochner.speech.hmm.model import Hmm
 from bochner.speech.kaldi import kaldi_hmm_gmm, kaldifst
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.manifest import Utterance
+from bochner.speech.text_files import Skipped
 
 Array = NDArray[Any]
 

@@ -16,12 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.checks import one_of, positive_int
-from bochner.speech.align.corpus import Corpus
-from bochner.speech.align.stage import Stage, View, ViewedFrames, blocks, read_about
-from bochner.speech.align.training import (
+from bochner.speech.align.em import (
+    Corpus,
     Labels,
-    Recipe,
-    Tied,
     estimate_mllt,
     estimate_transforms,
     labels_of,
@@ -32,6 +29,8 @@ from bochner.speech.align.training import (
     train_stage,
     with_turned_means,
 )
+from bochner.speech.align.gmm_hmm import GmmHmm, View, ViewedFrames, blocks, read_about
+from bochner.speech.align.gmm_recipe import Recipe, Tied
 from bochner.speech.frames import FrameStore
 from bochner.speech.frontend.transforms import ClassMoments, lda
 from bochner.speech.hmm.model import monophone_hmm
@@ -52,7 +51,7 @@ def train_gmm(
     until: str = "sat",
     workers: int = 1,
     progress: bool = False,
-) -> Stage:
+) -> GmmHmm:
     """Train stage after stage up to `until`, each saved in a folder of its name; gives the last.
 
     `frames` maps utterance ids to arrays [T, d], normalised by speaker; `lexicon` holds every word's pronunciations. A
@@ -84,7 +83,7 @@ def train_gmm(
     return stage
 
 
-def train_monophone(corpus: Corpus, recipe: Recipe) -> Stage:
+def train_monophone(corpus: Corpus, recipe: Recipe) -> GmmHmm:
     """States of phones whatever their neighbours: an equal alignment, then EM that often aligns anew."""
     settings, lexicon = recipe.monophone, corpus.lexicon
     silence = {lexicon.silence, *recipe.silence}
@@ -100,17 +99,17 @@ def train_monophone(corpus: Corpus, recipe: Recipe) -> Stage:
         events = path_events(hmm, corpus.align_equally(hmm, seed=recipe.seed).paths)
     view = View(deltas=settings.deltas)
     statistics = statistics_of(events, ViewedFrames(corpus.frames, view))
-    stage = Stage(hmm, single_gaussians(hmm, statistics), view)
+    stage = GmmHmm(hmm, single_gaussians(hmm, statistics), view)
     return train_stage(stage, labels_of(hmm, events), corpus, settings.growth, seed=recipe.seed, name="monophone")
 
 
-def train_triphone(before: Stage, corpus: Corpus, recipe: Recipe) -> Stage:
+def train_triphone(before: GmmHmm, corpus: Corpus, recipe: Recipe) -> GmmHmm:
     """States tied by a tree that was grown over the monophones' alignment, on the same frames."""
     stage, labels = tied_start(before, before.view, {}, corpus, recipe.triphone)
     return train_stage(stage, labels, corpus, recipe.triphone.growth, seed=recipe.seed, name="triphone")
 
 
-def train_lda_mllt(before: Stage, corpus: Corpus, recipe: Recipe) -> Stage:
+def train_lda_mllt(before: GmmHmm, corpus: Corpus, recipe: Recipe) -> GmmHmm:
     """Spliced frames, projected so that the tied states part best and turned so that diagonal Gaussians fit."""
     settings = recipe.lda_mllt
     view = View(context=settings.context)
@@ -118,7 +117,7 @@ def train_lda_mllt(before: Stage, corpus: Corpus, recipe: Recipe) -> Stage:
     view = dataclasses.replace(view, matrix=lda(moments, dim=settings.dim))
     stage, labels = tied_start(before, view, {}, corpus, settings)
 
-    def turn(stage: Stage, labels: Labels, iteration: int) -> Stage:
+    def turn(stage: GmmHmm, labels: Labels, iteration: int) -> GmmHmm:
         if iteration not in settings.adjust:
             return stage
         matrix = estimate_mllt(stage.mixtures, corpus.seen(stage), labels, ignored=stage.silence_pdfs)
@@ -128,13 +127,13 @@ def train_lda_mllt(before: Stage, corpus: Corpus, recipe: Recipe) -> Stage:
     return train_stage(stage, labels, corpus, settings.growth, seed=recipe.seed, adjust=turn, name="lda_mllt")
 
 
-def train_sat(before: Stage, corpus: Corpus, recipe: Recipe) -> Stage:
+def train_sat(before: GmmHmm, corpus: Corpus, recipe: Recipe) -> GmmHmm:
     """Each speaker's frames moved towards the model, and the model trained on the moved frames."""
     settings = recipe.sat
     transforms = estimate_transforms(before, before.labels, corpus.seen(before))
     stage, labels = tied_start(before, before.view, transforms, corpus, settings)
 
-    def adapt(stage: Stage, labels: Labels, iteration: int) -> Stage:
+    def adapt(stage: GmmHmm, labels: Labels, iteration: int) -> GmmHmm:
         if iteration not in settings.adjust:
             return stage
         transforms = estimate_transforms(stage, labels, corpus.seen(stage))
@@ -144,18 +143,18 @@ def train_sat(before: Stage, corpus: Corpus, recipe: Recipe) -> Stage:
 
 
 def tied_start(
-    before: Stage, view: View, transforms: Mapping[str, Array], corpus: Corpus, settings: Tied
-) -> tuple[Stage, Labels]:
+    before: GmmHmm, view: View, transforms: Mapping[str, Array], corpus: Corpus, settings: Tied
+) -> tuple[GmmHmm, Labels]:
     """A stage with a new tree and one Gaussian a leaf, and the pdf of each frame by the last stage's alignment."""
     events = path_events(before.hmm, before.alignments.paths)
     frames = ViewedFrames(corpus.frames, view, corpus.speaker_of, transforms)
     statistics = statistics_of(events, frames, num_groups=settings.num_groups)
     hmm = tie_states(before.hmm, statistics, num_leaves=settings.num_leaves, min_count=settings.min_count)
-    stage = Stage(hmm, single_gaussians(hmm, statistics), view, transforms=transforms)
+    stage = GmmHmm(hmm, single_gaussians(hmm, statistics), view, transforms=transforms)
     return stage, labels_of(hmm, events)
 
 
-def _class_moments(frames: ViewedFrames, before: Stage) -> ClassMoments:
+def _class_moments(frames: ViewedFrames, before: GmmHmm) -> ClassMoments:
     dim = frames[next(iter(before.labels))].shape[1]
     moments = ClassMoments(before.hmm.num_pdfs, dim)
     for X, y in blocks(frames, before.labels):
@@ -164,7 +163,7 @@ def _class_moments(frames: ViewedFrames, before: Stage) -> ClassMoments:
     return moments
 
 
-def _loaded_or_trained(folder: Path, before: Stage | None, corpus: Corpus, recipe: Recipe) -> Stage:
+def _loaded_or_trained(folder: Path, before: GmmHmm | None, corpus: Corpus, recipe: Recipe) -> GmmHmm:
     """Settings of this stage and of those before it must be what the saved one was made with."""
     name = folder.name
     settings = json.loads(json.dumps(_settings_until(name, recipe)))
@@ -175,13 +174,13 @@ def _loaded_or_trained(folder: Path, before: Stage | None, corpus: Corpus, recip
                 f"{folder} was trained with {made_with}, now asked for {settings}; "
                 f"ask for the same, or remove that folder to train it anew."
             )
-        return Stage.load(folder)
+        return GmmHmm.load(folder)
     stage = _trained(name, before, corpus, recipe)
     stage.save(folder, settings=settings)
     return stage
 
 
-def _trained(name: str, before: Stage | None, corpus: Corpus, recipe: Recipe) -> Stage:
+def _trained(name: str, before: GmmHmm | None, corpus: Corpus, recipe: Recipe) -> GmmHmm:
     if before is None:
         return train_monophone(corpus, recipe)
     train = {"triphone": train_triphone, "lda_mllt": train_lda_mllt, "sat": train_sat}[name]

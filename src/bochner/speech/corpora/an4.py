@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.speech.corpora.prepared import Prepared, finish, source_folder
-from bochner.speech.files import Skipped
+from bochner.speech.corpora.corpus_directory import Prepared, finish, source_folder
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.manifest import Utterance, split_speakers
+from bochner.speech.text_files import Skipped
 
 DIMENSION = 13
 FRAME_SHIFT = 0.01

@@ -1,4 +1,4 @@
-"""yesno: sixty recordings of eight words, yes or no, by one man (openslr.org/1), to try whether a chain runs."""
+"""Two corpora of single words: the Free Spoken Digit Dataset and yesno (openslr.org/1)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bochner.speech.audio import AudioError
-from bochner.speech.corpora.prepared import Prepared, finish, recording_fields, source_folder
-from bochner.speech.files import Skipped
+from bochner.speech.corpora.corpus_directory import Prepared, finish, recording_fields, source_folder
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.manifest import Utterance, split_speakers
+from bochner.speech.text_files import Skipped
 
 RATE = 8000
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from bochner.checks import one_of
 from bochner.speech.audio import AudioError, recording_length
-from bochner.speech.corpora.prepared import Prepared, finish, recording_fields, source_folder
-from bochner.speech.files import Skipped
+from bochner.speech.corpora.corpus_directory import Prepared, finish, recording_fields, source_folder
 from bochner.speech.lexicon import read_lexicon
 from bochner.speech.manifest import PARTS, Utterance, split_speakers
+from bochner.speech.text_files import Skipped
 
 AUDIO = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".sph", ".aiff")
 TABLES = {"transcripts.tsv": "\t", "transcripts.csv": ","}

@@ -9,10 +9,10 @@ from typing import Any
 
 from bochner.checks import positive_float
 from bochner.speech.audio import AudioError, recording_length
-from bochner.speech.corpora.prepared import Prepared, finish, relative
-from bochner.speech.files import Skipped
-from bochner.speech.frontend.archives import read_matrix
+from bochner.speech.corpora.corpus_directory import Prepared, finish, relative
+from bochner.speech.kaldi_formats import read_matrix
 from bochner.speech.manifest import PARTS, Utterance
+from bochner.speech.text_files import Skipped
 from bochner.storage import write_atomically
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from bochner.speech.audio import recording_length
-from bochner.speech.corpora.prepared import Prepared, finish, relative
-from bochner.speech.files import Skipped
+from bochner.speech.corpora.corpus_directory import Prepared, finish, relative
 from bochner.speech.manifest import Segment, Utterance, split_speakers
+from bochner.speech.text_files import Skipped
 from bochner.storage import write_atomically
 
 RECORDINGS, SUPERVISIONS = "recordings.jsonl", "supervisions.jsonl"

@@ -1,4 +1,4 @@
-"""Perceptual linear prediction."""
+"""Mel filter banks, MFCC and PLP cepstra."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bochner import checks
-from bochner.speech.frontend.archives import Array
+from bochner.speech.kaldi_formats import Array
 
 FULL_SCALE = 32768.0  # Kaldi computes on 16-bit samples
 

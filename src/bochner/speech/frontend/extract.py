@@ -15,11 +15,11 @@ from tqdm import tqdm
 
 from bochner import checks
 from bochner.speech.audio import AudioError, read_audio
-from bochner.speech.files import SKIPPED, Skipped, read_skipped, summarize, write_skipped
 from bochner.speech.frames import FilePath, Frames, FrameStore, FrameWriter, check_new
-from bochner.speech.frontend.archives import read_matrix
 from bochner.speech.frontend.cepstra import Fbank, Mfcc, Plp
+from bochner.speech.kaldi_formats import read_matrix
 from bochner.speech.manifest import Utterance
+from bochner.speech.text_files import SKIPPED, Skipped, read_skipped, summarize, write_skipped
 
 FrontEnd = Mfcc | Fbank | Plp
 CHUNK = 16  # utterances handed to a process at once

@@ -1,4 +1,4 @@
-"""Mean and variance normalisation, by speaker or by utterance."""
+"""Deltas, splicing, linear transforms, and mean and variance normalisation of frames."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bochner import checks
-from bochner.speech.frames import FilePath, Frames, FrameStore, write_frames
-from bochner.speech.frontend.archives import Array, frames_of
+from bochner.speech.frames import FilePath, Frames, FrameStore, frames_of, write_frames
+from bochner.speech.kaldi_formats import Array
 
 
 def add_deltas(frames: Array, *, order: int = 2, window: int = 2) -> Array:

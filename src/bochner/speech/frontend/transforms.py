@@ -1,4 +1,4 @@
-"""Speaker adaptation of frames: the affine transform under which the speaker's frames are most likely (fMLLR)."""
+"""Estimation of linear transforms of frames: LDA, MLLT and fMLLR."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 from scipy.linalg import eigh
 
 from bochner import checks
-from bochner.speech.frontend.archives import Array, frames_of
+from bochner.speech.frames import frames_of
+from bochner.speech.kaldi_formats import Array
 
 BLOCK = 2048  # rows whose outer products are held at once
 

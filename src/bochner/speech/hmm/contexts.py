@@ -1,4 +1,4 @@
-"""Gaussian statistics of frames by event: a state of a phone between two others. What trees are grown from."""
+"""Transition weights, frames labelled by phone and context, and Gaussian statistics of such events."""
 
 from __future__ import annotations
 

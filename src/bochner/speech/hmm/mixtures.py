@@ -1,4 +1,4 @@
-"""Maximum likelihood for mixtures: statistics of frames whose pdf is known, the update, and growth by splitting."""
+"""Mixtures of diagonal Gaussians: likelihoods, statistics, maximum likelihood updates, growth by splitting."""
 
 from __future__ import annotations
 

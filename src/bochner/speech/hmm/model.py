@@ -1,10 +1,10 @@
-"""The hidden Markov model of an acoustic model: phones, topology, tree and transitions; which pdf goes where."""
+"""Hidden Markov models of phones: topology, transitions and tied states."""
 
 from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,99 +16,10 @@ from numpy.typing import NDArray
 
 from bochner.checks import positive_int
 from bochner.speech.kaldi import kaldi_hmm_gmm
+from bochner.speech.kaldi_formats import BINARY, _read_phones, _read_transition_model, check_tree
 from bochner.storage import read_tensors, write_atomically, write_tensors
 
 Array = NDArray[Any]
-
-
-class Cursor:
-    """A place in the bytes of a file of Kaldi's; what is not there is an error, and no size is believed beyond them.
-
-    >>> cursor = Cursor(b"<Some> " + struct.pack("<bi", 4, 7))
-    >>> cursor.token(), cursor.integer()
-    ('<Some>', 7)
-    """
-
-    def __init__(self, content: bytes, place: int = 0) -> None:
-        self.content, self.place = content, place
-
-    def token(self) -> str:
-        end = self.content.index(b" ", self.place)
-        start, self.place = self.place, end + 1
-        return self.content[start:end].decode("ascii")
-
-    def expect(self, token: str) -> None:
-        if (found := self.token()) != token:
-            raise ValueError(f"expected {token}, got {found[:20]!r}")
-
-    def integer(self) -> int:
-        return int(self._sized("<bi", 5)[1])
-
-    def unsigned(self) -> int:
-        return int(self._sized("<bI", 5)[1])
-
-    def real(self) -> float:
-        """A float32 or float64; the byte before it says which."""
-        wide = self.content[self.place] == 8
-        return float(self._sized("<bd", 9)[1] if wide else self._sized("<bf", 5)[1])
-
-    def integers(self) -> list[int]:
-        _, count = self._sized("<bi", 5)
-        return list(self._sized(f"<{count}i", 4 * count))
-
-    def vector(self) -> Array:
-        dtype = np.dtype({"FV": "<f4", "DV": "<f8"}[self.token()])
-        count = self.integer()
-        start, self.place = self.place, self.place + count * dtype.itemsize
-        return np.frombuffer(self.content[start : self.place], dtype=dtype).astype(np.float64)
-
-    def _sized(self, layout: str, size: int) -> tuple[Any, ...]:
-        start, self.place = self.place, self.place + size
-        return struct.unpack(layout, self.content[start : self.place])
-
-
-def check_tree(content: bytes) -> None:
-    """An error unless `content` is a ContextDependency with no pdf beyond the number of its leaves; O(its length).
-
-    The format: `CE pdf` is a leaf, `SE key values { yes no }` a question, `TE key size ( ... )` a table of subtrees,
-    some of them `NULL`.
-    """
-    cursor = Cursor(content)
-    try:
-        cursor.expect("ContextDependency")
-        width, central = cursor.integer(), cursor.integer()
-        cursor.expect("ToPdf")
-        pdfs = list(_leaves(cursor))
-        cursor.expect("EndContextDependency")
-    except (ValueError, struct.error, RecursionError) as error:
-        raise ValueError(f"not a tree of Kaldi's: {error}") from error
-    if not (0 <= central < width and pdfs and min(pdfs) >= 0 and max(pdfs) < len(pdfs)):
-        raise ValueError(f"a tree must number its pdfs from 0, got {sorted(pdfs)[-3:]} in {len(pdfs)} leaves.")
-
-
-def _leaves(cursor: Cursor) -> Iterator[int]:
-    """The pdfs of the subtree that begins here."""
-    match kind := cursor.token():
-        case "CE":
-            yield cursor.integer()
-        case "SE":
-            cursor.integer()
-            cursor.integers()
-            yield from _within(cursor, "{}", 2)
-        case "TE":
-            cursor.integer()
-            yield from _within(cursor, "()", cursor.unsigned())
-        case "NULL":
-            return
-        case _:
-            raise ValueError(f"expected CE, SE, TE or NULL, got {kind[:20]!r}")
-
-
-def _within(cursor: Cursor, brackets: str, count: int) -> Iterator[int]:
-    cursor.expect(brackets[0])
-    for _ in range(count):
-        yield from _leaves(cursor)
-    cursor.expect(brackets[1])
 
 
 SELF_LOOP, FORWARD = 0.75, 0.25  # where training starts, as in Kaldi
@@ -169,9 +80,6 @@ def _entry(phones: Iterable[int], moves: list[dict[int, float]]) -> str:
 def _state(number: int, moves: dict[int, float]) -> str:
     transitions = " ".join(f"<Transition> {to} {probability:g}" for to, probability in moves.items())
     return f"<State> {number} <PdfClass> {number} {transitions} </State>"
-
-
-BINARY = b"\0B"  # how a binary file of Kaldi's begins
 
 
 class TransitionTable(NamedTuple):
@@ -335,3 +243,19 @@ def _parse(topology: str) -> Any:
     parsed = kaldi_hmm_gmm.HmmTopology()
     parsed.read(topology)
     return parsed
+
+
+def read_kaldi_hmm(directory: str | os.PathLike[str], *, silence: tuple[str, ...] = ("SIL",)) -> Hmm:
+    """The Hmm of a Kaldi experiment directory, from its `final.mdl` (binary), `tree` and `phones.txt`."""
+    folder = Path(directory)
+    phones = _read_phones(folder / "phones.txt")
+    try:
+        tree = tree_from_bytes((folder / "tree").read_bytes())
+        topology, tuples, log_probabilities = _read_transition_model((folder / "final.mdl").read_bytes())
+        known = tuple(phone for phone in silence if phone in phones)
+        hmm = make_hmm(phones=phones, silence=known, topology=topology, tree=tree)
+        if [one.__getstate__() for one in hmm.transitions.tuples] != tuples:
+            raise ValueError("the tree does not belong to final.mdl, their pdfs differ")
+        return hmm.with_log_probabilities(log_probabilities)
+    except (ValueError, RuntimeError, struct.error, IndexError, KeyError, FileNotFoundError) as error:
+        raise ValueError(f"{folder} must hold a binary tree and final.mdl of Kaldi's: {error}") from error

@@ -1,4 +1,4 @@
-"""Trees in Kaldi's binary format, which its C++ reads back as a ContextDependency."""
+"""Decision trees that tie the states of phones in context, in Kaldi's binary format."""
 
 from __future__ import annotations
 

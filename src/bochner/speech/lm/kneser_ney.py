@@ -1,4 +1,4 @@
-"""Modified Kneser-Ney smoothing, interpolated, as KenLM's lmplz estimates it."""
+"""Interpolated modified Kneser-Ney smoothing, as KenLM's lmplz estimates it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner import checks
-from bochner.speech.lm.model import BEGIN, SPECIAL, Grams, Ids, NgramModel, Stream, stream
+from bochner.speech.lm.ngram import BEGIN, SPECIAL, Grams, Ids, NgramModel, Stream, stream
 
 
 @dataclass(frozen=True)

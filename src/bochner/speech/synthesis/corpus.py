@@ -1,4 +1,4 @@
-"""Synthetic corpora of any length: speech for everyone without a licence, always named as synthetic."""
+"""Synthetic corpora of any length, by espeak-ng."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pathlib import Path
 from tqdm import tqdm
 
 from bochner.checks import positive_int
-from bochner.speech.corpora.prepared import Prepared, finish
-from bochner.speech.files import read_skipped
+from bochner.speech.corpora.corpus_directory import Prepared, finish
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.manifest import MANIFEST, Segment, Utterance, read_manifest
 from bochner.speech.synthesis.recording import PIECES, make_speaker
 from bochner.speech.synthesis.speakers import Settings
+from bochner.speech.text_files import read_skipped
 from bochner.storage import write_atomically
 
 README = """This speech is synthetic: {language}, {hours} hours, seed {seed}, made by bochner with espeak-ng's voices.

@@ -1,4 +1,4 @@
-"""English: frequent words, said as the CMU dictionary has them."""
+"""Sentences to synthesize: English, Bengali and Cantonese prompts with their pronunciations."""
 
 from __future__ import annotations
 

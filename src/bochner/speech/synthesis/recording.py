@@ -1,4 +1,4 @@
-"""One speaker's session: sentence after sentence into one audio file, until there is enough."""
+"""Simulated recordings: noise, rooms and telephone lines, and one speaker's session."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from scipy.signal import fftconvolve, firwin
 
 from bochner.checks import nonnegative_float, positive_float, positive_int
 from bochner.speech.audio import Samples, resample, write_audio
-from bochner.speech.files import Skipped, write_skipped
 from bochner.speech.lexicon import SILENCE
 from bochner.speech.manifest import MANIFEST, Segment, Utterance, write_manifest
 from bochner.speech.synthesis.espeak import RATE, speak, time_phones
 from bochner.speech.synthesis.languages import Bengali, Cantonese, English, Language, Prompt
 from bochner.speech.synthesis.speakers import FEMALE, MALE, Settings, Speaker, stream
+from bochner.speech.text_files import Skipped, write_skipped
 
 TELEPHONE_RATE = 8000
 TELEPHONE_BAND = (300.0, 3400.0)  # Hz

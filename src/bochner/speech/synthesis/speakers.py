@@ -1,4 +1,4 @@
-"""Who speaks: a voice of the engine, its speed and pitch, and the room, noise and line it is heard through."""
+"""Synthetic speakers: a voice of the engine, its speed and pitch, and the recording conditions."""
 
 from __future__ import annotations
 

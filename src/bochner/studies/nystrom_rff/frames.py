@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.speech.align.compare import fold_utterance
 from bochner.speech.audio import read_audio
-from bochner.speech.corpora.timit import prepare_timit
+from bochner.speech.corpora.timit import fold_utterance, prepare_timit
 from bochner.speech.frontend import Mfcc
 from bochner.speech.frontend.postprocess import add_deltas, group_moments, normalize, splice
 from bochner.speech.manifest import Utterance

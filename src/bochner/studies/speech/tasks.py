@@ -7,7 +7,7 @@ from pathlib import Path
 from bochner.acoustic.contest import Contest
 from bochner.acoustic.opening import open_contest
 from bochner.acoustic.recipe import AsrRecipe, load_recipe
-from bochner.speech.chain.alignment import Work
+from bochner.speech.pipeline.alignment import Work
 from bochner.studies.speech.sizes import SIZES
 from bochner.studies.study import Size
 

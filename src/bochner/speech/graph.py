@@ -1,4 +1,4 @@
-"""Graphs kept on disk under a hash of all that went into them."""
+"""Decoding graphs H o C o L o G from an HMM, a lexicon and a language model, cached by their inputs."""
 
 from __future__ import annotations
 
@@ -17,13 +17,185 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.speech.files import parse_json
-from bochner.speech.graph.transducers import grammar_fst, lexicon_fst, phone_labels
 from bochner.speech.hmm.model import Hmm, tree_bytes
 from bochner.speech.kaldi import kaldi_hmm_gmm, kaldifst
-from bochner.speech.lexicon import Lexicon
-from bochner.speech.lm.model import NgramModel
+from bochner.speech.lexicon import Lexicon, disambiguated
+from bochner.speech.lm.ngram import BEGIN, END, Ids, NgramModel, values_at
+from bochner.speech.text_files import parse_json
 from bochner.storage import write_atomically
+
+Floats = NDArray[np.float64]
+ROOT = 0  # the empty history
+LEAST = -98.0  # ARPA files write -99 for a probability of 0
+
+
+def grammar_fst(model: NgramModel, *, words: Sequence[str]) -> Any:
+    """G as kaldifst.StdVectorFst, costs -ln p; labels are places in `words` from 1, and the next number is #0.
+
+    A path's cost along the highest orders is exactly that of the model. #0 stands on the input side only. N-grams with
+    a word outside `words` are left out, and words that the model lacks cannot be reached. Source: Kaldi's arpa2fst.
+
+    >>> from bochner.speech.lm import estimate
+    >>> model = estimate(["a b", "a c", "b"], order=2, fallback_discounts=(0.5, 1.0, 1.5))
+    >>> grammar_fst(model, words=["a", "b", "c"]).num_states  # histories: none, <s>, a, b, c
+    5
+    """
+    label = _labels(model, words)
+    states = _states(model)
+    fst = kaldifst.StdVectorFst()
+    for _ in range(1 + sum(int((s >= 0).sum()) for s in states)):
+        fst.add_state()
+    fst.start = max(int(states[0][BEGIN]), ROOT) if model.order > 1 else ROOT
+    for n in range(1, model.order + 1):
+        _add_grams(fst, model, n, states, label)
+        _add_back_offs(fst, model, n, states, len(words) + 1)
+    kaldifst.connect(fst)
+    if fst.num_states == 0:
+        raise ValueError("no sentence of the language model can be said with these words.")
+    kaldifst.arcsort(fst, "ilabel")
+    return fst
+
+
+def _labels(model: NgramModel, words: Sequence[str]) -> Ids:
+    """The graph's label of each word of the model, -1 where it is not in the graph."""
+    place = {word: number for number, word in enumerate(words, start=1)}
+    label = np.array([place.get(word, -1) for word in model.words])
+    if (label < 0).all():
+        raise ValueError("the lexicon and the language model have no word in common.")
+    return label
+
+
+def _states(model: NgramModel) -> list[Ids]:
+    """For each order the state of every n-gram that is the history of another, -1 for the rest."""
+    states, used = [], ROOT + 1
+    for n in range(1, model.order + 1):
+        history = model.histories(n)
+        states.append(np.where(history, used + np.cumsum(history) - 1, -1))
+        used += int(history.sum())
+    return states
+
+
+def _shorter(model: NgramModel, n: int, states: Sequence[Ids]) -> tuple[Ids, Floats]:
+    """Each n-gram without its first word: the state of the longest history left, and the log10 back-offs passed."""
+    state = np.full(len(model.levels[n - 1]), -1, dtype=np.int64)
+    log_cost = np.zeros(len(state))
+    for m, rows in reversed(list(enumerate(model.suffixes(n)))):
+        there = values_at(states[m], rows, missing=-1)
+        passed = values_at(model.levels[m].back_off, rows, missing=0.0)
+        log_cost += np.where((state < 0) & (there < 0), passed, 0.0)
+        state = np.where(state < 0, there, state)
+    return np.where(state < 0, ROOT, state), log_cost
+
+
+def _add_grams(fst: Any, model: NgramModel, n: int, states: Sequence[Ids], label: Ids) -> None:
+    level = model.levels[n - 1]
+    shorter, passed = _shorter(model, n, states)
+    own = states[n - 1]
+    there = np.where(own >= 0, own, shorter)
+    log_prob = level.log_prob + np.where(own >= 0, 0.0, passed + level.back_off)
+    here = states[n - 2][level.context] if n > 1 else np.full(len(level), ROOT)
+    possible = (level.log_prob > LEAST) & (level.word != BEGIN)
+    for i in np.flatnonzero(possible & (level.word == END)).tolist():
+        fst.set_final(int(here[i]), -math.log(10) * level.log_prob[i])
+    rows = np.flatnonzero(possible & (label[level.word] > 0))
+    columns = (here[rows], label[level.word[rows]], -math.log(10) * log_prob[rows], there[rows])
+    for source, word, cost, target in zip(*(column.tolist() for column in columns), strict=True):
+        fst.add_arc(source, kaldifst.StdArc(word, word, cost, target))
+
+
+def _add_back_offs(fst: Any, model: NgramModel, n: int, states: Sequence[Ids], mark: int) -> None:
+    shorter, passed = _shorter(model, n, states)
+    rows = np.flatnonzero(states[n - 1] >= 0)
+    cost = -math.log(10) * (model.levels[n - 1].back_off + passed)[rows]
+    for source, c, target in zip(states[n - 1][rows].tolist(), cost.tolist(), shorter[rows].tolist(), strict=True):
+        fst.add_arc(source, kaldifst.StdArc(mark, 0, c, target))
+
+
+EPSILON_ID = 0
+START, LOOP, SILENCE_STATE = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class PhoneLabels:
+    """Input labels of L: phones from 1 in the model's order, then #0 (back-off), #1, #2, ... of the lexicon."""
+
+    phones: tuple[str, ...]
+    num_marks: int
+
+    @property
+    def marks(self) -> list[int]:
+        return list(range(len(self.phones) + 1, len(self.phones) + 1 + self.num_marks))
+
+    def ids(self) -> dict[str, int]:
+        marks = (f"#{k}" for k in range(self.num_marks))
+        return {name: number for number, name in enumerate((*self.phones, *marks), start=1)}
+
+
+def phone_labels(lexicon: Lexicon, phones: Sequence[str] | None = None) -> PhoneLabels:
+    """#0, those of homophones and prefixes, and one more that marks silence."""
+    phones = lexicon.phones if phones is None else tuple(phones)
+    if strange := sorted(set(lexicon.phones) - set(phones)):
+        raise ValueError(f"the lexicon's phones must be known to the model, but {', '.join(strange)} are not.")
+    return PhoneLabels(phones, disambiguated(lexicon)[1] + 2)
+
+
+def lexicon_fst(
+    lexicon: Lexicon,
+    *,
+    phones: Sequence[str] | None = None,
+    disambiguate: bool = True,
+    silence_probability: float = 0.5,
+) -> Any:
+    """L as kaldifst.StdVectorFst: any words in a row, silence before the first and after each with some probability.
+
+    Input labels are the phones' places in `phones` (the lexicon's own where None) from 1, output labels the words'
+    places in `lexicon.words` from 1. With `disambiguate`, L can be determinised after composition with a grammar: it
+    has #1, #2, ... after ambiguous pronunciations, another mark after silence, and a loop of #0 that lets the grammar's
+    back-off through (as word number len(words) + 1). Source: Kaldi's make_lexicon_fst.py.
+
+    >>> from bochner.speech.lexicon import Lexicon
+    >>> lexicon_fst(Lexicon({"no": [("n", "ow")], "yes": [("y", "eh", "s")]}), disambiguate=False).num_states
+    6
+    """
+    if not 0.0 < silence_probability < 1.0:
+        raise ValueError(f"silence_probability must lie between 0 and 1, got {silence_probability}.")
+    labels = phone_labels(lexicon, phones).ids()
+    words = {word: number for number, word in enumerate(lexicon.words, start=1)}
+    fst = kaldifst.StdVectorFst()
+    for _ in (START, LOOP, SILENCE_STATE):
+        fst.add_state()
+    fst.start = START
+    fst.set_final(LOOP, 0.0)
+    ways = _after_word(lexicon.silence is not None, silence_probability)
+    for there, cost in ways.items():
+        fst.add_arc(START, kaldifst.StdArc(EPSILON_ID, EPSILON_ID, cost, there))
+    pairs, num_marks = disambiguated(lexicon) if disambiguate else (list(lexicon.pairs()), 0)
+    if lexicon.silence is not None:
+        mark = (f"#{num_marks + 1}",) if disambiguate else ()
+        _path(fst, SILENCE_STATE, [labels[phone] for phone in (lexicon.silence, *mark)], EPSILON_ID, {LOOP: 0.0})
+    for word, sounds in pairs:
+        _path(fst, LOOP, [labels[phone] for phone in sounds], words[word], ways)
+    if disambiguate:
+        fst.add_arc(LOOP, kaldifst.StdArc(labels["#0"], len(words) + 1, 0.0, LOOP))
+    return fst
+
+
+def _after_word(silence: bool, probability: float) -> dict[int, float]:
+    """Where a word may end, and at what cost."""
+    if not silence:
+        return {LOOP: 0.0}
+    return {LOOP: -math.log(1.0 - probability), SILENCE_STATE: -math.log(probability)}
+
+
+def _path(fst: Any, here: int, labels: Sequence[int], word: int, ends: dict[int, float]) -> None:
+    """One pronunciation: the word on its first arc, its last arc to each of the ends."""
+    for label in labels[:-1]:
+        there = fst.add_state()
+        fst.add_arc(here, kaldifst.StdArc(label, word, 0.0, there))
+        here, word = there, EPSILON_ID
+    for there, cost in ends.items():
+        fst.add_arc(here, kaldifst.StdArc(labels[-1], word, cost, there))
+
 
 FST, LABELS = "HCLG.fst", "labels.json"
 

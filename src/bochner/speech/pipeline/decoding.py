@@ -1,4 +1,4 @@
-"""What was said, by a trained stage: language model, graph, weights tuned on dev, hypotheses."""
+"""Decoding a part of a corpus: language model, graph, weights tuned on dev, hypotheses."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from bochner.speech.align import STAGES, Recipe, Stage, adapt_stage
-from bochner.speech.chain.alignment import Work, forced
-from bochner.speech.chain.corpus import SpeechCorpus
-from bochner.speech.chain.scoring import protocol_for, write_for_sclite
-from bochner.speech.chain.steps import Step
+from bochner.speech.align import STAGES, GmmHmm, Recipe, adapt_stage
+from bochner.speech.corpora.corpus_directory import SpeechCorpus
 from bochner.speech.decode import Search, decode_utterances, tune
-from bochner.speech.files import parse_json, summarize
 from bochner.speech.frames import FrameStore
-from bochner.speech.graph import cached_graph
-from bochner.speech.graph.decoding import DecodingGraph
+from bochner.speech.graph import DecodingGraph, cached_graph
 from bochner.speech.lm import estimate, write_arpa
-from bochner.speech.lm.model import NgramModel
+from bochner.speech.lm.ngram import NgramModel
 from bochner.speech.manifest import Utterance
+from bochner.speech.pipeline.alignment import Work, forced
+from bochner.speech.pipeline.scoring import protocol_for, write_for_sclite
+from bochner.speech.pipeline.steps import Step
 from bochner.speech.score import Protocol
 from bochner.speech.score import score as count_errors
+from bochner.speech.text_files import parse_json, summarize
 from bochner.storage import write_atomically
 
 RECORD, TUNING = "decode.json", "tuning.json"
@@ -90,7 +89,7 @@ def recognise(
     def scores_of(utterances: list[Utterance]) -> Scores:
         return pass_of.adapted(stage, utterances, target).scores(pass_of.frames, corpus.speaker_of)
 
-    graph = pass_of.graph(Stage.load(aligned / stage))
+    graph = pass_of.graph(GmmHmm.load(aligned / stage))
     work.say("graph", f"{graph.fst.num_states:,} states, kept in {aligned / 'graphs'}")
     weight, penalty, protocol = _weights(corpus, graph, scores_of, settings, target, work)
     began = time.perf_counter()
@@ -128,15 +127,15 @@ class FirstPass:
     def frames(self) -> FrameStore:
         return FrameStore(self.aligned / "frames")
 
-    def graph(self, stage: Stage) -> DecodingGraph:
+    def graph(self, stage: GmmHmm) -> DecodingGraph:
         return cached_graph(self.aligned / "graphs", hmm=stage.hmm, lexicon=self.corpus.lexicon, grammar=self.grammar)
 
-    def adapted(self, name: str, utterances: Sequence[Utterance], target: Path) -> Stage:
+    def adapted(self, name: str, utterances: Sequence[Utterance], target: Path) -> GmmHmm:
         """The stage of that name; after SAT, with transforms of these utterances' speakers."""
-        stage = Stage.load(self.aligned / name)
+        stage = GmmHmm.load(self.aligned / name)
         if not stage.transforms:
             return stage
-        before = Stage.load(self.aligned / "lda_mllt")
+        before = GmmHmm.load(self.aligned / "lda_mllt")
         first = decode_utterances(
             target / f"first_pass_{utterances[0].part}",
             graph=self.graph(before),

@@ -1,20 +1,21 @@
-"""A speaker-adapted stage for speakers that were not in training."""
+"""EM training of one stage: statistics of aligned frames, growing mixtures, realignment, MLLT and fMLLR."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from bochner.checks import nonnegative_int, one_of, positive_int
-from bochner.speech.align.corpus import Corpus
-from bochner.speech.align.forced import Graphs, Search
-from bochner.speech.align.stage import Stage, ViewedFrames, blocks
+from bochner.speech.align.forced import Alignments, Graphs, MixtureScores, Search, align_equally, align_utterances
+from bochner.speech.align.gmm_hmm import GmmHmm, View, ViewedFrames, blocks
+from bochner.speech.align.gmm_recipe import Growth
 from bochner.speech.frontend.transforms import AffineStatistics, SemiTiedStatistics, fmllr, mllt
 from bochner.speech.hmm.contexts import (
     GROUP,
@@ -23,114 +24,104 @@ from bochner.speech.hmm.contexts import (
     count_transitions,
     event_pdfs,
     frame_events,
+    segment_events,
     update_transitions,
 )
 from bochner.speech.hmm.mixtures import Mixtures, MixtureStatistics, accumulate, best_gaussians, split, update
 from bochner.speech.hmm.model import Hmm, make_hmm
 from bochner.speech.hmm.tree import cluster_phones, context_dependency, grow_tree
+from bochner.speech.lexicon import Lexicon
+from bochner.speech.manifest import Utterance
+
+Array = NDArray[Any]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Growth:
-    """`iterations` of EM, which grow the mixtures evenly to `num_gaussians` by iteration `grow_until`.
-
-    Utterances are aligned anew before the iterations in `realign`, and once more at the end. In the first
-    `shared_variance` iterations nothing grows and all Gaussians have one variance in common: a flat start on little
-    data else ends with one phone that swallows its neighbours.
-    """
-
-    num_gaussians: int
-    iterations: int = 35
-    grow_until: int = 25
-    realign: tuple[int, ...] = (10, 20, 30)
-    shared_variance: int = 0
-
-    def __post_init__(self) -> None:
-        nonnegative_int("shared_variance", self.shared_variance)
-        for name in ("num_gaussians", "iterations", "grow_until"):
-            positive_int(name, getattr(self, name))
+KEPT_BYTES = 2**30
 
 
-@dataclass(frozen=True, kw_only=True)
-class Monophone:
-    """States of phones whatever their neighbours, on frames with `deltas` orders of deltas.
+class _Kept:
+    """Frames that one view made."""
 
-    `start` is "equal", where nothing is known and every state lasts equally long, or "known", where utterances carry
-    the times of their phones.
-    """
-
-    start: str = "equal"
-    num_states: int = 3
-    num_silence_states: int = 3
-    deltas: int = 2
-    growth: Growth = Growth(
-        num_gaussians=1000,
-        iterations=40,
-        grow_until=30,
-        realign=(*range(2, 11), *range(12, 21, 2), *range(23, 39, 3)),
-        shared_variance=10,
-    )
-
-    def __post_init__(self) -> None:
-        one_of("start", self.start, ("equal", "known"))
+    def __init__(self) -> None:
+        self.view: View | None = None
+        self.frames: dict[str, Array] = {}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tied:
-    """States tied by a tree with at most `num_leaves`, each of at least `min_count` frames.
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Utterances, their frames (normalised already), the words' pronunciations, and how to align them."""
 
-    A split must make the frames of each of `num_groups` groups of speakers likelier under Gaussians of the others; with
-    one group, as in Kaldi, those of training count for themselves.
-    """
-
-    num_leaves: int = 2000
-    min_count: float = 100.0
-    num_groups: int = 6
-    growth: Growth = Growth(num_gaussians=10000)
-
-    def __post_init__(self) -> None:
-        positive_int("num_groups", self.num_groups)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LdaMllt(Tied):
-    """`context` frames on each side projected to `dim`, turned by MLLT in the iterations `adjust`."""
-
-    context: int = 4
-    dim: int = 40
-    adjust: tuple[int, ...] = (2, 4, 6, 12)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sat(Tied):
-    """Speakers' fMLLR transforms, learned anew in the iterations `adjust`."""
-
-    adjust: tuple[int, ...] = (2, 4, 6, 12)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """The settings of all stages. `silence` names phones without a neighbourhood, beside the lexicon's own.
-
-    Frame t stands for offset + frame_shift [t, t + 1) seconds, which matters where phones start from known times.
-    """
-
-    monophone: Monophone = Monophone()
-    triphone: Tied = Tied()
-    lda_mllt: LdaMllt = LdaMllt()
-    sat: Sat = Sat()
-    search: Search = field(default_factory=Search)
-    silence: tuple[str, ...] = ()
+    lexicon: Lexicon
+    utterances: Sequence[Utterance]
+    frames: Mapping[str, Array]
+    search: Search
     silence_probability: float = 0.5
     frame_shift: float = 0.01
     offset: float = 0.0075
-    seed: int = 0
+    pool: Executor | None = None
+    progress: bool = False
+    _kept: _Kept = field(default_factory=lambda: _Kept())
 
-    def __post_init__(self) -> None:
-        nonnegative_int("seed", self.seed)
+    @cached_property
+    def speaker_of(self) -> dict[str, str]:
+        return {said.id: said.speaker for said in self.utterances}
+
+    def seen(self, stage: GmmHmm) -> ViewedFrames:
+        """The frames as a stage sees them; what deltas or splicing made is kept in memory while it is small."""
+        if self._kept.view is not stage.view:
+            self._kept.view, self._kept.frames = stage.view, {}
+        small = self.pool is None and self._num_frames * stage.mixtures.dim * 4 <= KEPT_BYTES
+        return ViewedFrames(
+            self.frames, stage.view, self.speaker_of, stage.transforms, self._kept.frames if small else None
+        )
+
+    @cached_property
+    def _num_frames(self) -> int:
+        return sum(len(self.frames[said.id]) for said in self.utterances if said.id in self.frames)
+
+    def align(self, stage: GmmHmm, *, graphs: Graphs | None = None) -> Alignments:
+        """With the mixtures of a stage."""
+        return _checked(
+            align_utterances(
+                stage.hmm,
+                self.lexicon,
+                self.utterances,
+                MixtureScores(stage.mixtures, self.seen(stage)),
+                search=self.search,
+                silence_probability=self.silence_probability,
+                pool=self.pool,
+                graphs=graphs,
+                progress=self.progress,
+            )
+        )
+
+    def align_equally(self, hmm: Hmm, *, seed: int) -> Alignments:
+        """Without any: every state lasts equally long."""
+        return _checked(
+            align_equally(
+                hmm,
+                self.lexicon,
+                self.utterances,
+                self.frames,
+                seed=seed,
+                silence_probability=self.silence_probability,
+            )
+        )
+
+    def known_events(self, hmm: Hmm) -> dict[str, Array]:
+        """The events [T, 4] of the utterances whose phones have times."""
+        timed = [said for said in self.utterances if said.phones and said.id in self.frames]
+        if not timed:
+            raise ValueError("the utterances' phones have no times to start from; start from an equal alignment.")
+        times = {"frame_shift": self.frame_shift, "offset": self.offset}
+        return {said.id: segment_events(hmm, said.phones, len(self.frames[said.id]), **times) for said in timed}
 
 
-Array = NDArray[Any]
+def _checked(alignments: Alignments) -> Alignments:
+    if not alignments.paths:
+        reasons = sorted({one.reason for one in alignments.skipped})[:3]
+        raise ValueError(f"no utterance of {len(alignments.skipped)} could be aligned: {'; '.join(reasons)}.")
+    return alignments
 
 
 def estimate_mllt(
@@ -273,11 +264,11 @@ def single_gaussians(hmm: Hmm, statistics: EventStatistics, *, min_count: float 
 Labels = Mapping[str, Array]
 
 
-Adjust = Callable[[Stage, Labels, int], Stage]  # a transform learned anew in some iterations
+Adjust = Callable[[GmmHmm, Labels, int], GmmHmm]  # a transform learned anew in some iterations
 
 
 def train_stage(
-    stage: Stage,
+    stage: GmmHmm,
     labels: Labels,
     corpus: Corpus,
     growth: Growth,
@@ -285,7 +276,7 @@ def train_stage(
     seed: int,
     adjust: Adjust | None = None,
     name: str = "train",
-) -> Stage:
+) -> GmmHmm:
     """EM from `stage` with the pdf of each frame given by `labels` until the first realignment."""
     start, generator = stage.mixtures.num_gaussians, np.random.default_rng(seed)
     graphs: Graphs = {}
@@ -306,7 +297,7 @@ def train_stage(
     return realigned(stage, corpus, graphs)
 
 
-def realigned(stage: Stage, corpus: Corpus, graphs: Graphs) -> Stage:
+def realigned(stage: GmmHmm, corpus: Corpus, graphs: Graphs) -> GmmHmm:
     """The stage with a new alignment and the transition probabilities that it gives."""
     alignments = corpus.align(stage, graphs=graphs)
     counts = sum(count_transitions(stage.hmm, path) for path in alignments.paths.values())
@@ -314,14 +305,14 @@ def realigned(stage: Stage, corpus: Corpus, graphs: Graphs) -> Stage:
     return dataclasses.replace(stage, hmm=hmm, alignments=alignments)
 
 
-def accumulate_labels(stage: Stage, labels: Labels, corpus: Corpus) -> MixtureStatistics:
+def accumulate_labels(stage: GmmHmm, labels: Labels, corpus: Corpus) -> MixtureStatistics:
     total = MixtureStatistics.zeros(num_gaussians=stage.mixtures.num_gaussians, dim=stage.mixtures.dim)
     for X, y in blocks(corpus.seen(stage), labels):
         total += accumulate(stage.mixtures, X, y)
     return total
 
 
-def _reestimated(stage: Stage, statistics: MixtureStatistics, *, shared_variance: bool) -> Stage:
+def _reestimated(stage: GmmHmm, statistics: MixtureStatistics, *, shared_variance: bool) -> GmmHmm:
     per_frame = statistics.log_likelihood / statistics.num_frames
     mixtures = update(stage.mixtures, statistics, shared_variance=shared_variance)
     return dataclasses.replace(stage, mixtures=mixtures, history=(*stage.history, per_frame))
@@ -333,8 +324,14 @@ def _grown(mixtures: Mixtures, labels: Labels, target: int, generator: np.random
 
 
 def adapt_stage(
-    stage: Stage, frames: Mapping[str, Array], speaker_of: Mapping[str, str], *, paths: Paths, hmm: Hmm, rounds: int = 2
-) -> Stage:
+    stage: GmmHmm,
+    frames: Mapping[str, Array],
+    speaker_of: Mapping[str, str],
+    *,
+    paths: Paths,
+    hmm: Hmm,
+    rounds: int = 2,
+) -> GmmHmm:
     """The stage with transforms of the speakers in `speaker_of`, in place of those of its training speakers.
 
     `paths` says what they said: transition ids of `hmm`, from forced alignment or decoding with the stage before, which
@@ -349,6 +346,6 @@ def adapt_stage(
     return stage
 
 
-def estimate_transforms(stage: Stage, labels: Labels, seen: ViewedFrames) -> dict[str, Array]:
+def estimate_transforms(stage: GmmHmm, labels: Labels, seen: ViewedFrames) -> dict[str, Array]:
     """The transforms of all speakers, beginning from those that the stage has; silence does not count."""
     return estimate_fmllr(stage.mixtures, seen, labels, ignored=stage.silence_pdfs)

@@ -1,4 +1,4 @@
-"""More speech than was recorded: train played faster and slower, higher and lower."""
+"""An aligned corpus as acoustic models read it, and speed perturbation of its training part."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner import checks
-from bochner.speech.align import Stage
-from bochner.speech.align.stage import ViewedFrames
-from bochner.speech.align.training import estimate_fmllr
+from bochner.speech.align import GmmHmm
+from bochner.speech.align.em import estimate_fmllr
+from bochner.speech.align.gmm_hmm import ViewedFrames
 from bochner.speech.audio import AudioError, read_audio, resample
-from bochner.speech.chain.alignment import Work
-from bochner.speech.chain.corpus import SpeechCorpus, front_end_from
-from bochner.speech.chain.recognition import FirstPass, language_model, stage_name
-from bochner.speech.chain.scoring import protocol_for
+from bochner.speech.corpora.corpus_directory import SpeechCorpus
 from bochner.speech.decode import Search
 from bochner.speech.frames import FrameStore, write_frames
 from bochner.speech.frontend import Mfcc, Plp
 from bochner.speech.frontend.postprocess import group_moments, normalize
-from bochner.speech.graph.decoding import DecodingGraph
-from bochner.speech.lm.model import NgramModel
+from bochner.speech.graph import DecodingGraph
+from bochner.speech.lm.ngram import NgramModel
+from bochner.speech.pipeline.alignment import Work, front_end_from
+from bochner.speech.pipeline.decoding import FirstPass, language_model, stage_name
+from bochner.speech.pipeline.scoring import protocol_for
 from bochner.speech.score import Protocol
 
 Array = NDArray[Any]
@@ -44,7 +44,7 @@ class AlignedCorpus:
 
     corpus: SpeechCorpus
     folder: Path
-    stage: Stage
+    stage: GmmHmm
     frames: Mapping[str, Array]
     states: Mapping[str, Array]
     grammar: NgramModel
@@ -100,7 +100,7 @@ def open_aligned(
     spoken = SpeechCorpus.read(corpus)
     grammar = language_model(spoken, order)
     first = FirstPass(spoken, aligned, grammar, Search(), work)
-    trained = Stage.load(aligned / name)
+    trained = GmmHmm.load(aligned / name)
     target = aligned / f"seen_{name}_order{order}"
     if not (target / "frames").exists():
         work.say("frames", f"as {name} sees them: {len(spoken.utterances):,} utterances")
@@ -111,7 +111,7 @@ def open_aligned(
     )
 
 
-def _seen(first: FirstPass, name: str, trained: Stage, target: Path) -> Iterator[tuple[str, Array]]:
+def _seen(first: FirstPass, name: str, trained: GmmHmm, target: Path) -> Iterator[tuple[str, Array]]:
     for part in first.corpus.parts:
         said = [one for one in first.corpus.part(part) if one.id in first.frames]
         stage = trained if part == "train" else first.adapted(name, said, target)

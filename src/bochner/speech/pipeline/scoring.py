@@ -1,4 +1,4 @@
-"""Hypotheses counted against a corpus, and the files that show the errors."""
+"""Hypotheses scored against a corpus directory, and the files that list the errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from bochner.speech.chain.corpus import SpeechCorpus
+from bochner.speech.corpora.corpus_directory import SpeechCorpus
 from bochner.speech.manifest import Utterance
 from bochner.speech.score import Score, confusion_table, error_listing, read_trn, speaker_table, write_trn
 from bochner.speech.score import score as count_errors

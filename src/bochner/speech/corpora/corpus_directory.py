@@ -1,7 +1,8 @@
-"""What every corpus ends as: a directory with a manifest, a report of what was skipped, and perhaps a lexicon."""
+"""The corpus directory: manifest, lexicon and report of skipped utterances, written and read."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import secrets
@@ -10,15 +11,16 @@ import stat
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from bochner.speech.audio import read_samples, recording_length
-from bochner.speech.files import Skipped, summarize, write_skipped
-from bochner.speech.lexicon import Lexicon, write_lexicon
-from bochner.speech.manifest import PARTS, Utterance, write_manifest
+from bochner.speech.lexicon import SILENCE, Lexicon, read_lexicon, write_lexicon
+from bochner.speech.manifest import MANIFEST, PARTS, Utterance, read_manifest, write_manifest
+from bochner.speech.text_files import Skipped, summarize, write_skipped
 from bochner.storage import write_atomically
 
 
@@ -119,3 +121,73 @@ def finish(
     write_skipped(folder, left_out)
     write_manifest(folder, said)
     return Prepared(folder, said, left_out)
+
+
+LEXICON = "lexicon.txt"
+PAUSES = (SILENCE, "sil", "h#", "pau")  # phones that stand for no speech, by their usual names
+
+
+@dataclass(frozen=True)
+class SpeechCorpus:
+    """The utterances and pronunciations of a directory that `bochner speech prepare` made."""
+
+    folder: Path
+    utterances: list[Utterance]
+    lexicon: Lexicon
+
+    @classmethod
+    def read(cls, folder: Path) -> SpeechCorpus:
+        if not (folder / MANIFEST).exists():
+            raise ValueError(
+                f"{folder} must be a corpus directory, but has no {MANIFEST}: run `bochner speech prepare`."
+            )
+        if not (folder / LEXICON).exists():
+            raise ValueError(
+                f"{folder} has no {LEXICON}; prepare it with --lexicon, or write lines `word phone phone ...` there."
+            )
+        return cls(folder, read_manifest(folder), _lexicon(folder / LEXICON))
+
+    @cached_property
+    def speaker_of(self) -> dict[str, str]:
+        return {said.id: said.speaker for said in self.utterances}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of what is said and how: other transcripts or pronunciations are another corpus."""
+        content = b"".join((self.folder / name).read_bytes() for name in (MANIFEST, LEXICON))
+        return hashlib.sha256(content).hexdigest()[:16]
+
+    @property
+    def parts(self) -> list[str]:
+        there = {said.part for said in self.utterances}
+        return [part for part in PARTS if part in there]
+
+    @property
+    def pauses(self) -> tuple[str, ...]:
+        return tuple(phone for phone in self.lexicon.phones if phone in PAUSES)
+
+    @property
+    def says_phones(self) -> bool:
+        """Whether the tokens are phones, each of which sounds like itself."""
+        return self.lexicon.silence is None
+
+    def part(self, name: str) -> list[Utterance]:
+        found = [said for said in self.utterances if said.part == name]
+        if not found:
+            raise ValueError(f"part must be one of {self.parts}, those of {self.folder}, got {name!r}.")
+        return found
+
+
+def _lexicon(path: Path) -> Lexicon:
+    """Where every word is a phone, silence is one of them, and none is put between."""
+    lexicon = read_lexicon(path)
+    return read_lexicon(path, silence=None) if spells_itself(lexicon) else lexicon
+
+
+def spells_itself(lexicon: Lexicon) -> bool:
+    """Whether each word is one phone of the same name, as in TIMIT's phone transcripts."""
+    return all(pronunciations == ((word,),) for word, pronunciations in lexicon.entries.items())
+
+
+def missing_words(utterances: Sequence[Utterance], lexicon: Lexicon) -> list[str]:
+    return sorted({token for said in utterances for token in said.tokens if token not in lexicon})

@@ -1,4 +1,4 @@
-"""Utterances that a step leaves out, each with its reason: written down, never dropped in silence."""
+"""Files of text and JSON lines: numbered lines, checked JSON, and the report of skipped utterances."""
 
 from __future__ import annotations
 

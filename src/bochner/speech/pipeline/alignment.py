@@ -1,15 +1,14 @@
-"""From a corpus to the state of every frame: frames, stages of training, and the alignment of every part."""
+"""From a corpus directory to the state of every frame: frames, GMM training, forced alignment."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import time
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,8 @@ from bochner.speech.align import (
     STAGES,
     Agreement,
     Alignments,
-    Growth,
-    LdaMllt,
-    Monophone,
+    GmmHmm,
     Recipe,
-    Sat,
-    Stage,
-    Tied,
     adapt_stage,
     align_utterances,
     compare_all,
@@ -35,69 +29,61 @@ from bochner.speech.align import (
     word_segments,
     write_ctm,
 )
-from bochner.speech.chain.corpus import Frames, SpeechCorpus, frames_of, missing_words
-from bochner.speech.chain.steps import Say, Step, silent
-from bochner.speech.files import summarize, write_skipped
+from bochner.speech.align.gmm_recipe import recipe_for
+from bochner.speech.corpora.corpus_directory import SpeechCorpus, missing_words
 from bochner.speech.frames import FrameStore, write_frames
+from bochner.speech.frontend import Mfcc, Plp, extract, write_normalized
 from bochner.speech.labelled import export_labelled
 from bochner.speech.manifest import Segment, Utterance
+from bochner.speech.pipeline.steps import Say, Step, silent
+from bochner.speech.text_files import Skipped, summarize, write_skipped
 
-MOST_LEAVES, MOST_GAUSSIANS, MOST_MONOPHONE_GAUSSIANS = 2000, 10_000, 1000  # Kaldi's, for hours of speech
-LEAVES_A_ROOT = 1.6  # leaves / sqrt(frames)
-FRAMES_A_GAUSSIAN = 60  # in every stage: what tied states do better is then not by size
-FEWEST_FRAMES = 20.0  # of a leaf
-TIED = Growth(num_gaussians=1, iterations=15, grow_until=10, realign=(5, 10))
-LABELLED = Growth(num_gaussians=1, iterations=10, grow_until=8, realign=())  # frames keep the phones they are known by
+FRONTENDS = {"mfcc": Mfcc, "plp": Plp}
 
 
-def recipe_for(
-    num_frames: int,
-    *,
-    num_phones: int,
-    start: str,
-    num_leaves: int | None,
-    num_gaussians: int | None,
-    silence: tuple[str, ...],
-    shift: float,
-    offset: float,
-    seed: int,
-) -> Recipe:
-    """Kaldi's numbers for hours of speech, fewer states and Gaussians for minutes.
+@dataclass(frozen=True)
+class Frames:
+    """The normalised frames of all parts; frame t stands for offset + shift [t, t + 1) seconds."""
 
-    At most as many leaves as grow with the square root of the number of frames, as more speech has more contexts but
-    also more of each; fewer where splits help no speaker that they were not learned from. `start` is "equal", "known"
-    (monophones learn from the known times of phones, later stages realign), or "kept" (no stage ever realigns).
+    store: FrameStore
+    skipped: list[Skipped]
+    shift: float
+    offset: float
 
-    >>> recipe = recipe_for(30_000, num_phones=48, start="equal", num_leaves=None, num_gaussians=None, silence=("SIL",),
-    ...                     shift=0.01, offset=0.0075, seed=0)
-    >>> recipe.monophone.growth.num_gaussians, recipe.triphone.num_leaves, recipe.triphone.growth.num_gaussians
-    (500, 277, 500)
-    >>> recipe.triphone.growth.realign
-    (5, 10)
+
+def frames_of(corpus: SpeechCorpus, folder: Path, *, frontend: str, workers: int, progress: bool) -> Frames:
+    """What `folder` holds already, or the frames made anew."""
+    given = all(said.audio is None for said in corpus.utterances)
+    made = None if given else FRONTENDS[frontend](rate=_only("rate", corpus))
+    raw = extract(
+        corpus.utterances, folder / "raw", folder=corpus.folder, frontend=made, workers=workers, progress=progress
+    )
+    normal = folder / "frames"
+    store = FrameStore(normal) if normal.exists() else write_normalized(raw.store, normal, groups=corpus.speaker_of)
+    if made is None:  # how windows lie is unknown: the frame's own stretch is the best guess
+        return Frames(store, raw.skipped, _only("frame_shift", corpus), 0.0)
+    return Frames(store, raw.skipped, made.frame_shift, (made.frame_length - made.frame_shift) / 2)
+
+
+def front_end_from(options: Mapping[str, Any] | None) -> Mfcc | Plp | None:
+    """The front end whose `options()` are given; None for frames that a corpus gave.
+
+    >>> front_end_from(Mfcc(rate=8000).options()) == Mfcc(rate=8000)
+    True
     """
-    states = 3 * num_phones
-    leaves = num_leaves or max(states, min(round(LEAVES_A_ROOT * math.sqrt(num_frames)), MOST_LEAVES))
-    gaussians = num_gaussians or max(leaves, min(num_frames // FRAMES_A_GAUSSIAN, MOST_GAUSSIANS))
-    alone = max(states, min(num_frames // FRAMES_A_GAUSSIAN, MOST_MONOPHONE_GAUSSIANS))
-    growth = replace(TIED, num_gaussians=gaussians, realign=() if start == "kept" else TIED.realign)
-    tied: dict[str, Any] = {"num_leaves": leaves, "min_count": FEWEST_FRAMES, "growth": growth}
-    return Recipe(
-        monophone=_monophone(start, alone),
-        triphone=Tied(**tied),
-        lda_mllt=LdaMllt(**tied),
-        sat=Sat(**tied),
-        silence=silence,
-        frame_shift=shift,
-        offset=offset,
-        seed=seed,
-    )
+    if options is None:
+        return None
+    values = dict(options)
+    made: Mfcc | Plp = FRONTENDS[values.pop("name")](**values)
+    return made
 
 
-def _monophone(start: str, num_gaussians: int) -> Monophone:
-    growth = Monophone().growth if start == "equal" else LABELLED
-    return Monophone(
-        start="equal" if start == "equal" else "known", growth=replace(growth, num_gaussians=num_gaussians)
-    )
+def _only(field: str, corpus: SpeechCorpus) -> int | float:
+    """The rate, or the frame shift, that all utterances have in common."""
+    found = sorted({getattr(said, field) for said in corpus.utterances}, key=str)
+    if len(found) > 1:
+        raise ValueError(f"{corpus.folder} must have one {field}, got {found}; prepare each as a corpus of its own.")
+    return found[0]
 
 
 RECORD = "align.json"
@@ -153,7 +139,7 @@ def align_corpus(folder: Path, out: Path, settings: AlignSettings, *, work: Work
     return found
 
 
-def trained(corpus: SpeechCorpus, out: Path, settings: AlignSettings, work: Work) -> tuple[Frames, Recipe, Stage]:
+def trained(corpus: SpeechCorpus, out: Path, settings: AlignSettings, work: Work) -> tuple[Frames, Recipe, GmmHmm]:
     """The frames, and the last stage of training asked for."""
     if missing := missing_words(corpus.utterances, corpus.lexicon):
         warnings.warn(
@@ -179,7 +165,7 @@ def trained(corpus: SpeechCorpus, out: Path, settings: AlignSettings, work: Work
     return frames, recipe, stage
 
 
-def _size(stage: Stage) -> str:
+def _size(stage: GmmHmm) -> str:
     size = f"{stage.hmm.num_pdfs:,} states, {stage.mixtures.num_gaussians:,} Gaussians"
     return f"{size}, log likelihood a frame {stage.history[-1]:.2f}"
 
@@ -188,7 +174,7 @@ def write_alignments(
     corpus: SpeechCorpus,
     frames: Frames,
     recipe: Recipe,
-    stage: Stage,
+    stage: GmmHmm,
     target: Path,
     settings: AlignSettings,
     work: Work,
@@ -217,14 +203,14 @@ def write_alignments(
 
 
 def align_parts(
-    corpus: SpeechCorpus, frames: Frames, recipe: Recipe, stage: Stage, out: Path, work: Work
+    corpus: SpeechCorpus, frames: Frames, recipe: Recipe, stage: GmmHmm, out: Path, work: Work
 ) -> Alignments:
     """train as the stage itself aligned it; the other parts by the stage, adapted to their speakers after SAT."""
     others = [said for said in corpus.utterances if said.part != "train"]
     if not others:
         return stage.alignments
     if stage.transforms:
-        before = Stage.load(out / "lda_mllt")
+        before = GmmHmm.load(out / "lda_mllt")
         first = forced(before, corpus, frames.store, others, recipe, work)
         speakers = {said.id: said.speaker for said in others}
         stage = adapt_stage(stage, frames.store, speakers, paths=first.paths, hmm=before.hmm)
@@ -233,7 +219,7 @@ def align_parts(
 
 
 def forced(
-    stage: Stage, corpus: SpeechCorpus, frames: FrameStore, utterances: Sequence[Utterance], recipe: Recipe, work: Work
+    stage: GmmHmm, corpus: SpeechCorpus, frames: FrameStore, utterances: Sequence[Utterance], recipe: Recipe, work: Work
 ) -> Alignments:
     """Forced alignment with a stage as it is."""
     pool = ProcessPoolExecutor(work.workers, mp_context=get_context("spawn")) if work.workers > 1 else nullcontext()
@@ -244,7 +230,7 @@ def forced(
         )  # fmt: skip
 
 
-def agreements(corpus: SpeechCorpus, stage: Stage, phones: Mapping[str, tuple[Segment, ...]]) -> dict[str, Agreement]:
+def agreements(corpus: SpeechCorpus, stage: GmmHmm, phones: Mapping[str, tuple[Segment, ...]]) -> dict[str, Agreement]:
     """By part, where the corpus knows the times of the same phones."""
     known = {said.id: said for said in corpus.utterances if said.phones and said.id in phones}
     labels = {one.label for said in known.values() for one in said.phones}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bochner.speech.files import parse_json
+from bochner.speech.text_files import parse_json
 from bochner.storage import write_atomically
 
 Say = Callable[[str, str], None]

@@ -1,4 +1,4 @@
-"""One stage of GMM training: what it learned, stored in a directory without pickle."""
+"""A GMM-HMM: hidden Markov model, mixtures and feature transforms, stored in a directory without pickle."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from bochner.checks import nonnegative_int
 from bochner.speech.align.forced import Alignments, MixtureScores
-from bochner.speech.files import parse_json, read_skipped, write_skipped
 from bochner.speech.frames import FrameStore, write_frames
 from bochner.speech.frontend.postprocess import add_deltas, splice, transform
 from bochner.speech.hmm.mixtures import Mixtures
 from bochner.speech.hmm.model import Hmm
+from bochner.speech.text_files import parse_json, read_skipped, write_skipped
 from bochner.storage import read_tensors, write_atomically, write_tensors
 
 Array = NDArray[Any]
@@ -102,7 +102,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
+class GmmHmm:
     """An Hmm with the mixtures of its pdfs, how they see frames, and the alignment of the corpus they made.
 
     `transforms` holds the fMLLR transform of each training speaker (empty before SAT); `history` is the log likelihood
@@ -146,7 +146,7 @@ class Stage:
             raise
 
     @classmethod
-    def load(cls, directory: str | os.PathLike[str]) -> Stage:
+    def load(cls, directory: str | os.PathLike[str]) -> GmmHmm:
         folder = Path(directory)
         about = read_about(folder)
         tensors, _ = read_tensors(folder / "transforms.safetensors")
