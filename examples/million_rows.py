@@ -13,7 +13,7 @@ import numpy as np
 from jsonargparse import auto_cli
 
 from bochner import KernelClassifier
-from bochner.data import open_source, spool
+from bochner.data import cache_to_disk, open_source
 
 PIECE = 50_000
 NUM_INPUTS = 8
@@ -34,8 +34,8 @@ def main(*, rows: int = 1_000_000, num_features: int = 512, memory_budget: str =
     memory_budget: What a fit may take beside the data.
     """
     with tempfile.TemporaryDirectory() as folder:
-        spool(made_rows(rows, seed=0), Path(folder, "train"))
-        spool(made_rows(rows // 10, seed=1), Path(folder, "test"))
+        cache_to_disk(made_rows(rows, seed=0), Path(folder, "train"))
+        cache_to_disk(made_rows(rows // 10, seed=1), Path(folder, "test"))
         train, test = (open_source(Path(folder, part)) for part in ("train", "test"))
         print(f"{sum(train.shard_sizes):,} rows in {len(train.shard_sizes)} shards")
         model = KernelClassifier(num_features=num_features, memory_budget=memory_budget, max_epochs=2, random_state=0)

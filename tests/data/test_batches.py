@@ -136,9 +136,9 @@ def test_neighbours_are_parted() -> None:
 
 
 def test_empty_shards() -> None:
-    train, heldout = split(Counted(30, 1), 0.2, seed=0)
-    assert 0 in heldout.shard_sizes
-    for part in (train, heldout):
+    train, validation = split(Counted(30, 1), 0.2, seed=0)
+    assert 0 in validation.shard_sizes
+    for part in (train, validation):
         rows = order(part, buffer_shards=3)
         assert len(rows) == len(set(rows)) == sum(part.shard_sizes)
         assert len(list(in_order(part, 100))) == 1

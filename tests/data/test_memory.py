@@ -28,11 +28,11 @@ torch.set_num_threads(1)
 
 def fit(path):
     source = open_source(path, shard_rows=1024)
-    rows, heldout = split(source, 0.1, seed=0)
+    rows, validation = split(source, 0.1, seed=0)
     kernel, generator = Gaussian(bandwidth=5.0), torch.Generator().manual_seed(0)
     z = FourierMap.draw(kernel, num_inputs=source.num_inputs, num_features=16, generator=generator)
     model = FeatureModel(z, LinearHead.zeros(num_features=16, num_outputs=len(classes_of(source))))
-    history = train(model, rows, heldout, Recipe(max_epochs=1, learning_rate=1.0), progress=False)
+    history = train(model, rows, validation, Recipe(max_epochs=1, learning_rate=1.0), progress=False)
     return history[-1]["err"]
 
 def read(source, rows):

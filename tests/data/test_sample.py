@@ -67,7 +67,7 @@ def test_only_shards_with_a_chosen_row_are_read_and_once() -> None:
 
 
 class Gaps:
-    """Some shards are empty, as a heldout part may leave them."""
+    """Some shards are empty, as a validation part may leave them."""
 
     num_inputs, shard_sizes = 1, (0, 2, 0, 3, 0)
 

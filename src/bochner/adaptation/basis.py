@@ -18,7 +18,7 @@ from tqdm import tqdm
 from bochner import checks
 from bochner.data import classes_of, split
 from bochner.data.batches import batches, in_order
-from bochner.data.blocks import Block, Source, num_rows, recut, sample_rows
+from bochner.data.blocks import Block, Source, num_rows, rebatch, sample_rows
 from bochner.features import FeatureMap, FourierMap
 from bochner.kernels import Kernel
 from bochner.models.heads import Head, LinearHead
@@ -189,7 +189,7 @@ Epoch = Callable[[int], Iterator[Block]]  # number of the epoch, from 0
 def endless(source: Source, *, batch_size: int, seed: int) -> Iterator[Block]:
     """Full batches of shuffled rows for ever: pass after pass over the source, each in another order."""
     passes = (batches(source, batch_size=batch_size, seed=seed, epoch=lap) for lap in itertools.count())
-    return recut(itertools.chain.from_iterable(passes), batch_size)
+    return rebatch(itertools.chain.from_iterable(passes), batch_size)
 
 
 def training_epochs(source: Source, plan: Plan, *, whole: bool) -> Epoch:

@@ -2,8 +2,8 @@
 
 from bochner.data.arrays import ArraySource, SparseSource
 from bochner.data.batches import batches, in_order, num_batches
-from bochner.data.blocks import Block, Source, sample_rows
-from bochner.data.cache import SpooledSource, spool
+from bochner.data.blocks import Block, BlockSource, Source, sample_rows
+from bochner.data.cache import CachedSource, cache_to_disk
 from bochner.data.files import open_source
 from bochner.data.labels import column_names_of, labels_of
 from bochner.data.npy import NpySource, NpzSource, ShardedSource
@@ -26,6 +26,8 @@ __all__ = [
     "ArraySource",
     "ArrowSource",
     "Block",
+    "BlockSource",
+    "CachedSource",
     "CsvBlocks",
     "EncodeLabels",
     "LibsvmSource",
@@ -36,11 +38,11 @@ __all__ = [
     "ShardedSource",
     "Source",
     "SparseSource",
-    "SpooledSource",
     "Standardize",
     "Statistics",
     "SubsetSource",
     "batches",
+    "cache_to_disk",
     "check_classes",
     "classes_of",
     "column_names_of",
@@ -50,7 +52,6 @@ __all__ = [
     "open_source",
     "sample_rows",
     "split",
-    "spool",
     "statistics",
     "with_classes",
 ]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from bochner import checks
-from bochner.data.blocks import Block, Source, num_rows, read_shard, recut, seeded, take
+from bochner.data.blocks import Block, Source, num_rows, read_shard, rebatch, seeded, take
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ def batches(
         for number, group in enumerate(groups[first:], first)
     ]
     skipped = first_row - (ends[first - 1] if first else 0)
-    return recut(_without_first(skipped, _ahead(reads) if prefetch else (read() for read in reads)), batch_size)
+    return rebatch(_without_first(skipped, _ahead(reads) if prefetch else (read() for read in reads)), batch_size)
 
 
 def in_order(source: Source, batch_rows: int) -> Iterator[Block]:
@@ -72,7 +72,7 @@ def in_order(source: Source, batch_rows: int) -> Iterator[Block]:
     [[0, 1, 2], [3, 4]]
     """
     checks.positive_int("batch_rows", batch_rows)
-    return recut((read_shard(source, shard) for shard, size in enumerate(source.shard_sizes) if size), batch_rows)
+    return rebatch((read_shard(source, shard) for shard, size in enumerate(source.shard_sizes) if size), batch_rows)
 
 
 def num_batches(source: Source, batch_size: int) -> int:

@@ -39,6 +39,17 @@ class Source(Protocol):
     def read(self, shard: int) -> Block: ...
 
 
+class BlockSource:
+    """Rows in memory that were checked before, such as a sample of another source: one shard, the block itself."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.num_inputs, self.shard_sizes = block.X.shape[1], [len(block.X)]
+
+    def read(self, shard: int) -> Block:
+        return self.block
+
+
 def read_shard(source: Source, shard: int) -> Block:
     """`source.read(shard)`, held to what the source said of it: its rows and its inputs."""
     block = source.read(shard)
@@ -77,14 +88,14 @@ def concatenate(blocks: Sequence[Block]) -> Block:
     )
 
 
-def recut(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
+def rebatch(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
     """The same rows in the same order, `rows` at a time; only the last block may be shorter.
 
     What lies inside one block is a view of it, but for the end of the block, which is a copy: whoever still holds the
     last rows does not keep the whole block alive while the next one is read. Memory: one block and `rows` rows.
 
     >>> blocks = [Block(torch.zeros(n, 1), torch.zeros(n)) for n in (3, 4, 1)]
-    >>> [len(block.X) for block in recut(blocks, 5)]
+    >>> [len(block.X) for block in rebatch(blocks, 5)]
     [5, 3]
     """
     carried: list[Block] = []

@@ -14,51 +14,51 @@ from typing import Any, Self
 import numpy as np
 
 from bochner.data.arrays import ArraySource, rows_per_shard
-from bochner.data.blocks import Block, Source, read_shard, recut
-from bochner.data.labels import StoredNames, column_names_of, given_labels, labels_of, write_names
+from bochner.data.blocks import Block, Source, read_shard, rebatch
+from bochner.data.labels import StoredNames, checked_labels, column_names_of, labels_of, write_names
 from bochner.data.npy import FilePath, ShardedSource
 
 
-def spool(
+def cache_to_disk(
     blocks: Source | Iterable[Block | tuple[Any, ...]],
     directory: FilePath | None = None,
     *,
     shard_rows: int | None = None,
     labels: Sequence[str] | None = None,
     column_names: Sequence[str] | None = None,
-) -> SpooledSource:
+) -> CachedSource:
     """A source of the rows of `blocks`: (X, y) or (X, y, weight) each, as arrays or tensors; y may be None.
 
-    A source is spooled too, which pays when reading it is dear. The blocks are consumed once and written as .npy files
-    of `shard_rows` rows. Memory: one block and one shard. With `directory` (new or empty) the files stay there, all of
+    A source may be given too, where reading it is expensive. The blocks are read once and written as .npy files of
+    `shard_rows` rows. Memory: one block and one shard. With `directory` (new or empty) the files stay there, all of
     them or, after an error, none; else they live in a temporary directory until the source is closed or collected.
 
     Text in y needs `labels`, since a stream is read once; integers in y beside `labels` are places in them already.
     `labels` and `column_names` are by default those of `blocks`, where it has them, and are kept with the files.
 
     >>> import torch
-    >>> with spool((torch.full((4, 2), float(i)), torch.arange(4)) for i in range(3)) as source:
+    >>> with cache_to_disk((torch.full((4, 2), float(i)), torch.arange(4)) for i in range(3)) as source:
     ...     source.shard_sizes
     [12]
     """
     names = _names(blocks, labels, column_names)
     final = _new_directory(directory)
     # Beside its final place, so that the last step is a rename: a killed run leaves no half-filled `directory`.
-    written = Path(tempfile.mkdtemp(prefix="bochner-spool-", dir=None if final is None else final.parent))
+    written = Path(tempfile.mkdtemp(prefix="bochner-cache-", dir=None if final is None else final.parent))
     try:
         rows = _write(_converted(_stream(blocks), names.labels), written, shard_rows)
         write_names(written, names)
         if final is None:
-            return SpooledSource(written, shard_rows=rows, temporary=True)
+            return CachedSource(written, shard_rows=rows, temporary=True)
         written.chmod(0o755)
-        return SpooledSource(written.replace(final), shard_rows=rows)
+        return CachedSource(written.replace(final), shard_rows=rows)
     except BaseException:
         shutil.rmtree(written, ignore_errors=True)
         raise
 
 
-class SpooledSource(ShardedSource):
-    """What `spool` wrote; when `temporary`, its directory is removed on `close`, on exit and with the object."""
+class CachedSource(ShardedSource):
+    """The files of `cache_to_disk`; a `temporary` directory is removed on `close`, on exit and with the object."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class SpooledSource(ShardedSource):
 
 
 def _names(blocks: object, labels: Sequence[str] | None, column_names: Sequence[str] | None) -> StoredNames:
-    words = labels_of(blocks) if labels is None else given_labels(labels)
+    words = labels_of(blocks) if labels is None else checked_labels(labels)
     columns = column_names_of(blocks) if column_names is None else tuple(column_names)
     return StoredNames(words, columns)
 
@@ -113,7 +113,7 @@ def _write(blocks: Iterator[Block], directory: Path, shard_rows: int | None) -> 
         raise ValueError("blocks must hold at least one row, got none.")
     held = [first]
     del first
-    for number, block in enumerate(recut(_with_first(held, blocks), rows)):
+    for number, block in enumerate(rebatch(_with_first(held, blocks), rows)):
         for word, part in zip(("X", "y", "weight"), block, strict=True):
             if part is not None and part.shape[1:] != (0,):  # y of rows without targets
                 np.save(directory / f"{number:08d}.{word}.npy", part.cpu().numpy(), allow_pickle=False)
@@ -145,7 +145,7 @@ def _block(given: Block | tuple[Any, ...], labels: tuple[str, ...] | None) -> Bl
     if source.labels is None:
         return source.read(0)
     if labels is None:
-        raise ValueError(f"y holds text such as {source.labels[0]!r}; give all its labels, spool(..., labels=[...]).")
+        raise ValueError(f"y holds text such as {source.labels[0]!r}; pass all of them as labels=[...].")
     return ArraySource(*given, shard_rows=rows, labels=labels).read(0)
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from bochner.data.blocks import Block
-from bochner.data.labels import distinct, given_labels, places_in, refuse_label
+from bochner.data.labels import checked_labels, distinct, places_in, refuse_label
 from bochner.ops import row_tiles
 
 Array = np.ndarray[Any, Any] | Tensor
@@ -163,10 +163,10 @@ def encode_targets(
     """The parts with y as places in the labels, and the labels; parts with numbers stay as they are.
 
     Labels are looked for in one pass over y, unless they are given. `stored` are the labels of y that is places
-    already, as `spool` writes it.
+    already, as `cache_to_disk` writes it.
     """
     targets = [part.y for part in parts if part.y]
-    wanted = None if labels is None else given_labels(labels)
+    wanted = None if labels is None else checked_labels(labels)
     if stored is not None:
         wanted = wanted or stored
         return [part._replace(y=part.y and PlacesArray(part.y, stored, wanted)) for part in parts], wanted

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bochner.data.blocks import Source
-from bochner.data.cache import spool
+from bochner.data.cache import cache_to_disk
 from bochner.data.compressed import OPENERS, inner_suffix, is_compressed
 from bochner.data.npy import FilePath, NpySource, NpzSource, ShardedSource, members
 from bochner.data.tables import ArrowSource, ParquetSource
@@ -34,7 +34,7 @@ def open_source(
     |---|---|
     | `.npy` | paths of .npy files; for `NAME.X.npy` by default `NAME.y.npy` and `NAME.weight.npy` if they exist |
     | `.npz` | names in the archive, by default `y` and `weight` if it has them; columns=[NAME] names X |
-    | `.parquet`, `.arrow`, `.feather`, `.csv` | names of columns; a CSV file is spooled to a temporary directory |
+    | `.parquet`, `.arrow`, `.feather`, `.csv` | names of columns; a CSV file is cached in a temporary directory |
     | `.libsvm`, `.svm`, `.svmlight`, `.txt` | the label of each line; `num_inputs` where the width is known |
 
     Text files may be compressed: `.csv.gz`, `.libsvm.bz2`, `.svm.xz`. Without a target y is int64 [n, 0].
@@ -58,7 +58,7 @@ def open_source(
         return TABLES[suffix](path, target=target, columns=columns, weight=weight, shard_rows=shard_rows, labels=labels)
     if suffix == ".csv":
         blocks = CsvBlocks(path, target=target, columns=columns, weight=weight, labels=labels)
-        return spool(blocks, shard_rows=shard_rows)
+        return cache_to_disk(blocks, shard_rows=shard_rows)
     if suffix == ".npz" and path.is_file():
         return _archive(path, target, columns, weight, shard_rows, labels)
     if columns is not None:

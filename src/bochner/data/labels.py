@@ -1,4 +1,4 @@
-"""What a directory of spooled rows knows of them: the labels of its targets and the names of its inputs."""
+"""What a directory of cached rows knows of them: the labels of its targets and the names of its inputs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-MOST_LABELS = 100_000
+MAX_LABELS = 100_000
 
 
 def labels_of(source: object) -> tuple[str, ...] | None:
@@ -31,15 +31,15 @@ def distinct(name: str, groups: Iterable[Iterable[str]]) -> tuple[str, ...]:
     found: set[str] = set()
     for group in groups:
         found.update(group)
-        if len(found) > MOST_LABELS:
+        if len(found) > MAX_LABELS:
             raise ValueError(
-                f"{name} must hold class labels or numbers, got text with more than {MOST_LABELS} different values, "
+                f"{name} must hold class labels or numbers, got text with more than {MAX_LABELS} different values, "
                 f"such as {min(found)!r}; choose another target."
             )
     return tuple(sorted(found))
 
 
-def given_labels(labels: Sequence[str]) -> tuple[str, ...]:
+def checked_labels(labels: Sequence[str]) -> tuple[str, ...]:
     """`labels` once they are seen to be different strings, at least one."""
     words = tuple(labels)
     if isinstance(labels, str) or not words or not all(isinstance(word, str) for word in words):
@@ -99,7 +99,7 @@ def read_names(directory: Path) -> StoredNames:
         found = json.loads(path.read_text(encoding="utf-8"))
         return StoredNames(*(_words(found[field]) for field in StoredNames._fields))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f"{path} cannot be read as the names of spooled rows: {error!r}.") from error
+        raise ValueError(f"{path} cannot be read as the names of cached rows: {error!r}.") from error
 
 
 def _words(value: object) -> tuple[str, ...] | None:

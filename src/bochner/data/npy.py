@@ -145,7 +145,8 @@ class NpySource(PartsSource):
 class NpzSource(PartsSource):
     """Arrays X [N, d], y and weight in one .npz archive, under these names or others.
 
-    A member is decompressed from its beginning for each shard: for large archives write .npy files, or `spool` once.
+    A member is decompressed from its beginning for each shard: for large archives write .npy files, or use
+    `cache_to_disk`.
     """
 
     def __init__(
@@ -165,7 +166,7 @@ class ShardedSource(PartsSource):
     """A directory of parts in order of their names: `NAME.npz` holding X, y, weight, or `NAME.X.npy`, `NAME.y.npy`, ...
 
     Each part is cut into shards of at most `shard_rows` rows; all must be equally wide. y and weight may be absent.
-    What `spool` wrote keeps the labels of its targets and the names of its inputs.
+    What `cache_to_disk` wrote keeps the labels of its targets and the names of its inputs.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from torch import Tensor
 from bochner.data.arrays import rows_per_shard
 from bochner.data.blocks import Block
 from bochner.data.columns import Roles, assign_roles, labels_in, pyarrow, reading
-from bochner.data.labels import given_labels
+from bochner.data.labels import checked_labels
 from bochner.ops import row_tiles
 
 
@@ -48,7 +48,7 @@ class TableSource:
         shard_rows: int | None,
         labels: Sequence[str] | None,
     ) -> None:
-        words = None if labels is None else given_labels(labels)
+        words = None if labels is None else checked_labels(labels)
         schemas = {table.path: table.schema for table in tables}
         roles = assign_roles(schemas, target=target, columns=columns, weight=weight, labels=words)
         self.roles = _with_labels(roles, tables)
@@ -187,7 +187,7 @@ class ParquetSource(TableSource):
     they are given; booleans are 0 and 1.
 
     A row group is a shard. One of more than `shard_rows` rows is several, and each of them decodes the group up to its
-    own end: write row groups of about `shard_rows` rows, or `spool` once.
+    own end: write row groups of about `shard_rows` rows, or `cache_to_disk` once.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -21,13 +21,13 @@ from bochner.data.blocks import Block
 from bochner.data.columns import Roles, assign_roles, labels_in, pyarrow, reading
 from bochner.data.compressed import decompressed, is_compressed
 from bochner.data.convert import Names, check_finite, checked
-from bochner.data.labels import given_labels
+from bochner.data.labels import checked_labels
 
 NUMBERS = {torch.int64: "int64", torch.float64: "float64"}
 
 
 class CsvBlocks:
-    """The rows of a CSV file from first to last, about a megabyte of text at a time; `spool` makes a source of them.
+    """The rows of a CSV file from first to last, about a megabyte of text at a time; see `cache_to_disk`.
 
     Inputs are float64. The target is read as text, without spaces around it: int64 when all of it are whole numbers,
     float64 when all are numbers, else places in `labels`, which are all of them sorted or those that are given. To know
@@ -59,7 +59,7 @@ class CsvBlocks:
             target=target,
             columns=columns,
             weight=weight,
-            labels=None if labels is None else given_labels(labels),
+            labels=None if labels is None else checked_labels(labels),
         )
         self._roles = self._with_target_type(roles._replace(X_type=torch.float64, weight_type=torch.float64))
         self.labels, self.column_names = self._roles.labels, self._roles.inputs
@@ -149,7 +149,7 @@ def _with_target(table: Any, roles: Roles) -> Any:
     return table.set_column(table.column_names.index(roles.target), roles.target, values)
 
 
-MOST_INPUTS = 2**26  # a dense row of 256 MiB; a larger index is a slip, or malice
+MAX_INPUTS = 2**26  # a dense row of 256 MiB; a larger index is a slip, or malice
 TEXT_BYTES = 8 * 2**20  # parsed at once, at most, but for a longer line
 
 
@@ -186,7 +186,7 @@ class LibsvmSource:
         widest = max(shard.num_inputs for shard in self._shards)
         if num_inputs is not None and widest > num_inputs:
             raise ValueError(f"num_inputs must be at least the largest index in {path}, {widest}, got {num_inputs}.")
-        if num_inputs is None and widest > MOST_INPUTS:
+        if num_inputs is None and widest > MAX_INPUTS:
             raise ValueError(
                 f"{path} has an index {widest}, and rows are dense; give num_inputs={widest} if you mean it."
             )

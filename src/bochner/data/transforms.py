@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from bochner.data.blocks import Block, Source, num_rows, read_shard, read_targets, seeded, take
-from bochner.data.labels import MOST_LABELS, column_names_of, labels_of, shown
+from bochner.data.labels import MAX_LABELS, column_names_of, labels_of, shown
 
 
 class MappedSource:
@@ -107,44 +107,46 @@ def statistics(source: Source) -> Statistics:
         n += m
         is_label = not block.y.is_floating_point() and block.y.ndim == 1
         classes = torch.cat([classes, block.y.cpu()]).unique() if is_label and classes is not None else None
-        if classes is not None and len(classes) > MOST_LABELS:
+        if classes is not None and len(classes) > MAX_LABELS:
             classes = None
     return Statistics(n, mean, (squares / max(n, 1)).sqrt(), classes)
 
 
-def split(source: Source, heldout_fraction: float, seed: int) -> tuple[SubsetSource, SubsetSource]:
-    """The rows in two: (train, heldout), the same for the same seed, chosen without reading any of them.
+def split(source: Source, validation_fraction: float, seed: int) -> tuple[SubsetSource, SubsetSource]:
+    """The rows in two: (train, validation), the same for the same seed, chosen without reading any of them.
 
-    Of N rows round(heldout_fraction N) are held out (at least 1, at most N - 1), spread evenly over the shards; within
-    a shard every choice of rows is equally likely. Both parts keep the shards, and reading one of theirs reads the
-    whole shard below it: `spool(heldout)` a small heldout part that is to be read often. No memory beyond one shard.
+    Of N rows round(validation_fraction N) are for validation (at least 1, at most N - 1), spread evenly over the
+    shards; within a shard every choice of rows is equally likely. Both parts keep the shards, and reading a shard of
+    theirs reads the whole shard of `source`: use `cache_to_disk(validation)` where a small part is read often. Memory:
+    one shard.
 
     >>> from bochner.data import ArraySource
-    >>> train, heldout = split(ArraySource(torch.arange(10.0)[:, None], shard_rows=5), 0.2, seed=0)
-    >>> train.shard_sizes, heldout.shard_sizes
+    >>> train, validation = split(ArraySource(torch.arange(10.0)[:, None], shard_rows=5), 0.2, seed=0)
+    >>> train.shard_sizes, validation.shard_sizes
     ([4, 4], [1, 1])
     """
     N = num_rows(source)
-    if not isinstance(heldout_fraction, Real) or not 0 < heldout_fraction < 1:
-        raise ValueError(f"heldout_fraction must lie between 0 and 1, got {heldout_fraction!r}.")
+    if not isinstance(validation_fraction, Real) or not 0 < validation_fraction < 1:
+        raise ValueError(f"validation_fraction must lie between 0 and 1, got {validation_fraction!r}.")
     if N < 2:
         raise ValueError(f"source must have at least 2 rows to be split, got {N}.")
-    total = min(max(round(heldout_fraction * N), 1), N - 1)
+    total = min(max(round(validation_fraction * N), 1), N - 1)
     offset = int(torch.randint(N, (), generator=seeded(seed, "heldout-counts")))
     ends = accumulate(source.shard_sizes, initial=0)
     # Rounding the running sum gives each shard its share and all of them together exactly `total`.
     counts = [b - a for a, b in pairwise((total * end + offset) // N for end in ends)]
-    return SubsetSource(source, counts, seed, heldout=False), SubsetSource(source, counts, seed, heldout=True)
+    train, validation = (SubsetSource(source, counts, seed, is_validation=part) for part in (False, True))
+    return train, validation
 
 
 class SubsetSource:
-    """Of each shard the `counts[shard]` rows that are held out, or the others; made by `split`."""
+    """Of each shard the `counts[shard]` rows that are for validation, or the others; made by `split`."""
 
-    def __init__(self, source: Source, counts: Sequence[int], seed: int, *, heldout: bool) -> None:
-        self._source, self._counts, self._seed, self._heldout = source, counts, seed, heldout
+    def __init__(self, source: Source, counts: Sequence[int], seed: int, *, is_validation: bool) -> None:
+        self._source, self._counts, self._seed, self._is_validation = source, counts, seed, is_validation
         self.num_inputs, self.labels, self.column_names = source.num_inputs, labels_of(source), column_names_of(source)
         self.shard_sizes = [
-            count if heldout else size - count for size, count in zip(source.shard_sizes, counts, strict=True)
+            count if is_validation else size - count for size, count in zip(source.shard_sizes, counts, strict=True)
         ]
 
     def read(self, shard: int) -> Block:
@@ -156,7 +158,7 @@ class SubsetSource:
     def _rows(self, shard: int) -> Tensor:
         size, count = self._source.shard_sizes[shard], self._counts[shard]
         order = torch.randperm(size, generator=seeded(self._seed, "heldout-rows", shard))
-        return (order[:count] if self._heldout else order[count:]).sort().values
+        return (order[:count] if self._is_validation else order[count:]).sort().values
 
 
 Classes = np.ndarray[Any, Any]
@@ -175,27 +177,27 @@ def classes_of(source: Source) -> Classes:
     return seen_targets(source) if labels is None else np.array(labels)
 
 
-def check_classes(train: Source, heldout: Source | None = None) -> Classes:
-    """The classes of `train`, once its rows are seen to have two at least, and `heldout` none besides theirs.
+def check_classes(train: Source, validation: Source | None = None) -> Classes:
+    """The classes of `train`, once its rows are seen to have two at least, and `validation` none besides theirs.
 
-    A class that `heldout` lacks is no error. One pass over the targets of both.
+    A class that `validation` lacks is no error. One pass over the targets of both.
 
     >>> from bochner.data import ArraySource
     >>> check_classes(ArraySource(np.eye(2), [0, 1]), ArraySource(np.eye(2), [1, 5]))
     Traceback (most recent call last):
         ...
-    ValueError: heldout must hold classes of the training rows only, got [5] besides; ...
+    ValueError: validation data must hold classes of the training rows only, got [5] besides; ...
     """
     classes, seen = classes_of(train), seen_targets(train)
     if len(seen) < 2:
         raise ValueError(f"the training rows must hold at least two classes, got {_words(seen, train)} only.")
-    if heldout is not None:
-        _check_same_labels(train, heldout)
-        strange = np.setdiff1d(seen_targets(heldout), seen)
+    if validation is not None:
+        _check_same_labels(train, validation)
+        strange = np.setdiff1d(seen_targets(validation), seen)
         if len(strange):
             raise ValueError(
-                f"heldout must hold classes of the training rows only, got {_words(strange, train)} besides; "
-                f"leave their rows out, or hold out other rows."
+                f"validation data must hold classes of the training rows only, got {_words(strange, train)} besides; "
+                f"leave their rows out, or choose other validation rows."
             )
     return classes
 
@@ -232,16 +234,16 @@ def seen_targets(source: Source) -> Classes:
                 raise ValueError(f"y must have shape [rows] to hold classes, got rows of shape {tuple(y.shape[1:])}.")
             found = np.unique(y.cpu().numpy())
             seen = np.union1d(seen, found) if len(seen) else found
-        if len(seen) > MOST_LABELS:
-            raise ValueError(f"y must hold classes, got more than {MOST_LABELS} different numbers.")
+        if len(seen) > MAX_LABELS:
+            raise ValueError(f"y must hold classes, got more than {MAX_LABELS} different numbers.")
     return seen
 
 
-def _check_same_labels(train: Source, heldout: Source) -> None:
-    ours, theirs = labels_of(train), labels_of(heldout)
+def _check_same_labels(train: Source, validation: Source) -> None:
+    ours, theirs = labels_of(train), labels_of(validation)
     if ours != theirs:
         raise ValueError(
-            f"heldout must have the labels of the training rows, {_kind(ours)}, got {_kind(theirs)}; "
+            f"validation data must have the labels of the training rows, {_kind(ours)}, got {_kind(theirs)}; "
             f"open it with labels=classes_of(train)."
         )
 

@@ -11,7 +11,7 @@ from bochner import checks
 from bochner.features.map import FeatureMap
 from bochner.features.projections import DenseProjection, Projection, draw_projection, frozen
 from bochner.kernels import Kernel, Spectral
-from bochner.ops import write_waves
+from bochner.ops import write_cosines
 
 
 class FourierMap(FeatureMap):
@@ -133,9 +133,9 @@ class FourierMap(FeatureMap):
         angles = out[:, : self.projection.num_outputs]
         self.projection.write(X, angles)
         if self.phases is not None:
-            write_waves(angles.add_(self.phases), self.amplitude)
+            write_cosines(angles.add_(self.phases), self.amplitude)
         else:
-            write_waves(angles, self.amplitude, sines=out[:, self.projection.num_outputs :])
+            write_cosines(angles, self.amplitude, sines=out[:, self.projection.num_outputs :])
 
     def _dense(self) -> DenseProjection:
         if isinstance(self.projection, DenseProjection):

@@ -1,6 +1,6 @@
 """The fast parts below everything else: tiles that bound memory, transforms on tensors, the steps of training."""
 
-from bochner.ops.cosines import write_waves
+from bochner.ops.cosines import write_cosines
 from bochner.ops.descent import (
     FeatureColumns,
     bottleneck_gradient,
@@ -20,9 +20,10 @@ from bochner.ops.step import (
     sparse_cosine_features,
     update_head,
 )
-from bochner.ops.tiles import row_tiles, squared_distances
+from bochner.ops.tiles import TILE_ELEMENTS, row_tiles, squared_distances
 
 __all__ = [
+    "TILE_ELEMENTS",
     "FeatureColumns",
     "SoftmaxRows",
     "bottleneck_gradient",
@@ -41,5 +42,5 @@ __all__ = [
     "squared_distances",
     "superbatch_steps",
     "update_head",
-    "write_waves",
+    "write_cosines",
 ]

@@ -20,11 +20,11 @@ TORCH_THREADS = 2
 CACHED = 2**17
 
 
-def write_waves(angles: Tensor, amplitude: float, *, sines: Tensor | None = None) -> None:
+def write_cosines(angles: Tensor, amplitude: float, *, sines: Tensor | None = None) -> None:
     """angles <- amplitude cos(angles), and sines <- amplitude sin(angles) if given; [n, P] each, no gradients.
 
     >>> angles, sines = torch.tensor([[0.0, torch.pi]]), torch.empty(1, 2)
-    >>> write_waves(angles, 2.0, sines=sines)
+    >>> write_cosines(angles, 2.0, sines=sines)
     >>> angles
     tensor([[ 2., -2.]])
     """

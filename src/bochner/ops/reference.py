@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from bochner.ops.cosines import write_waves
+from bochner.ops.cosines import write_cosines
 from bochner.ops.tiles import row_tiles
 
 # Features that exist at once where only scores are wanted.
@@ -149,7 +149,7 @@ def wide(dtype: torch.dtype) -> torch.dtype:
 def _write_waves(features: Tensor, phases: Tensor | None, amplitude: float) -> None:
     """From angles, which without phases are the first half of the columns, to waves in place."""
     if phases is not None:
-        write_waves(features.add_(phases.to(features.dtype)), amplitude)
+        write_cosines(features.add_(phases.to(features.dtype)), amplitude)
     else:
         cosines, sines = features.chunk(2, dim=1)
-        write_waves(cosines, amplitude, sines=sines)
+        write_cosines(cosines, amplitude, sines=sines)

@@ -1,4 +1,4 @@
-"""Squared Euclidean distances as one matrix product."""
+"""Tiles that bound memory, and squared Euclidean distances as one matrix product."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor
+
+# Numbers in one tile of a large array (a block of features or of a kernel matrix), unless a module says otherwise:
+# 16 MiB in float32. Matrix products reach full speed well below this size, and memory stays small beside the data.
+TILE_ELEMENTS = 2**22
 
 
 def row_tiles(num_rows: int, *, row_elements: int, tile_elements: int) -> Iterator[slice]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from bochner.data import ShardedSource, spool
+from bochner.data import ShardedSource, cache_to_disk
 from bochner.speech.frames import FilePath, Frames, FrameStore
 from bochner.speech.frontend.postprocess import splice
 
@@ -49,7 +49,7 @@ def export_labelled(
     if not ids:
         raise ValueError(f"labels must name utterances of {frames.directory}, got none.")
     blocks = _rows(frames, labels, ids, left, right)
-    source = spool(blocks, directory, shard_rows=shard_rows, labels=names)
+    source = cache_to_disk(blocks, directory, shard_rows=shard_rows, labels=names)
     return Exported(source, tuple(name for name in frames.ids if name not in labels))
 
 

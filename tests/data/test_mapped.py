@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from bochner.data import ArraySource, EncodeLabels, MappedSource, Standardize, split, statistics
 from bochner.data import transforms as moments
-from tests.data.sources.cases import rows
-from tests.data.sources.test_conformance import whole
+from tests.data.cases import rows
+from tests.data.test_conformance import whole
 
 
 @given(n=st.integers(1, 50), shard_rows=st.integers(1, 60))
@@ -34,16 +34,16 @@ def test_float_targets_have_no_classes() -> None:
 
 
 def test_numbers_too_many_to_be_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moments, "MOST_LABELS", 3)
+    monkeypatch.setattr(moments, "MAX_LABELS", 3)
     X = np.zeros((5, 1))
     assert statistics(ArraySource(X, [3, 1, 2, 3, 1], shard_rows=2)).classes.tolist() == [1, 2, 3]
     assert statistics(ArraySource(X, [3, 1, 2, 4, 1], shard_rows=2)).classes is None
 
 
 def test_statistics_of_a_part_with_empty_shards() -> None:
-    heldout = split(ArraySource(*rows(20), shard_rows=1), 0.2, seed=0)[1]
-    assert 0 in heldout.shard_sizes
-    np.testing.assert_allclose(statistics(heldout).mean, whole(heldout).X.mean(0), rtol=1e-5)
+    validation = split(ArraySource(*rows(20), shard_rows=1), 0.2, seed=0)[1]
+    assert 0 in validation.shard_sizes
+    np.testing.assert_allclose(statistics(validation).mean, whole(validation).X.mean(0), rtol=1e-5)
 
 
 def test_standardized() -> None:

@@ -1,4 +1,4 @@
-"""The heldout part: fixed, disjoint from the rest, complete with it, and fair."""
+"""The validation part: fixed, disjoint from the rest, complete with it, and fair."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bochner.data import ArraySource, split
-from tests.data.sources.test_conformance import whole
+from tests.data.test_conformance import whole
 
 
 def numbered(n: int, shard_rows: int) -> ArraySource:
@@ -19,17 +19,17 @@ def numbered(n: int, shard_rows: int) -> ArraySource:
 @given(n=st.integers(2, 60), shard_rows=st.integers(1, 70), fraction=st.floats(0.001, 0.999), seed=st.integers(0, 9))
 def test_a_partition(n: int, shard_rows: int, fraction: float, seed: int) -> None:
     source = numbered(n, shard_rows)
-    train, heldout = (whole(part).y.tolist() for part in split(source, fraction, seed))
-    assert sorted(train + heldout) == list(range(n))
-    assert len(heldout) == min(max(round(fraction * n), 1), n - 1)
-    assert heldout == whole(split(source, fraction, seed)[1]).y.tolist()
+    train, validation = (whole(part).y.tolist() for part in split(source, fraction, seed))
+    assert sorted(train + validation) == list(range(n))
+    assert len(validation) == min(max(round(fraction * n), 1), n - 1)
+    assert validation == whole(split(source, fraction, seed)[1]).y.tolist()
 
 
 def test_nothing_is_read() -> None:
     source = numbered(100, 10)
     source.read = None
-    train, heldout = split(source, 0.2, seed=0)
-    assert (sum(train.shard_sizes), sum(heldout.shard_sizes)) == (80, 20)
+    train, validation = split(source, 0.2, seed=0)
+    assert (sum(train.shard_sizes), sum(validation.shard_sizes)) == (80, 20)
 
 
 def test_every_row_is_held_out_equally_often() -> None:
@@ -47,7 +47,7 @@ def test_seeds_differ() -> None:
 
 @pytest.mark.parametrize("fraction", [0, 1, -0.1, 1.5, float("nan"), "half", None])
 def test_fractions_that_are_none(fraction: object) -> None:
-    with pytest.raises(ValueError, match="heldout_fraction must lie between 0 and 1"):
+    with pytest.raises(ValueError, match=r"validation_fraction.*0.*1"):
         split(numbered(10, 5), fraction, 0)
 
 

@@ -10,7 +10,7 @@ import torch
 
 from bochner.data import labels_of
 from bochner.data.blocks import concatenate, read_targets
-from tests.data.sources.cases import CASES, Case, Rows, labelled, rows
+from tests.data.cases import CASES, Case, Rows, labelled, rows
 
 cases = pytest.mark.parametrize("case", CASES, ids=str)
 

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bochner.data import ArrowSource, LibsvmSource, NpySource, NpzSource, ParquetSource, ShardedSource
-from tests.data.sources.cases import CASES, feather, labelled, libsvm, npy, npy_by_columns, npz, parquet, rows, save
-from tests.data.sources.test_conformance import assert_same, whole
+from tests.data.cases import CASES, feather, labelled, libsvm, npy, npy_by_columns, npz, parquet, rows, save
+from tests.data.test_conformance import assert_same, whole
 
 FORMATS = {
     npy: ("all.X.npy", lambda path: NpySource(path, path.with_name("all.y.npy"), shard_rows=5)),

@@ -18,14 +18,14 @@ from bochner.data import (
     MappedSource,
     ShardedSource,
     Standardize,
+    cache_to_disk,
     column_names_of,
     open_source,
     split,
-    spool,
 )
 from bochner.data import labels as labels_module
 from bochner.data.labels import places_in
-from tests.data.sources.test_conformance import whole
+from tests.data.test_conformance import whole
 
 INCOME = ["<=50K", ">50K", "<=50K", ">50K", "<=50K"]
 
@@ -57,13 +57,13 @@ def npy(folder: Path, y) -> Path:
     return folder / "t.X.npy"
 
 
-def spooled(folder: Path, y) -> Path:
-    spool([(np.arange(float(len(y)))[:, None], np.array(y))], folder / "kept", labels=sorted(set(y)))
+def cached(folder: Path, y) -> Path:
+    cache_to_disk([(np.arange(float(len(y)))[:, None], np.array(y))], folder / "kept", labels=sorted(set(y)))
     return folder / "kept"
 
 
 tables = pytest.mark.parametrize("write", [csv, parquet, feather], ids=lambda write: write.__name__)
-formats = pytest.mark.parametrize("write", [csv, parquet, feather, npz, npy, spooled], ids=lambda write: write.__name__)
+formats = pytest.mark.parametrize("write", [csv, parquet, feather, npz, npy, cached], ids=lambda write: write.__name__)
 
 
 @formats
@@ -184,9 +184,9 @@ def test_spaces_around_labels_are_no_part_of_them(tmp_path: Path) -> None:
 
 @formats
 def test_text_that_is_no_class(write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(labels_module, "MOST_LABELS", 3)
+    monkeypatch.setattr(labels_module, "MAX_LABELS", 3)
     assert len(open_source(write(tmp_path, ["a", "b", "c", "a"]), target="y").labels) == 3
-    if write is not spooled:  # whose labels are given
+    if write is not cached:  # whose labels are given
         with pytest.raises(ValueError, match=r"t\..* must hold class labels or numbers, got text with more than 3"):
             open_source(write(tmp_path, ["a", "b", "c", "d"]), target="y")
 
@@ -222,12 +222,12 @@ def test_labels_of_two_columns() -> None:
 
 @tables
 def test_names_go_with_the_rows(write, tmp_path: Path) -> None:
-    """Through a split, a change of the inputs and a spool, in memory and on disk."""
+    """Through a split, a change of the inputs and a cache, in memory and on disk."""
     source = open_source(write(tmp_path, INCOME), target="y", labels=["<=50K", ">50K", "?"], shard_rows=2)
-    train, heldout = split(source, 0.4, seed=0)
+    train, validation = split(source, 0.4, seed=0)
     scaled = MappedSource(train, Standardize(torch.zeros(1), torch.ones(1)))
-    temporary, kept = spool(scaled), spool(heldout, tmp_path / "kept")
-    for each in (train, heldout, scaled, temporary, kept, ShardedSource(tmp_path / "kept")):
+    temporary, kept = cache_to_disk(scaled), cache_to_disk(validation, tmp_path / "kept")
+    for each in (train, validation, scaled, temporary, kept, ShardedSource(tmp_path / "kept")):
         assert each.labels == ("<=50K", ">50K", "?")
         assert column_names_of(each) == ("a",)
         got = whole(each)
@@ -242,21 +242,21 @@ def test_encoded_labels_keep_their_text() -> None:
 
 def test_text_in_a_stream_needs_its_labels() -> None:
     blocks = [(np.eye(2), np.array(["b", "c"])), (np.eye(2), np.array(["a", "b"]))]
-    with pytest.raises(ValueError, match=r"block 0: y holds text such as 'b'; give all its labels"):
-        spool(blocks)
-    with spool(blocks, labels=["a", "b", "c"]) as source:
+    with pytest.raises(ValueError, match=r"block 0: y holds text such as 'b'.*labels="):
+        cache_to_disk(blocks)
+    with cache_to_disk(blocks, labels=["a", "b", "c"]) as source:
         assert (source.labels, whole(source).y.tolist()) == (("a", "b", "c"), [1, 2, 0, 1])
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"labels": ["a"]}', '{"labels": [1], "columns": null}', '"' * 9])
 def test_damaged_names(content: str, tmp_path: Path) -> None:
-    (spooled(tmp_path, INCOME) / "names.json").write_text(content)
-    with pytest.raises(ValueError, match=r"names\.json cannot be read as the names of spooled rows"):
+    (cached(tmp_path, INCOME) / "names.json").write_text(content)
+    with pytest.raises(ValueError, match=r"names\.json cannot be read as the names of cached rows"):
         open_source(tmp_path / "kept")
 
 
 def test_names_of_other_rows(tmp_path: Path) -> None:
-    (spooled(tmp_path, INCOME) / "names.json").write_text('{"labels": ["a"], "columns": null}')
+    (cached(tmp_path, INCOME) / "names.json").write_text('{"labels": ["a"], "columns": null}')
     with pytest.raises(ValueError, match=r"y\.npy must hold places among its 1 labels, but row 1 is 1"):
         whole(open_source(tmp_path / "kept"))
     (tmp_path / "kept" / "names.json").write_text('{"labels": null, "columns": ["a", "b"]}')

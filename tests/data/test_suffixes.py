@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from bochner.data import open_source
-from tests.data.sources import cases
-from tests.data.sources.cases import rows
-from tests.data.sources.test_conformance import assert_same, whole
+from tests.data import cases
+from tests.data.cases import rows
+from tests.data.test_conformance import assert_same, whole
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from tests.data.sources.test_conformance import assert_same, whole
         (cases.feather, "all.feather", {"target": "y"}),
         (cases.libsvm, "all.libsvm", {}),
         (cases.csv, "all.csv", {"target": "y"}),
-        (cases.spooled, "spool", {}),
+        (cases.cached, "cached", {}),
     ],
 )
 def test_by_suffix(make, name: str, options: dict, tmp_path: Path) -> None:

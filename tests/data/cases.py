@@ -26,7 +26,7 @@ from bochner.data import (
     ParquetSource,
     ShardedSource,
     SparseSource,
-    spool,
+    cache_to_disk,
 )
 from bochner.data.blocks import Block, Source
 
@@ -154,7 +154,7 @@ def libsvm(folder: Path, data: Rows, shard_rows: int) -> Source:
 
 def csv(folder: Path, data: Rows, shard_rows: int) -> Source:
     pa.csv.write_csv(table(data), folder / "all.csv")
-    return spool(CsvBlocks(folder / "all.csv", **names(data)), shard_rows=shard_rows)
+    return cache_to_disk(CsvBlocks(folder / "all.csv", **names(data)), shard_rows=shard_rows)
 
 
 def libsvm_gz(folder: Path, data: Rows, shard_rows: int) -> Source:
@@ -166,16 +166,16 @@ def libsvm_gz(folder: Path, data: Rows, shard_rows: int) -> Source:
 def csv_gz(folder: Path, data: Rows, shard_rows: int) -> Source:
     pa.csv.write_csv(table(data), folder / "all.csv")
     (folder / "all.csv.gz").write_bytes(gzip.compress((folder / "all.csv").read_bytes()))
-    return spool(CsvBlocks(folder / "all.csv.gz", **names(data)), shard_rows=shard_rows)
+    return cache_to_disk(CsvBlocks(folder / "all.csv.gz", **names(data)), shard_rows=shard_rows)
 
 
-def spooled(folder: Path, data: Rows, shard_rows: int) -> Source:
+def cached(folder: Path, data: Rows, shard_rows: int) -> Source:
     labels = sorted(set(data.y.tolist())) if data.y.dtype.kind == "U" else None
-    return spool(pieces(data, 4), folder / "spool", shard_rows=shard_rows, labels=labels)
+    return cache_to_disk(pieces(data, 4), folder / "cached", shard_rows=shard_rows, labels=labels)
 
 
-def spooled_source(folder: Path, data: Rows, shard_rows: int) -> Source:
-    return spool(arrays(folder, data, shard_rows), shard_rows=shard_rows)
+def cached_source(folder: Path, data: Rows, shard_rows: int) -> Source:
+    return cache_to_disk(arrays(folder, data, shard_rows), shard_rows=shard_rows)
 
 
 def changed(folder: Path, data: Rows, shard_rows: int) -> Source:
@@ -215,7 +215,7 @@ CASES = [
     Case(libsvm_gz, weights=False, text=False, float32_only=True),
     Case(csv, float64_only=True),
     Case(csv_gz, float64_only=True),
-    Case(spooled),
-    Case(spooled_source),
+    Case(cached),
+    Case(cached_source),
     Case(changed),
 ]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bochner.data import CsvBlocks, open_source
-from tests.data.sources.test_conformance import whole
+from tests.data.test_conformance import whole
 
 
 def write(folder: Path, text: str | bytes) -> Path:

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from bochner.data import open_source
-from tests.data.sources import cases
-from tests.data.sources.cases import rows
-from tests.data.sources.test_conformance import assert_same, whole
+from tests.data import cases
+from tests.data.cases import rows
+from tests.data.test_conformance import assert_same, whole
 
 PACK = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 packed = pytest.mark.parametrize("suffix", PACK)

@@ -13,7 +13,7 @@ from sklearn.datasets import load_svmlight_file
 
 from bochner.data import LibsvmSource
 from bochner.data import text as libsvm_module
-from tests.data.sources.test_conformance import whole
+from tests.data.test_conformance import whole
 
 
 def source(folder: Path, text: str, **options) -> LibsvmSource:

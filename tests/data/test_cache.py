@@ -11,11 +11,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bochner.data import ArraySource, ShardedSource, spool
+from bochner.data import ArraySource, ShardedSource, cache_to_disk
 from bochner.data.batches import in_order
 from bochner.data.blocks import Block
-from tests.data.sources.cases import rows
-from tests.data.sources.test_conformance import assert_same, whole
+from tests.data.cases import rows
+from tests.data.test_conformance import assert_same, whole
 
 
 def blocks(sizes: list[int]):
@@ -29,28 +29,28 @@ def blocks(sizes: list[int]):
 @settings(deadline=None, max_examples=30)
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=8), shard_rows=st.integers(1, 12))
 def test_the_rows_in_full_shards(sizes: list[int], shard_rows: int) -> None:
-    with spool(blocks(sizes), shard_rows=shard_rows) as source:
+    with cache_to_disk(blocks(sizes), shard_rows=shard_rows) as source:
         assert whole(source).y.tolist() == list(range(sum(sizes)))
         assert set(source.shard_sizes[:-1]) <= {shard_rows}
 
 
-def test_a_spooled_source_of_a_source(tmp_path: Path) -> None:
+def test_a_source_is_cached(tmp_path: Path) -> None:
     data = rows(weighted=True)
-    spool(in_order(ArraySource(*data, shard_rows=3), 7), tmp_path / "kept", shard_rows=4)
+    cache_to_disk(in_order(ArraySource(*data, shard_rows=3), 7), tmp_path / "kept", shard_rows=4)
     assert_same(whole(ShardedSource(tmp_path / "kept")), data)
 
 
 def test_blocks_without_targets() -> None:
-    with spool([(np.ones((3, 2)), None)]) as source:
+    with cache_to_disk([(np.ones((3, 2)), None)]) as source:
         assert source.read(0).y.shape == (3, 0)
 
 
 def test_temporary_files_go_with_the_source() -> None:
-    with spool(blocks([3])) as source:
+    with cache_to_disk(blocks([3])) as source:
         directory = source.directory
         assert directory.exists()
     assert not directory.exists()
-    source = spool(blocks([3]))
+    source = cache_to_disk(blocks([3]))
     directory = source.directory
     del source
     gc.collect()
@@ -63,7 +63,7 @@ def test_a_stream_that_breaks_leaves_nothing(tmp_path: Path) -> None:
         raise OSError("the line went dead")
 
     with pytest.raises(OSError, match="the line went dead"):
-        spool(broken(), tmp_path / "kept", shard_rows=2)
+        cache_to_disk(broken(), tmp_path / "kept", shard_rows=2)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -73,17 +73,17 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(np, "save", full)
     with pytest.raises(OSError, match="No space left"):
-        spool(blocks([5]), tmp_path / "kept")
+        cache_to_disk(blocks([5]), tmp_path / "kept")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_directory_in_use_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("chapter 1")
     with pytest.raises(ValueError, match="directory must be new or empty"):
-        spool(blocks([3]), tmp_path)
+        cache_to_disk(blocks([3]), tmp_path)
     assert (tmp_path / "thesis.txt").read_text() == "chapter 1"
     (tmp_path / "empty").mkdir()
-    assert sum(spool(blocks([3]), tmp_path / "empty").shard_sizes) == 3
+    assert sum(cache_to_disk(blocks([3]), tmp_path / "empty").shard_sizes) == 3
 
 
 @pytest.mark.parametrize(
@@ -98,15 +98,15 @@ def test_a_directory_in_use_is_left_alone(tmp_path: Path) -> None:
 )
 def test_blocks_that_do_not_fit(second, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        spool([(np.ones((2, 3)), np.ones(2)), second])
+        cache_to_disk([(np.ones((2, 3)), np.ones(2)), second])
 
 
 def test_blocks_of_mixed_types_become_the_widest() -> None:
-    with spool([(np.ones((2, 3), "float32"), np.ones(2, int)), (np.ones((2, 3)), np.full(2, 0.5))]) as source:
+    with cache_to_disk([(np.ones((2, 3), "float32"), np.ones(2, int)), (np.ones((2, 3)), np.full(2, 0.5))]) as source:
         got = whole(source)
     assert (got.X.dtype, got.y.tolist()) == (np.float64, [1, 1, 0.5, 0.5])
 
 
 def test_no_blocks() -> None:
     with pytest.raises(ValueError, match="blocks must hold at least one row"):
-        spool([])
+        cache_to_disk([])

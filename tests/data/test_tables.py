@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from bochner.data import ArrowSource, CsvBlocks, ParquetSource
-from tests.data.sources.test_conformance import whole
+from tests.data.test_conformance import whole
 
 
 def write_parquet(folder: Path, **columns) -> Path:

@@ -9,7 +9,7 @@ import torch
 
 from bochner.data import ArraySource, SparseSource
 from bochner.data.arrays import SHARD_BYTES
-from tests.data.sources.test_conformance import whole
+from tests.data.test_conformance import whole
 
 FORMATS = [sp.csr_matrix, sp.csr_array, sp.csc_matrix, sp.coo_array, sp.lil_matrix, sp.dok_array, sp.dia_array]
 

@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from bochner.ops import cosines as waves
-from bochner.ops.cosines import write_waves
+from bochner.ops.cosines import write_cosines
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -24,7 +24,7 @@ def test_waves(dtype: torch.dtype, paired: bool, large: int, threads: int, monke
     angles, sines = board[:, 1:22], board[:, 22:43]
     angles.copy_(100 * torch.randn(13, 21, generator=Generator().manual_seed(0), dtype=torch.float64))
     exact = angles.double().numpy().copy()
-    write_waves(angles, 0.5, sines=sines if paired else None)
+    write_cosines(angles, 0.5, sines=sines if paired else None)
     accuracy = 2**-24 if dtype == torch.float32 else 2**-52
     np.testing.assert_allclose(angles.double().numpy(), 0.5 * np.cos(exact), rtol=0, atol=accuracy)
     if paired:
@@ -36,7 +36,7 @@ def test_waves(dtype: torch.dtype, paired: bool, large: int, threads: int, monke
 def test_float32_waves_are_right_to_a_rounding(largest: float) -> None:
     angles = largest * (2 * torch.rand(64, 4096, generator=Generator().manual_seed(0)) - 1)
     sines, exact = torch.empty_like(angles), angles.double()
-    write_waves(angles, 1.0, sines=sines)
+    write_cosines(angles, 1.0, sines=sines)
     assert (angles - exact.cos()).abs().max() < 2**-23
     assert (sines - exact.sin()).abs().max() < 2**-23
 
@@ -48,7 +48,7 @@ def test_infinite_angles_give_no_number_and_no_noise(large: int, monkeypatch: py
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     angles = torch.zeros(4, 4096)
     angles[1, 2] = torch.inf
-    write_waves(angles, 1.0, sines=torch.empty(4, 4096))
+    write_cosines(angles, 1.0, sines=torch.empty(4, 4096))
     assert angles.isnan().nonzero().tolist() == [[1, 2]]
 
 
@@ -69,14 +69,14 @@ def test_the_faster_cosine_is_taken(
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     calls = []
     monkeypatch.setattr(waves, "_write_by_numpy", lambda *arguments: calls.append(arguments))
-    write_waves(torch.zeros(4, columns, dtype=dtype), 1.0)
+    write_cosines(torch.zeros(4, columns, dtype=dtype), 1.0)
     assert len(calls) == by_numpy
 
 
 class Cosines(torch.nn.Module):
     def forward(self, angles: Tensor) -> Tensor:
         out = angles.clone()
-        write_waves(out, 0.5)
+        write_cosines(out, 0.5)
         return out
 
 
