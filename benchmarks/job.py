@@ -19,7 +19,7 @@ from bochner.data import ArraySource
 from bochner.features import FourierMap
 from bochner.kernels import Gaussian
 from bochner.models.heads import FeatureModel, LinearHead
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
 
 HELDOUT = 100_000
@@ -32,7 +32,7 @@ def main() -> None:
     shape = QUICK if options.quick else TIMIT
     rows, heldout = (shape.num_rows, HELDOUT) if not options.quick else (shape.num_rows, 2000)
     epochs = 2 if options.quick else 100
-    recipe = Recipe(learning_rate=shape.rate, precision=options.precision, max_epochs=epochs)
+    recipe = SGDSettings(learning_rate=shape.rate, precision=options.precision, max_epochs=epochs)
     print("ceilings:", shown(ceilings(device, size=512 if options.quick else None)), flush=True)
     problem = make_problem(shape, num_rows=rows + heldout, device=device)
     X, y = problem.X.cpu(), problem.y.cpu()  # as a user has them
@@ -51,11 +51,11 @@ def main() -> None:
     chosen = select_features(
         draw, make_head, source, recipe,
         num_features=shape.num_features, rounds=options.rounds, rows_per_round=options.rows,
-        generator=generator, progress=False,
+        generator=generator, verbose=False,
     )  # fmt: skip
     middle = time.perf_counter()
     model = FeatureModel(chosen.feature_map, make_head(shape.num_features, generator)).to(device)
-    history = train(model, source, heldout_source, recipe, progress=False, writers=[_say])
+    history = train(model, source, heldout_source, recipe, verbose=False, writers=[_say])
     end = time.perf_counter()
     record: dict[str, Any] = {
         "precision": recipe.precision,

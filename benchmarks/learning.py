@@ -99,7 +99,7 @@ def reach_cell(name: str, data: Path, score: float, seed: int) -> dict[str, floa
             num_features=task.num_features,
             random_state=seed,
             max_epochs=epochs,
-            progress=False,
+            verbose=False,
             **REACH.get(task.name, {}),
         )
         before = found.get("bytes", 0.0)  # later fits find memory that the first one took
@@ -131,7 +131,7 @@ def _warm_up(model: Any, X: Any, y: Any) -> None:
     """Threads and libraries started; a fit of a few rows does it for ours and theirs."""
     rows = np.random.RandomState(0).permutation(len(X))[:200]
     np.linalg.svd(X[rows] @ X[rows].T)
-    bochner.KernelRegressor(num_features=64, max_epochs=1, progress=False).fit(X[rows], y[rows].astype(np.float64))
+    bochner.KernelRegressor(num_features=64, max_epochs=1, verbose=False).fit(X[rows], y[rows].astype(np.float64))
 
 
 def contenders(task: Task) -> list[Contender]:

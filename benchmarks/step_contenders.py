@@ -18,7 +18,7 @@ from bochner.kernels import Gaussian
 from bochner.models.heads import BottleneckHead, FeatureModel, LinearHead
 from bochner.solvers.fused import FusedSteps, fused_steps
 from bochner.solvers.optimizers import make_optimizer
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 from bochner.solvers.step import take_step
 
 ALIGNED = 16
@@ -77,7 +77,7 @@ class Trained:
         head = LinearHead(*factors) if shape.rank is None else BottleneckHead(*factors)
         z = FourierMap(Gaussian(), DenseProjection(problem.W), problem.b)
         self.model, self.head = FeatureModel(z, head), [part.detach() for part in head.parameters()]
-        self.recipe = Recipe(learning_rate=shape.rate, batch_size=shape.batch_size, precision=precision)
+        self.recipe = SGDSettings(learning_rate=shape.rate, batch_size=shape.batch_size, precision=precision)
         self.optimizer = make_optimizer(self.model, self.recipe, shape.rate)
         self.fused = fused_steps(self.model, self.recipe)
         if minibatches is not None and isinstance(self.fused, FusedSteps):

@@ -29,7 +29,7 @@ def main(*, num_features: int = 32, seed: int = 0) -> None:
     plan = Plan(batches=100, heldout_batches=10, max_epochs=2, learning_rate=0.02, seed=seed)
     bases = {"random": random}
     for objective in ("kernel", "alignment", "loss"):
-        bases[objective] = adapt(random, rows, objective=objective, plan=plan, progress=False)
+        bases[objective] = adapt(random, rows, objective=objective, plan=plan, verbose=False)
     for name, basis in bases.items():
         print(f"{name:10} test accuracy {accuracy(basis, X, y):.3f}   kernel error {kernel_error(basis, X[1297:]):.4f}")
 

@@ -19,7 +19,7 @@ from bochner.features import FourierMap
 from bochner.features.projections import DenseProjection
 from bochner.kernels import Gaussian
 from bochner.models.heads import LinearHead
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 
 
 def rows(sizes: Sizes) -> Iterator[Row]:
@@ -48,12 +48,12 @@ def ours_selected(problem: Problem, rounds: int) -> FourierMap:
         draw,
         head,
         ArraySource(problem.X, problem.y),
-        Recipe(learning_rate=shape.rate, batch_size=shape.batch_size),
+        SGDSettings(learning_rate=shape.rate, batch_size=shape.batch_size),
         num_features=shape.num_features,
         rounds=rounds,
         rows_per_round=len(problem.X),
         generator=_generator(problem),
-        progress=False,
+        verbose=False,
     ).feature_map
 
 

@@ -20,7 +20,7 @@ from bochner.acoustic.settings import (
     "settings",
     [
         KernelSettings(kernel="laplacian", rank=8, selection=SelectionSettings(rounds=3), adapt="agop", bandwidth=2.0),
-        NetworkSettings(hidden=(4, 5), activation="relu", metric="erll:1"),
+        NetworkSettings(hidden=(4, 5), activation="relu", criterion="erll:1"),
     ],
 )
 def test_json_keeps_everything(settings: ModelSettings) -> None:
@@ -50,7 +50,7 @@ def test_mistakes_are_refused_at_once(wrong: dict[str, object], message: str) ->
 
 
 def test_titles_say_the_tricks() -> None:
-    selected = KernelSettings(kernel="laplacian", num_features=64, selection=SelectionSettings(), metric="erll:1")
+    selected = KernelSettings(kernel="laplacian", num_features=64, selection=SelectionSettings(), criterion="erll:1")
     assert selected.title == "laplacian 64 selection erll:1"
     assert KernelSettings(num_features=64, adapt="dab").title == "gaussian 64 dab"
     assert NetworkSettings(hidden=(8, 4), rank=3).title == "tanh 8-4 rank 3"

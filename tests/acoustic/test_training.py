@@ -19,7 +19,7 @@ from bochner.models.heads import BottleneckHead
 QUICK = {"num_features": 128, "batch_size": 32, "max_epochs": 6}
 KERNELS = [
     KernelSettings(**QUICK),
-    KernelSettings(**QUICK, kernel="laplacian", rank=3, bandwidth=3.0, metric="erll:1"),
+    KernelSettings(**QUICK, kernel="laplacian", rank=3, bandwidth=3.0, criterion="erll:1"),
     KernelSettings(**QUICK, kernel="sparse-gaussian", bandwidth=1.0, selection=SelectionSettings(rounds=3)),
     KernelSettings(**QUICK, adapt="agop", bandwidth=2.0),
     KernelSettings(**QUICK, adapt="uab", kernel="laplacian", bandwidth=3.0),

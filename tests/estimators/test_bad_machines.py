@@ -36,7 +36,7 @@ SGD: dict[str, Any] = {**QUICK, "solver": "sgd"}
         ("optimizer", ["lbfgs"]),
         ("learning_rate", [0.0, -1.0, "fast", np.nan, None]),
         ("batch_size", [0, 12.5]),
-        ("directions", [-1, "many", 1.5]),
+        ("preconditioner_rank", [-1, "many", 1.5]),
         ("metric", [3]),
         ("max_epochs", [0]),
         ("max_halvings", [0]),
@@ -72,10 +72,13 @@ def test_class_weight_is_a_parameter_of_classes_only() -> None:
         (KernelClassifier(solver="ridge", rank=2), "rank=2 needs solver='sgd', got 'ridge'"),
         (KernelClassifier(solver="newton", num_blocks=2), "num_blocks=2 needs solver='sgd', got 'newton'"),
         (KernelClassifier(solver="saga", folder="x"), "folder='x' needs solver='sgd', got 'saga'"),
-        (KernelClassifier(**SGD, metric="hinge"), "metric must be one of .*'ce'.*got 'hinge'"),
-        (KernelClassifier(**SGD, metric="mse"), "metric='mse' does not fit loss='softmax'"),
-        (KernelRegressor(**SGD, metric="ce"), "metric='ce' does not fit loss='squared'"),
-        (KernelClassifier(**SGD, optimizer="adam", directions=5), "directions must be 0 with optimizer='adam', got 5"),
+        (KernelClassifier(**SGD, criterion="hinge"), "metric must be one of .*'ce'.*got 'hinge'"),
+        (KernelClassifier(**SGD, criterion="mse"), "criterion='mse' does not fit loss='softmax'"),
+        (KernelRegressor(**SGD, criterion="ce"), "criterion='ce' does not fit loss='squared'"),
+        (
+            KernelClassifier(**SGD, optimizer="adam", preconditioner_rank=5),
+            "preconditioner_rank must be 0 with optimizer='adam', got 5",
+        ),
         (KernelClassifier(memory_budget="plenty"), "memory_budget must be bytes or text such as '500MB'.*got 'plenty'"),
         (KernelClassifier(device="gpu7"), "device must be 'auto' or a device torch can use here, got 'gpu7'"),
         (KernelClassifier(bandwidth=np.inf), "'bandwidth' parameter .* Got inf"),
@@ -201,9 +204,9 @@ def test_heldout_rows() -> None:
 
 def test_a_rate_that_is_too_large_is_cut() -> None:
     rows, targets = waves(200)
-    machine = KernelRegressor(**{**SGD, "max_epochs": 40}, directions=0, learning_rate=1e4, max_halvings=20)
+    machine = KernelRegressor(**{**SGD, "max_epochs": 40}, preconditioner_rank=0, learning_rate=1e4, max_halvings=20)
     machine.fit(rows, targets)
-    assert machine.history_[0]["verdict"] == "revert and halve"
+    assert machine.history_[0]["decision"] == "revert and halve"
     assert machine.score(rows, targets) > 0.3
 
 

@@ -48,7 +48,12 @@ def test_numbers_from_a_stream() -> None:
 def test_a_call_is_one_epoch_of_the_formula(weighted: bool) -> None:
     """One batch without directions: Theta = rate z^T (w (onehot - p)) / B from p = 1/3; weights count as they are."""
     machine = KernelClassifier(
-        solver="sgd", directions=0, learning_rate=2.0, batch_size=1000, num_features=16, **{**GIVEN, "ridge": None}
+        solver="sgd",
+        preconditioner_rank=0,
+        learning_rate=2.0,
+        batch_size=1000,
+        num_features=16,
+        **{**GIVEN, "ridge": None},
     )
     w = np.random.default_rng(0).uniform(0, 3, size=600) if weighted else np.ones(600)
     machine.partial_fit(X, y, classes=[0, 1, 2], sample_weight=w if weighted else None)

@@ -123,7 +123,7 @@ def test_one_epoch_of_sgd_is_the_formula_of_the_papers(average: bool) -> None:
     """Theta <- Theta - rate z^T (p - onehot) / B, and the same for the bias, which starts at the log shares; then the
     last iterate, or the mean of all."""
     source = ArraySource(X, y, shard_rows=16)
-    plain = {"directions": 0, "learning_rate": 2.0, "batch_size": 20, "max_epochs": 1, "average": average}
+    plain = {"preconditioner_rank": 0, "learning_rate": 2.0, "batch_size": 20, "max_epochs": 1, "average": average}
     machine = KernelClassifier(solver="sgd", num_features=24, **plain, **{**GIVEN, "ridge": 0.3})
     seed = machine._seed()
     machine.fit(source, heldout=(X, y))
@@ -133,7 +133,7 @@ def test_one_epoch_of_sgd_is_the_formula_of_the_papers(average: bool) -> None:
         residual = softmax(Z @ W + b, axis=1) - np.eye(3)[block.y.numpy()]
         W, b = W - 2.0 * (Z.T @ residual / len(Z) + 0.3 * W), b - 2.0 * residual.mean(axis=0)
         iterates.append(features_of(machine, X) @ W + b)
-    assert machine.history_[0]["verdict"] == "go on"
+    assert machine.history_[0]["decision"] == "go on"
     expected = np.mean(iterates, axis=0) if average else iterates[-1]
     np.testing.assert_allclose(machine.decision_function(X), expected, atol=1e-9)
 

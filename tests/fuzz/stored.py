@@ -26,13 +26,13 @@ from bochner.solvers import sgd as loop
 from bochner.solvers.parallel.group import working
 from bochner.solvers.parallel.mesh import Mesh
 from bochner.solvers.preconditioner import stored_preconditioner
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 from bochner.solvers.step import take_step
 from bochner.storage import read_tensors
 from tests.fuzz.reader import Reader
 
-RECIPE = Recipe(learning_rate=1.0, batch_size=4, max_epochs=2, optimizer="momentum", average=True)
-EVENED = replace(RECIPE, directions=2)
+RECIPE = SGDSettings(learning_rate=1.0, batch_size=4, max_epochs=2, optimizer="momentum", average=True)
+EVENED = replace(RECIPE, preconditioner_rank=2)
 HEADER = (b"float32", b"F64", b"I32", b"[1]", b"[0,4]", b"-1", b"1e9", b"[]", b"{}")
 
 
@@ -97,7 +97,7 @@ def points() -> tuple[torch.Tensor, torch.Tensor]:
 def resume(folder: Path, *, seconds: float = 60.0) -> object:
     """The rest of a run of two epochs, of three steps each."""
     rows = ArraySource(*points())
-    return loop.train(tiny(), rows, rows, RECIPE, folder=folder, checkpoint_seconds=seconds, progress=False)
+    return loop.train(tiny(), rows, rows, RECIPE, checkpoint_dir=folder, checkpoint_seconds=seconds, verbose=False)
 
 
 def resume_copy(path: Path) -> object:

@@ -56,13 +56,13 @@ def test_squared_takes_one_column_as_a_vector() -> None:
 @every_loss
 def test_derivatives(name: str) -> None:
     loss, (scores, _, encoded) = LOSSES[name], problem(name, rows=6)
-    targets, directions = loss.targets(encoded), normal(6, WIDTHS[name], seed=4)
+    targets, preconditioner_rank = loss.targets(encoded), normal(6, WIDTHS[name], seed=4)
     scores.requires_grad_()
     residual = loss.residual(scores, targets)
     (slope,) = torch.autograd.grad(loss.value(scores, targets).sum(), scores)
     torch.testing.assert_close(residual, slope)
-    (curved,) = torch.autograd.grad((residual * directions).sum(), scores)
-    torch.testing.assert_close(loss.curve(scores, directions), curved)
+    (curved,) = torch.autograd.grad((residual * preconditioner_rank).sum(), scores)
+    torch.testing.assert_close(loss.curve(scores, preconditioner_rank), curved)
     eye = torch.eye(targets.shape[1], dtype=torch.float64)
     diagonal = torch.stack([loss.curve(scores, unit.expand_as(scores))[:, j] for j, unit in enumerate(eye)], dim=1)
     torch.testing.assert_close(loss.curvature(scores), diagonal.mean(dim=1))

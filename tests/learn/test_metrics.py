@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import Generator
 
-from bochner.models.criteria import Metric, Scores
+from bochner.models.criteria import Criterion, Scores
 from bochner.models.losses import LOSSES
 
 LOGITS = 2 * torch.randn(50, 4, generator=Generator().manual_seed(0))
@@ -43,7 +43,7 @@ def oracle(name: str, parameter: float) -> float:
     "text", ["ce", "ent", "err", "perplexity", "erll", "erll:0.5", "capped:0.2", "capped:0", "topk:0.6", "topk:1"]
 )
 def test_metric_is_its_definition(text: str) -> None:
-    metric = Metric.parse(text)
+    metric = Criterion.parse(text)
     whole = Scores.of_batch("softmax", LOGITS, Y)
     assert metric.of(whole) == pytest.approx(oracle(metric.name, metric.parameter or 0.0), rel=1e-10)
     parts = [Scores.of_batch("softmax", LOGITS[i : i + 7], Y[i : i + 7]) for i in range(0, 50, 7)]
@@ -54,7 +54,7 @@ def test_identities_between_metrics() -> None:
     rows = Scores.of_batch("softmax", LOGITS, Y)
 
     def value(text: str) -> float:
-        return Metric.parse(text).of(rows)
+        return Criterion.parse(text).of(rows)
 
     assert [value("erll:0"), value("capped:0"), value("topk:1")] == pytest.approx([value("ce")] * 3)
     assert value("erll") == pytest.approx(value("ce") + value("ent"))
@@ -77,7 +77,7 @@ def test_integer_weights_are_repeated_rows() -> None:
     assert weighted.summary() == pytest.approx(repeated.summary())
     total = int(weight.sum())
     for kept in (1, total // 3, total):  # a fraction of the weight that is a whole number of the repeated rows
-        metric = Metric("topk", kept / total)
+        metric = Criterion("topk", kept / total)
         assert metric.of(weighted) == pytest.approx(metric.of(repeated))
 
 
@@ -96,10 +96,10 @@ def test_losses_are_the_metrics() -> None:
 def test_nonsense_is_refused(text: str) -> None:
     assume(text.split(":")[0] not in ("ce", "ent", "err", "perplexity", "erll", "capped", "topk", "mse"))
     with pytest.raises(ValueError, match="metric must be one of"):
-        Metric.parse(text)
+        Criterion.parse(text)
 
 
 @pytest.mark.parametrize("text", ["ce:1", "erll:-1", "erll:x", "topk:0", "topk:1.5", "capped:nan"])
 def test_bad_parameters_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=f"metric .*{text.split(':')[0]}"):
-        Metric.parse(text)
+        Criterion.parse(text)

@@ -15,7 +15,7 @@ from bochner.data import ArraySource
 from bochner.models.heads import BottleneckHead, LinearHead
 from bochner.models.losses import LOSSES
 from bochner.models.network import Network
-from bochner.solvers.settings import OPTIMIZERS, Recipe
+from bochner.solvers.settings import OPTIMIZERS, SGDSettings
 from bochner.solvers.sgd import train
 from tests.oracles.networks import NaiveNetwork
 
@@ -166,16 +166,16 @@ RATES = {"sgd": 0.3, "momentum": 0.05, "adam": 3e-3, "adamw": 3e-3}
 
 @pytest.mark.parametrize(("optimizer", "activation"), [*zip(OPTIMIZERS, ["tanh", "relu"] * 2, strict=True)])
 def test_learns_digits_with_every_optimizer(optimizer: str, activation: str) -> None:
-    recipe = Recipe(optimizer=optimizer, learning_rate=RATES[optimizer], batch_size=32, max_epochs=8)
-    history = train(small(activation=activation), *digits(), recipe, progress=False)
+    recipe = SGDSettings(optimizer=optimizer, learning_rate=RATES[optimizer], batch_size=32, max_epochs=8)
+    history = train(small(activation=activation), *digits(), recipe, verbose=False)
     assert history[-1]["err"] < 0.1
 
 
-@pytest.mark.parametrize("change", [{"precision": "bf16"}, {"metric": "erll:1"}, {"learning_rate": "auto"}])
+@pytest.mark.parametrize("change", [{"precision": "bf16"}, {"criterion": "erll:1"}, {"learning_rate": "auto"}])
 def test_learns_digits_through_a_bottleneck(change: dict) -> None:
-    recipe = Recipe(**{"learning_rate": 0.3, "batch_size": 32, "max_epochs": 8, **change})
+    recipe = SGDSettings(**{"learning_rate": 0.3, "batch_size": 32, "max_epochs": 8, **change})
     network = small(rank=9)
-    history = train(network, *digits(), recipe, progress=False)
+    history = train(network, *digits(), recipe, verbose=False)
     assert isinstance(network.head, BottleneckHead)
     assert history[-1]["err"] < 0.1
     assert all(p.dtype == torch.float32 for p in network.parameters())
@@ -189,9 +189,9 @@ def test_logistic_and_squared() -> None:
         ("logistic", odd, "ce", np.log(2)),
         ("squared", odd.astype(np.float32) - 0.5, "mse", 0.25),
     ):
-        recipe = Recipe(loss=loss, metric=metric, learning_rate=0.2, batch_size=32, max_epochs=5)
+        recipe = SGDSettings(loss=loss, metric=metric, learning_rate=0.2, batch_size=32, max_epochs=5)
         parts = ArraySource(X[400:], target[400:]), ArraySource(X[:400], target[:400])
-        history = train(small(1), *parts, recipe, progress=False)
+        history = train(small(1), *parts, recipe, verbose=False)
         assert history[-1][metric] < untrained / 2
 
 
@@ -201,7 +201,13 @@ def test_l2_shrinks_weights_and_not_biases() -> None:
     start = [W.detach().clone() for W in free.weights]
     source, heldout = digits()
     for network, l2 in ((free, 0.0), (bound, 0.1)):
-        train(network, source, heldout, Recipe(learning_rate=0.1, batch_size=2000, max_epochs=1, l2=l2), progress=False)
+        train(
+            network,
+            source,
+            heldout,
+            SGDSettings(learning_rate=0.1, batch_size=2000, max_epochs=1, alpha=l2),
+            verbose=False,
+        )
     for W, shrunk, before in zip(free.weights, bound.weights, start, strict=True):
         torch.testing.assert_close(W - shrunk, 0.1 * 0.1 * before, rtol=1e-4, atol=1e-7)
     assert all(torch.equal(a, b) for a, b in zip(free.biases, bound.biases, strict=True))

@@ -15,12 +15,12 @@ from bochner.data import ArraySource
 from bochner.features import FourierMap, NystromMap
 from bochner.kernels import Gaussian, SparseGaussian
 from bochner.models.heads import BottleneckHead, FeatureModel, LinearHead
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 from bochner.solvers.step import evaluate
 from tests.train.runs import generator, rings
 
 NUM_INPUTS, USEFUL = 20, 2
-RECIPE = Recipe(learning_rate=8.0, batch_size=100)
+RECIPE = SGDSettings(learning_rate=8.0, batch_size=100)
 
 
 def data(count: int = 2000) -> ArraySource:
@@ -90,7 +90,7 @@ def test_shrink_is_the_proximal_step(form: str, amount: float) -> None:
 @pytest.mark.parametrize("form", ["paired", "cosine"])
 def test_the_fit_alternates_gradient_and_proximal_steps(form: str) -> None:
     X, y = rings(300)
-    source, recipe = ArraySource(X.double(), y), Recipe(learning_rate=4.0, batch_size=32)
+    source, recipe = ArraySource(X.double(), y), SGDSettings(learning_rate=4.0, batch_size=32)
     model = float64_model(form)
     fit_fobos(model, source, recipe, penalty=0.06, num_rows=500)  # more rows than there are: a second lap
     W, b = torch.zeros(3, 12, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
@@ -109,7 +109,7 @@ def test_more_penalty_leaves_fewer_and_fits_worse() -> None:
     survivors, losses = [], []
     for penalty in (0.0, 0.005, 0.01, 0.02, 1.0):
         model = FeatureModel(draw_for("paired")(200, generator()), linear(200, generator()))
-        fit_fobos(model, source, Recipe(learning_rate=2.0, batch_size=200), penalty=penalty, num_rows=4000)
+        fit_fobos(model, source, SGDSettings(learning_rate=2.0, batch_size=200), penalty=penalty, num_rows=4000)
         survivors.append(int((frequency_norms(model) > 0).sum()))
         losses.append(evaluate(model, source, loss="softmax").summary()["ce"])
     assert survivors[0] == 100
@@ -130,7 +130,7 @@ def test_selection_keeps_the_largest_of_enough_survivors(form: str) -> None:
         num_drawn=200,
         num_rows=2000,
         generator=generator(3),
-        progress=False,
+        verbose=False,
     )
     wanted = 40 if form == "cosine" else 20
     assert chosen.feature_map.num_features == 40
@@ -156,7 +156,7 @@ def test_the_search_settles_below_a_jump(jump: float) -> None:
     def norms_after(penalty: float) -> Tensor:
         return torch.full((10,), penalty) * (torch.arange(10) < (8 if penalty < jump else 1))
 
-    found = _search(norms_after, 3, start=100.0, progress=False)
+    found = _search(norms_after, 3, start=100.0, verbose=False)
     assert 0.99 * jump < found.penalty < jump
     assert found.penalty == max(trial.penalty for trial in found.trials if trial.survivors == 8)
     assert len(found.trials) == 16
@@ -174,7 +174,7 @@ def test_a_given_penalty_is_fitted_once() -> None:
         num_rows=2000,
         penalty=0.001,
         generator=generator(),
-        progress=False,
+        verbose=False,
     )
     assert [trial.penalty for trial in chosen.trials] == [0.001] == [chosen.penalty]
     assert chosen.feature_map.num_features == 20
@@ -187,12 +187,12 @@ def test_gentle_steps_find_the_useful_inputs() -> None:
             draw_for("paired"),
             linear,
             data(4000),
-            Recipe(learning_rate=4.0, batch_size=1000),
+            SGDSettings(learning_rate=4.0, batch_size=1000),
             num_features=40,
             num_drawn=800,
             num_rows=10_000,
             generator=generator(seed),
-            progress=False,
+            verbose=False,
         )
         weights = input_weights(chosen.feature_map)
         assert weights[:USEFUL].min() > 3 * weights[USEFUL:].mean()
@@ -200,9 +200,9 @@ def test_gentle_steps_find_the_useful_inputs() -> None:
 
 def test_bad_arguments() -> None:
     source, draw = data(500), draw_for("paired")
-    sizes = {"num_features": 20, "num_drawn": 40, "num_rows": 500, "generator": generator(), "progress": False}
+    sizes = {"num_features": 20, "num_drawn": 40, "num_rows": 500, "generator": generator(), "verbose": False}
 
-    def select(make_head=linear, recipe: Recipe = RECIPE, **changed: object) -> None:
+    def select(make_head=linear, recipe: SGDSettings = RECIPE, **changed: object) -> None:
         select_by_fobos(draw, make_head, source, recipe, **{**sizes, **changed})
 
     with pytest.raises(ValueError, match="num_drawn must be at least num_features, 20, got 10"):
@@ -214,13 +214,13 @@ def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match=r"penalty=9\.0 leaves 0 of the 10 frequencies wanted; give a smaller one"):
         select(penalty=9.0)
     with pytest.raises(ValueError, match="optimizer must be 'sgd' for FOBOS, got 'adam'"):
-        select(recipe=Recipe(learning_rate=0.01, optimizer="adam"))
+        select(recipe=SGDSettings(learning_rate=0.01, optimizer="adam"))
     with pytest.raises(ValueError, match="learning_rate must be a number for selection"):
-        select(recipe=Recipe())
+        select(recipe=SGDSettings())
     with pytest.raises(TypeError, match=r"FOBOS needs a LinearHead.*got BottleneckHead"):
         select(make_head=lambda D, g: BottleneckHead.glorot(num_features=D, num_outputs=2, rank=1, generator=g))
     with pytest.raises(FloatingPointError, match=r"diverged at recipe\.learning_rate=1e\+38; give a smaller one"):
-        select(recipe=Recipe(learning_rate=1e38))
+        select(recipe=SGDSettings(learning_rate=1e38))
     X = torch.randn(50, 3, generator=generator())
     z = NystromMap.fit(Gaussian(), X, num_landmarks=10, generator=generator())
     with pytest.raises(TypeError, match="selection needs a model on a FourierMap, got one on a NystromMap"):

@@ -21,13 +21,13 @@ from bochner.solvers import sgd as loop
 from bochner.solvers.fused import ColumnSteps, FusedSteps, fused_steps, is_plain
 from bochner.solvers.optimizers import make_optimizer
 from bochner.solvers.preconditioner import fit_preconditioner
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import take_step
 from tests.train.runs import generator, model, rings, sources, weights
 from tests.train.test_loop import StoppedError, StoppingSource
 
-RECIPE = Recipe(learning_rate=4.0, batch_size=32, max_epochs=2)
+RECIPE = SGDSettings(learning_rate=4.0, batch_size=32, max_epochs=2)
 KERNELS = [
     ("iid", Gaussian(bandwidth=1.0)),
     ("sparse", SparseGaussian(bandwidth=1.0, subset_size=1)),
@@ -35,7 +35,7 @@ KERNELS = [
 ]
 
 
-def both(fast: FeatureModel, slow: FeatureModel, recipe: Recipe, *, weighted: bool = False) -> FusedSteps:
+def both(fast: FeatureModel, slow: FeatureModel, recipe: SGDSettings, *, weighted: bool = False) -> FusedSteps:
     """An epoch of superbatches for the one, of steps for the other."""
     steps, source, rate = FusedSteps(fast, recipe), sources()[0], recipe.learning_rate
     optimizer = make_optimizer(slow, recipe, rate)
@@ -80,11 +80,11 @@ def test_the_loop_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU: the same history, epochs and rows."""
     fast, slow = model(), model()
     recipe = replace(RECIPE, precision="tf32")
-    wanted = train(slow, *sources(), recipe, progress=False)
+    wanted = train(slow, *sources(), recipe, verbose=False)
     monkeypatch.setattr(loop, "fused_steps", FusedSteps)
-    found = train(fast, *sources(), recipe, progress=False)
+    found = train(fast, *sources(), recipe, verbose=False)
     torch.testing.assert_close(weights(fast)[0], weights(slow)[0], rtol=1e-4, atol=1e-5)
-    assert [record["verdict"] for record in found] == [record["verdict"] for record in wanted]
+    assert [record["decision"] for record in found] == [record["decision"] for record in wanted]
 
 
 @pytest.mark.parametrize("reads", [20, 83])  # within the first epoch and within the second
@@ -97,11 +97,11 @@ def test_stopped_between_superbatches_it_resumes_bit_equal(
     recipe = replace(RECIPE, precision="bf16")
     whole, resumed, heldout = model(), model(), ArraySource(X[:100], y[:100])
     source, stopping = (kind(X[100:], y[100:], shard_rows=8) for kind in (ArraySource, StoppingSource))
-    expected = train(whole, source, heldout, recipe, progress=False)
+    expected = train(whole, source, heldout, recipe, verbose=False)
     stopping.reads_left = reads
     with pytest.raises(StoppedError):
-        train(model(), stopping, heldout, recipe, folder=tmp_path, checkpoint_seconds=0.0, progress=False)
-    assert train(resumed, source, heldout, recipe, folder=tmp_path, progress=False) == expected
+        train(model(), stopping, heldout, recipe, checkpoint_dir=tmp_path, checkpoint_seconds=0.0, verbose=False)
+    assert train(resumed, source, heldout, recipe, checkpoint_dir=tmp_path, verbose=False) == expected
     assert all(torch.equal(a, b) for a, b in zip(weights(resumed), weights(whole), strict=True))
 
 
@@ -109,7 +109,7 @@ def test_stopped_between_superbatches_it_resumes_bit_equal(
 @pytest.mark.parametrize("rank", [None, 2])
 def test_evened_steps_are_those_of_the_preconditioner(rank: int | None, precision: str, tolerance: float) -> None:
     fast, slow = model(rank=rank), model(rank=rank)
-    recipe = replace(RECIPE, precision=precision, directions=6)
+    recipe = replace(RECIPE, precision=precision, preconditioner_rank=6)
     found, wanted = (fit_preconditioner(part, sources()[0], recipe) for part in (fast, slow))
     rate = 0.5 * wanted.rate
     steps, optimizer = FusedSteps(fast, recipe, found), make_optimizer(slow, recipe, rate)
@@ -127,7 +127,7 @@ def test_the_mean_of_an_epoch_counts_every_step(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(fused, "FEATURE_ROWS", 64)
     recipe, ends = replace(RECIPE, precision="tf32", average=True, max_epochs=1), []
     found, source = model(), sources()[0]
-    train(found, *sources(), recipe, progress=False)
+    train(found, *sources(), recipe, verbose=False)
     steps = FusedSteps(single := model(), replace(recipe, average=False))
     for block in batches(source, batch_size=steps.rows, seed=recipe.seed, epoch=0):
         steps.take(block, rate=recipe.learning_rate)
@@ -138,7 +138,7 @@ def test_the_mean_of_an_epoch_counts_every_step(monkeypatch: pytest.MonkeyPatch)
 
 def test_only_sgd_of_the_softmax_loss_is_fused() -> None:
     assert is_plain(RECIPE)
-    for change in ({"optimizer": "adam"}, {"l2": 1e-3}, {"loss": "logistic"}):
+    for change in ({"optimizer": "adam"}, {"alpha": 1e-3}, {"loss": "logistic"}):
         assert not is_plain(replace(RECIPE, **change))
 
 
@@ -160,7 +160,7 @@ def test_which_steps_on_a_cpu_are_made_by_columns(columns: None) -> None:
         Gaussian(bandwidth=1.0), num_inputs=2, num_features=64, projection="hadamard2", generator=generator()
     )
     assert fused_steps(FeatureModel(z, LinearHead.zeros(num_features=64, num_outputs=3)), RECIPE) is None
-    for change in ({"precision": "bf16"}, {"l2": 1e-3}, {"batch_size": 16}, {"batch_size": 2**20}):
+    for change in ({"precision": "bf16"}, {"alpha": 1e-3}, {"batch_size": 16}, {"batch_size": 2**20}):
         assert fused_steps(model(), replace(RECIPE, **change)) is None
 
 
@@ -181,11 +181,11 @@ def test_the_loop_takes_columns_and_resumes_bit_equal(columns: None, tmp_path: P
     X, y = rings()
     whole, resumed, heldout = model(), model(), ArraySource(X[:100], y[:100])
     source, stopping = (kind(X[100:], y[100:], shard_rows=8) for kind in (ArraySource, StoppingSource))
-    expected = train(whole, source, heldout, RECIPE, progress=False)
+    expected = train(whole, source, heldout, RECIPE, verbose=False)
     stopping.reads_left = 20
     with pytest.raises(StoppedError):
-        train(model(), stopping, heldout, RECIPE, folder=tmp_path, checkpoint_seconds=0.0, progress=False)
-    assert train(resumed, source, heldout, RECIPE, folder=tmp_path, progress=False) == expected
+        train(model(), stopping, heldout, RECIPE, checkpoint_dir=tmp_path, checkpoint_seconds=0.0, verbose=False)
+    assert train(resumed, source, heldout, RECIPE, checkpoint_dir=tmp_path, verbose=False) == expected
     assert all(torch.equal(a, b) for a, b in zip(weights(resumed), weights(whole), strict=True))
     assert expected[-1]["ce"] < 0.5
 
@@ -196,8 +196,8 @@ def test_the_loop_takes_columns_and_resumes_bit_equal(columns: None, tmp_path: P
 def test_a_gpu_learns_the_same(rank: int | None, precision: str) -> None:
     recipe = replace(RECIPE, learning_rate=4.0 if rank is None else 0.25, max_epochs=3)
     found, wanted = (model(num_features=256, rank=rank) for _ in range(2))
-    on_gpu = train(found.cuda(), *sources(), replace(recipe, precision=precision), progress=False)
-    on_cpu = train(wanted, *sources(), recipe, progress=False)
+    on_gpu = train(found.cuda(), *sources(), replace(recipe, precision=precision), verbose=False)
+    on_cpu = train(wanted, *sources(), recipe, verbose=False)
     assert on_gpu[-1]["ce"] == pytest.approx(on_cpu[-1]["ce"], rel=5e-3)
 
 

@@ -21,19 +21,21 @@ from bochner.data import ArraySource
 from bochner.data.batches import batches
 from bochner.data.blocks import Block
 from bochner.solvers.learning_rate import find_rate
-from bochner.solvers.settings import OPTIMIZERS, Recipe
+from bochner.solvers.settings import OPTIMIZERS, SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import evaluate
 from tests.train.runs import model, rings, sources, weights
 
-SHORT = Recipe(learning_rate=16.0, batch_size=32, max_epochs=6)
+SHORT = SGDSettings(learning_rate=16.0, batch_size=32, max_epochs=6)
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_learns_with_every_optimizer(optimizer: str) -> None:
     train_source, heldout = sources()
     m = model()
-    history = train(m, train_source, heldout, Recipe(optimizer=optimizer, batch_size=32, max_epochs=12), progress=False)
+    history = train(
+        m, train_source, heldout, SGDSettings(optimizer=optimizer, batch_size=32, max_epochs=12), verbose=False
+    )
     assert history[-1]["err"] < 0.12
     X, y = rings(500, seed=9)
     assert (m(X).argmax(dim=1) == y).double().mean() > 0.85
@@ -41,14 +43,14 @@ def test_learns_with_every_optimizer(optimizer: str) -> None:
 
 @pytest.mark.parametrize("metric", ["ce", "erll:0.5", "capped:0.1", "topk:0.8", "err", "perplexity", "ent"])
 def test_any_metric_drives_the_schedule(metric: str) -> None:
-    history = train(model(), *sources(), Recipe(learning_rate=16.0, metric=metric, max_epochs=5), progress=False)
+    history = train(model(), *sources(), SGDSettings(learning_rate=16.0, metric=metric, max_epochs=5), verbose=False)
     assert all(metric in record for record in history)
 
 
 def test_bottleneck_logistic_and_squared() -> None:
     train_source, heldout = sources()
     deep = model(rank=2)
-    history = train(deep, train_source, heldout, Recipe(batch_size=32, max_epochs=15), progress=False)
+    history = train(deep, train_source, heldout, SGDSettings(batch_size=32, max_epochs=15), verbose=False)
     assert history[-1]["err"] < 0.2
     X, y = rings()
     binary = (y > 0).long()
@@ -57,8 +59,8 @@ def test_bottleneck_logistic_and_squared() -> None:
         one,
         ArraySource(X[100:], binary[100:]),
         ArraySource(X[:100], binary[:100]),
-        Recipe(loss="logistic", batch_size=32, max_epochs=10),
-        progress=False,
+        SGDSettings(loss="logistic", batch_size=32, max_epochs=10),
+        verbose=False,
     )
     assert history[-1]["err"] < 0.1
     target = X.norm(dim=1)
@@ -66,8 +68,8 @@ def test_bottleneck_logistic_and_squared() -> None:
         model(num_outputs=1),
         ArraySource(X[100:], target[100:]),
         ArraySource(X[:100], target[:100]),
-        Recipe(loss="squared", metric="mse", batch_size=32, max_epochs=10),
-        progress=False,
+        SGDSettings(loss="squared", criterion="mse", batch_size=32, max_epochs=10),
+        verbose=False,
     )
     assert history[-1]["mse"] < 0.2 * float(target.var())
 
@@ -76,7 +78,7 @@ def test_a_step_is_the_formula_of_the_papers() -> None:
     """Theta <- Theta - rate z^T (p - onehot) / B, and the same for the bias, by hand in float64."""
     train_source, heldout = sources()
     m = model()
-    recipe = Recipe(learning_rate=2.0, batch_size=50, max_epochs=1, improvement=0.0)
+    recipe = SGDSettings(learning_rate=2.0, batch_size=50, max_epochs=1, improvement=0.0)
     W, b = np.zeros((64, 3)), np.zeros(3)
     for block in batches(train_source, batch_size=50, seed=0, epoch=0):
         Z = m.feature_map(block.X).double().numpy()
@@ -84,15 +86,15 @@ def test_a_step_is_the_formula_of_the_papers() -> None:
         P /= P.sum(axis=1, keepdims=True)
         P[np.arange(len(P)), block.y.numpy()] -= 1
         W, b = W - 2.0 * Z.T @ P / len(P), b - 2.0 * P.mean(axis=0)
-    train(m, train_source, heldout, recipe, progress=False)
+    train(m, train_source, heldout, recipe, verbose=False)
     np.testing.assert_allclose(m.head.weights.detach().numpy(), W.T, atol=1e-5)
     np.testing.assert_allclose(m.head.bias.detach().numpy(), b, atol=1e-5)
 
 
 def test_l2_shrinks_weights_and_not_the_bias() -> None:
     free, bound = model(), model()
-    train(free, *sources(), SHORT, progress=False)
-    train(bound, *sources(), Recipe(learning_rate=16.0, batch_size=32, max_epochs=6, l2=1e-2), progress=False)
+    train(free, *sources(), SHORT, verbose=False)
+    train(bound, *sources(), SGDSettings(learning_rate=16.0, batch_size=32, max_epochs=6, alpha=1e-2), verbose=False)
     assert bound.head.weights.norm() < 0.7 * free.head.weights.norm()
 
 
@@ -100,7 +102,7 @@ def test_a_bad_epoch_takes_the_model_back() -> None:
     """With an absurd rate every epoch is worse than the start: the model must end where it began."""
     m = model()
     with pytest.raises(FloatingPointError, match=r"never improved the heldout ce.*the learning rate was cut 3 times"):
-        train(m, *sources(), Recipe(learning_rate=1e38, max_halvings=3), progress=False)
+        train(m, *sources(), SGDSettings(learning_rate=1e38, max_halvings=3), verbose=False)
     assert not m.head.weights.any()
 
 
@@ -108,16 +110,16 @@ def test_not_a_number_cuts_the_rate_and_goes_on() -> None:
     X, _ = rings()
     source = ArraySource(X[100:], X[100:].sum(dim=1))
     m = model(num_outputs=1)
-    recipe = Recipe(loss="squared", metric="mse", learning_rate=1e5, max_halvings=30, max_epochs=40)
-    history = train(m, source, ArraySource(X[:100], X[:100].sum(dim=1)), recipe, progress=False)
-    assert history[0]["verdict"] == "revert and halve"
+    recipe = SGDSettings(loss="squared", criterion="mse", learning_rate=1e5, max_halvings=30, max_epochs=40)
+    history = train(m, source, ArraySource(X[:100], X[:100].sum(dim=1)), recipe, verbose=False)
+    assert history[0]["decision"] == "revert and halve"
     assert history[-1]["mse"] < 1.0
 
 
 def test_rate_search_leaves_the_model_alone_and_finds_a_useful_rate() -> None:
     train_source, heldout = sources()
     m = model()
-    rate = find_rate(m, train_source, heldout, Recipe(batch_size=32))
+    rate = find_rate(m, train_source, heldout, SGDSettings(batch_size=32))
     assert not m.head.weights.any()
     assert 1 <= rate <= 1024
     losses = {}
@@ -128,8 +130,8 @@ def test_rate_search_leaves_the_model_alone_and_finds_a_useful_rate() -> None:
                 trial,
                 train_source,
                 heldout,
-                Recipe(batch_size=32, learning_rate=candidate, max_epochs=1),
-                progress=False,
+                SGDSettings(batch_size=32, learning_rate=candidate, max_epochs=1),
+                verbose=False,
             )
             losses[candidate] = history[-1]["ce"]
         except FloatingPointError:
@@ -140,7 +142,7 @@ def test_rate_search_leaves_the_model_alone_and_finds_a_useful_rate() -> None:
 def test_same_seed_same_model_other_seed_another() -> None:
     def trained(seed: int) -> torch.Tensor:
         m = model()
-        train(m, *sources(), Recipe(learning_rate=16.0, batch_size=32, max_epochs=2, seed=seed), progress=False)
+        train(m, *sources(), SGDSettings(learning_rate=16.0, batch_size=32, max_epochs=2, seed=seed), verbose=False)
         return m.head.weights.detach()
 
     assert torch.equal(trained(0), trained(0))
@@ -167,20 +169,20 @@ class StoppingSource(ArraySource):
 @pytest.mark.parametrize("reads", [3, 9, 17, 30])
 def test_stopped_anywhere_it_resumes_bit_equal(optimizer: str, reads: int, tmp_path: Path) -> None:
     X, y = rings()
-    recipe = Recipe(
+    recipe = SGDSettings(
         optimizer=optimizer, learning_rate=0.05 if "adam" in optimizer else 64.0, batch_size=32, max_epochs=5
     )
     heldout = ArraySource(X[:100], y[:100])
     whole = model()
-    expected = train(whole, ArraySource(X[100:], y[100:], shard_rows=64), heldout, recipe, progress=False)
+    expected = train(whole, ArraySource(X[100:], y[100:], shard_rows=64), heldout, recipe, verbose=False)
 
     stopping = StoppingSource(X[100:], y[100:], shard_rows=64)
     stopping.reads_left = reads
     with pytest.raises(StoppedError):
-        train(model(), stopping, heldout, recipe, folder=tmp_path, checkpoint_seconds=0.0, progress=False)
+        train(model(), stopping, heldout, recipe, checkpoint_dir=tmp_path, checkpoint_seconds=0.0, verbose=False)
     resumed = model()
     history = train(
-        resumed, ArraySource(X[100:], y[100:], shard_rows=64), heldout, recipe, folder=tmp_path, progress=False
+        resumed, ArraySource(X[100:], y[100:], shard_rows=64), heldout, recipe, checkpoint_dir=tmp_path, verbose=False
     )
     assert history == expected
     assert all(torch.equal(a, b) for a, b in zip(weights(resumed), weights(whole), strict=True))
@@ -190,33 +192,33 @@ def test_stopped_anywhere_it_resumes_bit_equal(optimizer: str, reads: int, tmp_p
 
 def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
     first, second = model(), model()
-    history = train(first, *sources(), SHORT, folder=tmp_path, progress=False)
-    assert train(second, *sources(), SHORT, folder=tmp_path, progress=False) == history
+    history = train(first, *sources(), SHORT, checkpoint_dir=tmp_path, verbose=False)
+    assert train(second, *sources(), SHORT, checkpoint_dir=tmp_path, verbose=False) == history
     assert torch.equal(first.head.weights, second.head.weights)
 
 
 def test_a_checkpoint_of_another_configuration_is_refused(tmp_path: Path) -> None:
-    train(model(), *sources(), SHORT, folder=tmp_path, progress=False)
-    other = Recipe(learning_rate=8.0, batch_size=32, max_epochs=6)
+    train(model(), *sources(), SHORT, checkpoint_dir=tmp_path, verbose=False)
+    other = SGDSettings(learning_rate=8.0, batch_size=32, max_epochs=6)
     with pytest.raises(ValueError, match=r"another configuration \(learning_rate: 16.0 there, 8.0 here\)"):
-        train(model(), *sources(), other, folder=tmp_path, progress=False)
+        train(model(), *sources(), other, checkpoint_dir=tmp_path, verbose=False)
     with pytest.raises(ValueError, match=r"another configuration .*model"):
-        train(model(num_features=32), *sources(), SHORT, folder=tmp_path, progress=False)
+        train(model(num_features=32), *sources(), SHORT, checkpoint_dir=tmp_path, verbose=False)
     with pytest.raises(ValueError, match=r"another configuration .*rows"):
-        train(model(), *sources(400), SHORT, folder=tmp_path, progress=False)
+        train(model(), *sources(400), SHORT, checkpoint_dir=tmp_path, verbose=False)
 
 
 def test_a_broken_checkpoint_is_an_error_not_a_start_over(tmp_path: Path) -> None:
-    train(model(), *sources(), SHORT, folder=tmp_path, progress=False)
+    train(model(), *sources(), SHORT, checkpoint_dir=tmp_path, verbose=False)
     file = tmp_path / "checkpoint.safetensors"
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(ValueError, match="not a readable safetensors file"):
-        train(model(), *sources(), SHORT, folder=tmp_path, progress=False)
+        train(model(), *sources(), SHORT, checkpoint_dir=tmp_path, verbose=False)
 
 
 def test_a_full_disk_keeps_the_last_good_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = model()
-    expected = train(whole, *sources(), SHORT, progress=False)
+    expected = train(whole, *sources(), SHORT, verbose=False)
     writes = 0
 
     def fsync(descriptor: int) -> None:
@@ -228,11 +230,11 @@ def test_a_full_disk_keeps_the_last_good_checkpoint(tmp_path: Path, monkeypatch:
     with monkeypatch.context() as patch:
         patch.setattr(storage.os, "fsync", fsync)
         with pytest.raises(OSError, match="the last good one is kept") as caught:
-            train(model(), *sources(), SHORT, folder=tmp_path, progress=False)
+            train(model(), *sources(), SHORT, checkpoint_dir=tmp_path, verbose=False)
     assert caught.value.errno == errno.ENOSPC
     assert [p.name for p in tmp_path.glob("*.part")] == []
     resumed = model()
-    assert train(resumed, *sources(), SHORT, folder=tmp_path, progress=False) == expected
+    assert train(resumed, *sources(), SHORT, checkpoint_dir=tmp_path, verbose=False) == expected
     assert torch.equal(resumed.head.weights, whole.head.weights)
 
 
@@ -243,15 +245,15 @@ from bochner.solvers.sgd import train
 from bochner.solvers.settings import Recipe
 from tests.train.runs import model, sources
 m = model(num_features=256)
-train(m, *sources(), Recipe(learning_rate=16.0, batch_size=8, max_epochs=12), folder=Path(sys.argv[1]),
-      checkpoint_seconds=0.0, progress=False)
+train(m, *sources(), Recipe(learning_rate=16.0, batch_size=8, max_epochs=12), checkpoint_dir=Path(sys.argv[1]),
+      checkpoint_seconds=0.0, verbose=False)
 """
 
 
 def test_killed_again_and_again_it_ends_bit_equal(tmp_path: Path) -> None:
-    recipe = Recipe(learning_rate=16.0, batch_size=8, max_epochs=12)
+    recipe = SGDSettings(learning_rate=16.0, batch_size=8, max_epochs=12)
     whole = model(num_features=256)
-    expected = train(whole, *sources(), recipe, progress=False)
+    expected = train(whole, *sources(), recipe, verbose=False)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
     for _ in range(3):
         child = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], env=environment)
@@ -265,13 +267,13 @@ def test_killed_again_and_again_it_ends_bit_equal(tmp_path: Path) -> None:
         child.send_signal(signal.SIGKILL)
         child.wait()
     resumed = model(num_features=256)
-    assert train(resumed, *sources(), recipe, folder=tmp_path, progress=False) == expected
+    assert train(resumed, *sources(), recipe, checkpoint_dir=tmp_path, verbose=False) == expected
     assert all(torch.equal(a, b) for a, b in zip(weights(resumed), weights(whole), strict=True))
 
 
 def test_progress_and_writers(capsys: pytest.CaptureFixture[str]) -> None:
     seen: list[dict] = []
-    train(model(), *sources(), Recipe(learning_rate=16.0, batch_size=32, max_epochs=2), writers=[seen.append])
+    train(model(), *sources(), SGDSettings(learning_rate=16.0, batch_size=32, max_epochs=2), writers=[seen.append])
     assert [record["epoch"] for record in seen] == [1, 2]
     bar = capsys.readouterr().err
     assert "epoch 1" in bar
@@ -283,7 +285,10 @@ def test_precision_is_put_back() -> None:
     for precision in ("tf32", "bf16"):
         m = model()
         history = train(
-            m, *sources(), Recipe(learning_rate=16.0, batch_size=32, max_epochs=2, precision=precision), progress=False
+            m,
+            *sources(),
+            SGDSettings(learning_rate=16.0, batch_size=32, max_epochs=2, precision=precision),
+            verbose=False,
         )
         assert m.head.weights.dtype == torch.float32
         assert history[-1]["ce"] < 1.0
@@ -294,17 +299,17 @@ def test_bad_sources_and_recipes() -> None:
     train_source, heldout = sources()
     wide = ArraySource(torch.ones(5, 3), torch.zeros(5, dtype=torch.long))
     with pytest.raises(ValueError, match="heldout must have 2 inputs like the training rows, got 3"):
-        train(model(), train_source, wide, SHORT, progress=False)
+        train(model(), train_source, wide, SHORT, verbose=False)
     for arguments, message in [
         ({"loss": "hinge"}, "loss must be one of"),
         ({"optimizer": "lbfgs"}, "optimizer must be one of"),
         ({"batch_size": 0}, "batch_size must be an integer"),
         ({"learning_rate": -1.0}, "learning_rate must be a positive"),
-        ({"metric": "mse"}, "metric='mse' does not fit loss='softmax'"),
+        ({"criterion": "mse"}, "criterion='mse' does not fit loss='softmax'"),
         ({"precision": "fp8"}, "precision must be one of"),
     ]:
         with pytest.raises(ValueError, match=message):
-            Recipe(**arguments)
+            SGDSettings(**arguments)
     assert evaluate(model(), heldout, loss="softmax").summary()["ce"] == pytest.approx(np.log(3), rel=1e-6)
 
 
@@ -314,6 +319,6 @@ def test_nothing_to_learn_leaves_the_model_as_it_was_with_a_warning() -> None:
     m = model()
     rows, heldout = ArraySource(X[100:], y[100:]), ArraySource(X[:100], (y[:100] + 1) % 3)
     with pytest.warns(ConvergenceWarning, match=r"never improved the heldout ce.*the model is the one it began with"):
-        history = train(m, rows, heldout, Recipe(learning_rate=2.0, max_halvings=3), progress=False)
-    assert {record["verdict"] for record in history} == {"revert and halve"}
+        history = train(m, rows, heldout, SGDSettings(learning_rate=2.0, max_halvings=3), verbose=False)
+    assert {record["decision"] for record in history} == {"revert and halve"}
     assert not any(part.any() for part in weights(m))

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from bochner.solvers.optimizers import PlainSGD, make_optimizer, restore_optimizer
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 
 
 def network() -> nn.Module:
@@ -28,7 +28,7 @@ def test_equals_torch_to_the_last_bit(l2: float) -> None:
     biases = [p for p in theirs.parameters() if p.ndim == 1]
     groups = [{"params": weights, "weight_decay": l2}, {"params": biases, "weight_decay": 0.0}]
     peer = torch.optim.SGD(groups, lr=0.3)
-    mine = make_optimizer(ours, Recipe(l2=l2), 0.3)
+    mine = make_optimizer(ours, SGDSettings(alpha=l2), 0.3)
     assert isinstance(mine, PlainSGD)
     X = torch.randn(20, 5, generator=torch.Generator().manual_seed(1))
     for _ in range(5):
@@ -41,7 +41,7 @@ def test_equals_torch_to_the_last_bit(l2: float) -> None:
 
 
 def test_has_no_state_to_restore() -> None:
-    optimizer = make_optimizer(network(), Recipe(), 1.0)
+    optimizer = make_optimizer(network(), SGDSettings(), 1.0)
     restore_optimizer(optimizer, {})
     with pytest.raises(ValueError, match="state must be empty for plain SGD"):
         restore_optimizer(optimizer, {"optimizer.0.momentum_buffer": torch.zeros(1)})
@@ -52,7 +52,7 @@ def test_a_fit_does_without_the_compiler() -> None:
     code = (
         "import sys, numpy as np, bochner; G = np.random.default_rng(0);"
         "X = G.normal(size=(3000, 4)).astype('float32');"
-        "bochner.KernelClassifier(num_features=32, max_epochs=1, progress=False).fit(X, X[:, 0] > 0);"
+        "bochner.KernelClassifier(num_features=32, max_epochs=1, verbose=False).fit(X, X[:, 0] > 0);"
         "assert 'torch._dynamo' not in sys.modules"
     )
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -16,7 +16,7 @@ from bochner.kernels import Gaussian
 from bochner.models.heads import BottleneckHead, FeatureModel, LinearHead
 from bochner.solvers.optimizers import make_optimizer
 from bochner.solvers.preconditioner import SMALLEST_FLOOR, Preconditioner, fit_preconditioner
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import take_step
 from tests.train.runs import generator, model, rings, weights
@@ -38,18 +38,18 @@ def augmented(m: FeatureModel, X: Tensor) -> np.ndarray:
     return np.hstack([m.feature_map(X).numpy(), np.ones((len(X), 1))])
 
 
-def naive(U: np.ndarray, directions: int, batch_size: int) -> tuple[np.ndarray, float]:
+def naive(U: np.ndarray, preconditioner_rank: int, batch_size: int) -> tuple[np.ndarray, float]:
     """P [D + 1, D + 1] as a dense matrix, and the floor, from all eigenpairs of E[u u^T]."""
     values, vectors = np.linalg.eigh(U.T @ U / len(U))
     values, vectors = values[::-1], vectors[:, ::-1]
     noise = (U**2).sum() / len(U) / batch_size
-    floor = max(values[directions] if directions < len(values) else 0.0, SMALLEST_FLOOR * noise)
-    shrunk = np.where(np.arange(len(values)) < directions, np.minimum(1, floor / values), 1.0)
+    floor = max(values[preconditioner_rank] if preconditioner_rank < len(values) else 0.0, SMALLEST_FLOOR * noise)
+    shrunk = np.where(np.arange(len(values)) < preconditioner_rank, np.minimum(1, floor / values), 1.0)
     return (vectors * shrunk) @ vectors.T, floor
 
 
 def full_batch(
-    m: FeatureModel, preconditioner: Preconditioner | None, block: Block, recipe: Recipe, steps: int
+    m: FeatureModel, preconditioner: Preconditioner | None, block: Block, recipe: SGDSettings, steps: int
 ) -> None:
     assert not isinstance(recipe.learning_rate, str)
     optimizer = make_optimizer(m, recipe, recipe.learning_rate)
@@ -60,21 +60,21 @@ def full_batch(
 # -- the matrix --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("directions", [1, 4, 9, 13, 50])
+@pytest.mark.parametrize("preconditioner_rank", [1, 4, 9, 13, 50])
 @pytest.mark.parametrize("l2", [0.0, 0.3])
-def test_is_the_matrix_of_its_definition(directions: int, l2: float) -> None:
+def test_is_the_matrix_of_its_definition(preconditioner_rank: int, l2: float) -> None:
     m, X = double_model(num_outputs=3), points()
-    recipe = Recipe(directions=directions, direction_rows=1000, batch_size=64, l2=l2)
+    recipe = SGDSettings(preconditioner_rank=preconditioner_rank, preconditioner_rows=1000, batch_size=64, alpha=l2)
     found = fit_preconditioner(m, ArraySource(X, torch.zeros(200).long()), recipe)
     assert found is not None
-    P, floor = naive(augmented(m, X), directions, 64)
+    P, floor = naive(augmented(m, X), preconditioner_rank, 64)
     assert found.floor == pytest.approx(floor, rel=1e-8)
     assert found.rate == 1 / found.floor
     G = torch.randn(3, 13, generator=generator(2), dtype=torch.float64)
     with torch.no_grad():
         m.head.weights.normal_(generator=generator(3))
     m.head.weights.grad, m.head.bias.grad = G[:, :-1].clone(), G[:, -1].clone()
-    found.apply(l2=l2)
+    found.apply(alpha=l2)
     penalty = np.hstack([l2 * m.head.weights.detach().numpy(), np.zeros((3, 1))])
     result = torch.cat([m.head.weights.grad, m.head.bias.grad[:, None]], dim=1)
     np.testing.assert_allclose(result.numpy(), (G.numpy() + penalty) @ P, atol=1e-9)
@@ -85,7 +85,7 @@ def test_of_a_bottleneck_the_first_factor_is_evened_out(l2: float) -> None:
     X, sizes = points(), {"num_features": 12, "num_outputs": 5, "rank": 3, "dtype": torch.float64}
     head = BottleneckHead.glorot(**sizes, generator=generator(4))
     m = FeatureModel(double_model().feature_map, head)
-    recipe = Recipe(directions=4, direction_rows=1000, batch_size=64, l2=l2)
+    recipe = SGDSettings(preconditioner_rank=4, preconditioner_rows=1000, batch_size=64, alpha=l2)
     found = fit_preconditioner(m, ArraySource(X, torch.zeros(200).long()), recipe)
     assert found is not None
     assert found.rate == 1.0
@@ -94,7 +94,7 @@ def test_of_a_bottleneck_the_first_factor_is_evened_out(l2: float) -> None:
     gradients = [torch.randn(p.shape, generator=generator(2), dtype=torch.float64) for p in head.parameters()]
     for parameter, gradient in zip(head.parameters(), gradients, strict=True):
         parameter.grad = gradient.clone()
-    found.apply(l2=l2)
+    found.apply(alpha=l2)
     first, second, bias = (p.grad.numpy() for p in head.parameters())
     penalised = (gradients[0] + l2 * head.first.detach()).numpy()
     np.testing.assert_allclose(first, penalised @ P / floor, rtol=1e-7, atol=1e-9)
@@ -104,7 +104,7 @@ def test_of_a_bottleneck_the_first_factor_is_evened_out(l2: float) -> None:
 
 def test_is_positive_definite_and_flattens_the_curvature() -> None:
     m, X = double_model(num_features=40), points(300)
-    recipe = Recipe(directions=15, batch_size=1000)
+    recipe = SGDSettings(preconditioner_rank=15, batch_size=1000)
     found = fit_preconditioner(m, ArraySource(X, torch.zeros(300)), recipe)
     assert found is not None
     V, values = found.vectors.numpy(), found.values.numpy()
@@ -120,7 +120,9 @@ def test_is_positive_definite_and_flattens_the_curvature() -> None:
 def test_auto_takes_what_a_batch_can_resolve(batch_size: int) -> None:
     m, X = double_model(num_features=40), points(300)
     found = fit_preconditioner(
-        m, ArraySource(X, torch.zeros(300)), Recipe(directions="auto", batch_size=batch_size, direction_rows=300)
+        m,
+        ArraySource(X, torch.zeros(300)),
+        SGDSettings(preconditioner_rank="auto", batch_size=batch_size, preconditioner_rows=300),
     )
     assert found is not None
     U = augmented(m, X)
@@ -132,13 +134,15 @@ def test_auto_takes_what_a_batch_can_resolve(batch_size: int) -> None:
 
 def test_no_direction_above_the_noise_still_penalises() -> None:
     m, X = double_model(), points(2)
-    found = fit_preconditioner(m, ArraySource(X, torch.zeros(2)), Recipe(directions="auto", batch_size=1, l2=0.5))
+    found = fit_preconditioner(
+        m, ArraySource(X, torch.zeros(2)), SGDSettings(preconditioner_rank="auto", batch_size=1, alpha=0.5)
+    )
     assert found is not None
     assert found.vectors.shape == (0, 13)
     with torch.no_grad():
         m.head.weights.fill_(2.0)
     m.head.weights.grad, m.head.bias.grad = torch.zeros(1, 12).double(), torch.zeros(1).double()
-    found.apply(l2=0.5)
+    found.apply(alpha=0.5)
     assert m.head.weights.grad.eq(1.0).all()
     assert m.head.bias.grad.eq(0.0).all()
 
@@ -147,7 +151,8 @@ def test_is_a_function_of_seed_and_rows() -> None:
     m, X = model(), points(500).float()
     source = ArraySource(X, torch.zeros(500).long(), shard_rows=64)
     first, second, other = (
-        fit_preconditioner(m, source, Recipe(directions=8, direction_rows=100, seed=seed)) for seed in (0, 0, 1)
+        fit_preconditioner(m, source, SGDSettings(preconditioner_rank=8, preconditioner_rows=100, seed=seed))
+        for seed in (0, 0, 1)
     )
     assert torch.equal(first.vectors, second.vectors)
     assert not torch.equal(first.vectors, other.vectors)
@@ -170,33 +175,37 @@ def test_all_directions_solve_a_quadratic_in_a_step() -> None:
     best = U @ np.linalg.lstsq(U, y, rcond=None)[0]
     source = ArraySource(block.X, block.y)
     # a huge batch has little noise, so that no direction is left as it is
-    recipe = Recipe(loss="squared", metric="mse", directions=100, batch_size=10**9)
+    recipe = SGDSettings(loss="squared", criterion="mse", preconditioner_rank=100, batch_size=10**9)
     preconditioner = fit_preconditioner(evened, source, recipe)
     assert preconditioner is not None
-    rate = Recipe(loss="squared", metric="mse", directions=100, learning_rate=preconditioner.rate)
+    rate = SGDSettings(loss="squared", criterion="mse", preconditioner_rank=100, learning_rate=preconditioner.rate)
     full_batch(evened, preconditioner, block, rate, 1)
     np.testing.assert_allclose(evened(block.X).detach().numpy()[:, 0], best, atol=1e-4)
 
     largest = np.linalg.eigvalsh(U.T @ U / len(U)).max()
-    slow = Recipe(loss="squared", metric="mse", learning_rate=1 / largest)
+    slow = SGDSettings(loss="squared", criterion="mse", learning_rate=1 / largest)
     full_batch(plain, None, block, slow, 50)
     left = np.abs(plain(block.X).detach().numpy()[:, 0] - best).mean()
     assert left > 0.05
 
 
-@pytest.mark.parametrize("directions", [0, 3, 100])
-def test_the_minimum_with_a_penalty_stays_where_it_is(directions: int) -> None:
+@pytest.mark.parametrize("preconditioner_rank", [0, 3, 100])
+def test_the_minimum_with_a_penalty_stays_where_it_is(preconditioner_rank: int) -> None:
     block, y = quadratic()
     m, l2 = double_model(), 0.05
     U = augmented(m, block.X)
     penalty = l2 * np.diag([*np.ones(12), 0.0])
     expected = np.linalg.solve(U.T @ U / len(U) + penalty, U.T @ y / len(U))
-    source, shared = ArraySource(block.X, block.y), {"loss": "squared", "metric": "mse", "l2": l2}
-    found = fit_preconditioner(m, source, Recipe(**shared, directions=directions, batch_size=200))
+    source, shared = ArraySource(block.X, block.y), {"loss": "squared", "criterion": "mse", "alpha": l2}
+    found = fit_preconditioner(
+        m, source, SGDSettings(**shared, preconditioner_rank=preconditioner_rank, batch_size=200)
+    )
     largest = np.linalg.eigvalsh(U.T @ U / len(U)).max()
     # under P the penalty is a curvature of l2 at most, beside the floor
     rate = 1 / (largest + l2) if found is None else 1 / (found.floor + l2)
-    full_batch(m, found, block, Recipe(**shared, directions=directions, learning_rate=rate), 1500)
+    full_batch(
+        m, found, block, SGDSettings(**shared, preconditioner_rank=preconditioner_rank, learning_rate=rate), 1500
+    )
     np.testing.assert_allclose(m.head.weights.detach().numpy()[0], expected[:-1], atol=1e-5)
     np.testing.assert_allclose(m.head.bias.detach().numpy()[0], expected[-1], atol=1e-5)
 
@@ -205,14 +214,14 @@ def test_learns_in_an_epoch_what_plain_sgd_does_not() -> None:
     X, y = rings(900)
     source, heldout = ArraySource(X[300:], y[300:]), ArraySource(X[:300], y[:300])
     results = {
-        directions: train(
+        preconditioner_rank: train(
             model(num_features=128),
             source,
             heldout,
-            Recipe(directions=directions, batch_size=64, max_epochs=1),
-            progress=False,
+            SGDSettings(preconditioner_rank=preconditioner_rank, batch_size=64, max_epochs=1),
+            verbose=False,
         )[-1]["ce"]
-        for directions in (0, "auto")
+        for preconditioner_rank in (0, "auto")
     }
     assert results["auto"] < 0.8 * results[0]
 
@@ -225,45 +234,45 @@ def test_learns_in_an_epoch_what_plain_sgd_does_not() -> None:
 @pytest.mark.parametrize("reads", [12, 21, 32])
 def test_stopped_anywhere_it_resumes_bit_equal(optimizer: str, average: bool, reads: int, tmp_path: Path) -> None:
     X, y = rings()
-    recipe = Recipe(
-        optimizer=optimizer, directions="auto", learning_rate=8.0, batch_size=32, max_epochs=4, average=average
+    recipe = SGDSettings(
+        optimizer=optimizer, preconditioner_rank="auto", learning_rate=8.0, batch_size=32, max_epochs=4, average=average
     )
     heldout = ArraySource(X[:100], y[:100])
     whole = model()
-    expected = train(whole, ArraySource(X[100:], y[100:], shard_rows=64), heldout, recipe, progress=False)
+    expected = train(whole, ArraySource(X[100:], y[100:], shard_rows=64), heldout, recipe, verbose=False)
     stopping = StoppingSource(X[100:], y[100:], shard_rows=64)
     stopping.reads_left = reads
     with pytest.raises(StoppedError):
-        train(model(), stopping, heldout, recipe, folder=tmp_path, checkpoint_seconds=0.0, progress=False)
+        train(model(), stopping, heldout, recipe, checkpoint_dir=tmp_path, checkpoint_seconds=0.0, verbose=False)
     resumed = model()
     rows = ArraySource(X[100:], y[100:], shard_rows=64)
-    assert train(resumed, rows, heldout, recipe, folder=tmp_path, progress=False) == expected
+    assert train(resumed, rows, heldout, recipe, checkpoint_dir=tmp_path, verbose=False) == expected
     assert all(torch.equal(a, b) for a, b in zip(weights(resumed), weights(whole), strict=True))
 
 
 def test_a_resumed_run_takes_the_stored_directions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = rings()
     arguments = (ArraySource(X[100:], y[100:]), ArraySource(X[:100], y[:100]))
-    recipe = Recipe(directions=5, learning_rate=8.0, batch_size=32, max_epochs=2)
-    history = train(model(), *arguments, recipe, folder=tmp_path, progress=False)
+    recipe = SGDSettings(preconditioner_rank=5, learning_rate=8.0, batch_size=32, max_epochs=2)
+    history = train(model(), *arguments, recipe, checkpoint_dir=tmp_path, verbose=False)
     monkeypatch.setattr("bochner.solvers.preconditioner.fit_preconditioner", None)
-    assert train(model(), *arguments, recipe, folder=tmp_path, progress=False) == history
+    assert train(model(), *arguments, recipe, checkpoint_dir=tmp_path, verbose=False) == history
 
 
 def test_directions_of_another_configuration_are_not_taken(tmp_path: Path) -> None:
     """Left by a run that was killed before its first checkpoint."""
     X, y = rings()
     arguments = (ArraySource(X[100:], y[100:]), ArraySource(X[:100], y[:100]))
-    recipe = Recipe(directions=5, learning_rate=8.0, batch_size=32, max_epochs=2)
-    other = Recipe(directions=2, learning_rate=8.0, batch_size=32, max_epochs=2)
-    train(model(), *arguments, other, folder=tmp_path, progress=False)
+    recipe = SGDSettings(preconditioner_rank=5, learning_rate=8.0, batch_size=32, max_epochs=2)
+    other = SGDSettings(preconditioner_rank=2, learning_rate=8.0, batch_size=32, max_epochs=2)
+    train(model(), *arguments, other, checkpoint_dir=tmp_path, verbose=False)
     (tmp_path / "checkpoint.safetensors").unlink()
     try:
-        history = train(model(), *arguments, recipe, folder=tmp_path, progress=False)
+        history = train(model(), *arguments, recipe, checkpoint_dir=tmp_path, verbose=False)
     except ValueError as error:
         assert "another configuration" in str(error)
     else:
-        assert history == train(model(), *arguments, recipe, progress=False)
+        assert history == train(model(), *arguments, recipe, verbose=False)
 
 
 # -- where there can be none -------------------------------------------------------------------------------------------
@@ -272,18 +281,19 @@ def test_directions_of_another_configuration_are_not_taken(tmp_path: Path) -> No
 def test_models_and_optimizers_that_cannot_have_it() -> None:
     X, y = rings()
     source = ArraySource(X, y)
-    recipe = Recipe(directions=5)
-    with pytest.raises(ValueError, match="directions must be 0 without a head on features, got 5"):
+    recipe = SGDSettings(preconditioner_rank=5)
+    with pytest.raises(ValueError, match="preconditioner_rank must be 0 without a head on features, got 5"):
         fit_preconditioner(torch.nn.Linear(2, 3), source, recipe)
     for optimizer in ("adam", "adamw"):
-        for directions in (3, "auto"):
+        for preconditioner_rank in (3, "auto"):
             with pytest.raises(
-                ValueError, match=f"directions must be 0 with optimizer='{optimizer}', got {directions!r}"
+                ValueError,
+                match=f"preconditioner_rank must be 0 with optimizer='{optimizer}', got {preconditioner_rank!r}",
             ):
-                Recipe(optimizer=optimizer, directions=directions)
+                SGDSettings(optimizer=optimizer, preconditioner_rank=preconditioner_rank)
     for bad in (-1, 2.5, "many", True):
-        with pytest.raises(ValueError, match="directions must be"):
-            Recipe(directions=bad)
+        with pytest.raises(ValueError, match="preconditioner_rank must be"):
+            SGDSettings(preconditioner_rank=bad)
     with pytest.raises(ValueError, match="direction_rows must be"):
-        Recipe(direction_rows=0)
-    assert fit_preconditioner(model(), source, Recipe()) is None
+        SGDSettings(preconditioner_rows=0)
+    assert fit_preconditioner(model(), source, SGDSettings()) is None

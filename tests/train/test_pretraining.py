@@ -24,12 +24,12 @@ from bochner.models.heads import BottleneckHead
 from bochner.models.network import Network
 from bochner.solvers.learning_rate import constant_loss
 from bochner.solvers.pretraining import pretrain
-from bochner.solvers.settings import OPTIMIZERS, Recipe
+from bochner.solvers.settings import OPTIMIZERS, SGDSettings
 from bochner.solvers.sgd import train
 from tests.oracles.networks import NaiveNetwork
 from tests.train.runs import generator, rings
 
-RECIPE = Recipe(learning_rate=0.3, batch_size=32)
+RECIPE = SGDSettings(learning_rate=0.3, batch_size=32)
 RATES = {"sgd": 0.3, "momentum": 0.05, "adam": 0.01, "adamw": 0.01}
 
 
@@ -73,10 +73,10 @@ def test_it_is_the_algorithm_by_hand() -> None:
         head = own_head if depth == 3 else naive(network.lower(depth, generator=heads)).layers[-1]
         expected = NaiveNetwork([*trained, fresh[depth - 1], head], "tanh")
         for block in batches(source, batch_size=50, seed=7 + depth, epoch=0):
-            expected.step(block.X.numpy(), block.y.numpy(), rate=0.2, l2=0.01)
+            expected.step(block.X.numpy(), block.y.numpy(), rate=0.2, alpha=0.01)
         trained = expected.layers[:-1]
-    recipe = Recipe(learning_rate=0.2, batch_size=50, l2=0.01, seed=7)
-    pretrain(network, source, heldout, recipe, generator=generator(2), progress=False)
+    recipe = SGDSettings(learning_rate=0.2, batch_size=50, alpha=0.01, seed=7)
+    pretrain(network, source, heldout, recipe, generator=generator(2), verbose=False)
     for (W, b), (W_hand, b_hand) in zip(naive(network).layers, expected.layers, strict=True):
         np.testing.assert_allclose(W, W_hand, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(b, b_hand, rtol=1e-9, atol=1e-12)
@@ -84,7 +84,7 @@ def test_it_is_the_algorithm_by_hand() -> None:
 
 def test_one_record_a_stage_at_the_initial_rate() -> None:
     seen: list[dict] = []
-    history = pretrain(draw(), *sources(), RECIPE, generator=generator(2), progress=False, writers=[seen.append])
+    history = pretrain(draw(), *sources(), RECIPE, generator=generator(2), verbose=False, writers=[seen.append])
     assert [record["layers"] for record in history] == [1, 2, 3]
     assert {record["rate"] for record in history} == {0.3}
     assert seen == history
@@ -93,35 +93,35 @@ def test_one_record_a_stage_at_the_initial_rate() -> None:
 
 def test_a_single_hidden_layer_is_one_plain_epoch() -> None:
     pretrained, plain = draw([8]), draw([8])
-    history = pretrain(pretrained, *sources(), RECIPE, generator=generator(2), progress=False)
-    [record] = train(plain, *sources(), replace(RECIPE, max_epochs=1, seed=1), progress=False)
+    history = pretrain(pretrained, *sources(), RECIPE, generator=generator(2), verbose=False)
+    [record] = train(plain, *sources(), replace(RECIPE, max_epochs=1, seed=1), verbose=False)
     assert history == [{**record, "layers": 1}]
     assert equal(pretrained, plain)
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_fine_tuning_follows_with_every_optimizer(optimizer: str) -> None:
-    recipe = Recipe(optimizer=optimizer, learning_rate=RATES[optimizer], batch_size=16, max_epochs=12)
+    recipe = SGDSettings(optimizer=optimizer, learning_rate=RATES[optimizer], batch_size=16, max_epochs=12)
     network = draw([32, 32], rank=2)
-    stages = pretrain(network, *sources(), recipe, generator=generator(2), progress=False)
-    history = train(network, *sources(), recipe, progress=False)
+    stages = pretrain(network, *sources(), recipe, generator=generator(2), verbose=False)
+    history = train(network, *sources(), recipe, verbose=False)
     assert isinstance(network.head, BottleneckHead)
     assert history[0]["ce"] < stages[-1]["ce"]
     assert history[-1]["err"] < 0.15
 
 
-@pytest.mark.parametrize("change", [{"precision": "bf16"}, {"metric": "erll:1"}, {"learning_rate": "auto"}])
+@pytest.mark.parametrize("change", [{"precision": "bf16"}, {"criterion": "erll:1"}, {"learning_rate": "auto"}])
 def test_recipes_of_every_kind(change: dict) -> None:
-    recipe = Recipe(**{"learning_rate": 0.1, "batch_size": 16, **change})
-    history = pretrain(draw(), *sources(), recipe, generator=generator(2), progress=False)
+    recipe = SGDSettings(**{"learning_rate": 0.1, "batch_size": 16, **change})
+    history = pretrain(draw(), *sources(), recipe, generator=generator(2), verbose=False)
     assert [record["layers"] for record in history] == [1, 2, 3]
-    assert all(record["err"] < 0.3 and recipe.metric in record for record in history)
+    assert all(record["err"] < 0.3 and recipe.criterion in record for record in history)
 
 
 def test_regression() -> None:
     network = Network.draw(num_inputs=2, hidden=[16, 16], num_outputs=1, generator=generator(1))
-    recipe = Recipe(loss="squared", metric="mse", learning_rate=0.1, batch_size=16)
-    history = pretrain(network, *regression(), recipe, generator=generator(2), progress=False)
+    recipe = SGDSettings(loss="squared", criterion="mse", learning_rate=0.1, batch_size=16)
+    history = pretrain(network, *regression(), recipe, generator=generator(2), verbose=False)
     assert history[-1]["mse"] < 0.2  # of a variance of 2
 
 
@@ -131,10 +131,10 @@ def test_a_deep_network_on_digits_starts_better() -> None:
     X = (X / 16).astype(np.float32)
     parts = ArraySource(X[400:], y[400:]), ArraySource(X[:400], y[:400])
     network = Network.draw(num_inputs=64, hidden=[64] * 4, num_outputs=10, generator=generator())
-    recipe = Recipe(learning_rate=0.3, batch_size=16, max_epochs=8)
-    stages = pretrain(network, *parts, recipe, generator=generator(1), progress=False)
+    recipe = SGDSettings(learning_rate=0.3, batch_size=16, max_epochs=8)
+    stages = pretrain(network, *parts, recipe, generator=generator(1), verbose=False)
     assert stages[-1]["err"] < 0.25
-    history = train(network, *parts, recipe, progress=False)
+    history = train(network, *parts, recipe, verbose=False)
     assert history[0]["ce"] < stages[-1]["ce"]
     assert history[-1]["err"] < 0.1
 
@@ -147,7 +147,7 @@ def regression() -> tuple[ArraySource, ArraySource]:
     return ArraySource(X[100:], X[100:].sum(dim=1)), ArraySource(X[:100], X[:100].sum(dim=1))
 
 
-DIVERGING = Recipe(loss="squared", metric="mse", learning_rate=30.0, batch_size=32)
+DIVERGING = SGDSettings(loss="squared", criterion="mse", learning_rate=30.0, batch_size=32)
 
 
 def line(hidden=(8, 8)) -> Network:
@@ -162,19 +162,22 @@ def test_a_stage_that_diverges_is_redone_at_half_the_rate(tmp_path: Path) -> Non
         *regression(),
         DIVERGING,
         generator=generator(2),
-        folder=tmp_path,
-        progress=False,
+        checkpoint_dir=tmp_path,
+        verbose=False,
         writers=[seen.append],
     )
     assert [record["layers"] for record in history] == [1, 2]
-    assert all(record["verdict"] != "revert and halve" for record in history)
-    undone = [record for record in seen if record["verdict"] == "revert and halve"]
+    assert all(record["decision"] != "revert and halve" for record in history)
+    undone = [record for record in seen if record["decision"] == "revert and halve"]
     assert {record["layers"] for record in undone} == {1, 2}  # each stage starts at the initial rate again
     first = [record["rate"] for record in seen if record["layers"] == 1]
     assert first == [30.0 / 2**k for k in range(len(first))]
     assert all(torch.isfinite(p).all() for p in network.parameters())
     again = line()
-    assert pretrain(again, *regression(), DIVERGING, generator=generator(2), folder=tmp_path, progress=False) == history
+    assert (
+        pretrain(again, *regression(), DIVERGING, generator=generator(2), checkpoint_dir=tmp_path, verbose=False)
+        == history
+    )
     assert equal(again, network)
 
 
@@ -185,15 +188,15 @@ def test_a_stage_whose_units_died_is_redone_from_its_start(tmp_path: Path) -> No
         return Network.draw(num_inputs=2, hidden=[8], num_outputs=3, activation="relu", generator=generator(0))
 
     network, again, alone, seen = dying(), dying(), dying(), []
-    recipe = Recipe(learning_rate=8.0, batch_size=32)
+    recipe = SGDSettings(learning_rate=8.0, batch_size=32)
     source, heldout = sources()
-    options = {"generator": generator(2), "folder": tmp_path, "progress": False}
+    options = {"generator": generator(2), "checkpoint_dir": tmp_path, "verbose": False}
     [kept] = pretrain(network, source, heldout, recipe, writers=[seen.append], **options)
     frequencies = np.bincount(heldout.read(0).y) / 88
     constant = -(frequencies * np.log(frequencies)).sum()
-    assert any(record["ce"] >= constant and record["verdict"] != "revert and halve" for record in seen)
+    assert any(record["ce"] >= constant and record["decision"] != "revert and halve" for record in seen)
     assert kept["ce"] < constant
-    train(alone, source, heldout, replace(recipe, learning_rate=kept["rate"], max_epochs=1, seed=1), progress=False)
+    train(alone, source, heldout, replace(recipe, learning_rate=kept["rate"], max_epochs=1, seed=1), verbose=False)
     assert equal(network, alone)
     assert pretrain(again, source, heldout, recipe, **options) == [kept]
     assert equal(network, again)
@@ -217,10 +220,10 @@ def test_the_constant_to_beat_is_the_best_of_all(weighted: bool) -> None:
 def test_a_stage_redone_starts_where_the_first_try_did() -> None:
     """The kept epoch is the one that the lower rate alone would have made."""
     network, alone = line([8]), line([8])
-    [kept] = pretrain(network, *regression(), DIVERGING, generator=generator(2), progress=False)
+    [kept] = pretrain(network, *regression(), DIVERGING, generator=generator(2), verbose=False)
     recipe = replace(DIVERGING, learning_rate=kept["rate"], max_epochs=1, seed=1)
     assert kept["rate"] < 30.0
-    train(alone, *regression(), recipe, progress=False)
+    train(alone, *regression(), recipe, verbose=False)
     assert equal(network, alone)
 
 
@@ -228,9 +231,9 @@ def test_the_rate_found_is_halved_when_it_diverges(monkeypatch: pytest.MonkeyPat
     for module in ("loop", "pretraining"):
         monkeypatch.setattr(f"bochner.solvers.{module}.find_rate", lambda *_: 30.0)
     given, found = line(), line()
-    expected = pretrain(given, *regression(), DIVERGING, generator=generator(2), progress=False)
+    expected = pretrain(given, *regression(), DIVERGING, generator=generator(2), verbose=False)
     auto = replace(DIVERGING, learning_rate="auto")
-    assert pretrain(found, *regression(), auto, generator=generator(2), progress=False) == expected
+    assert pretrain(found, *regression(), auto, generator=generator(2), verbose=False) == expected
     assert equal(found, given)
 
 
@@ -241,7 +244,7 @@ def test_a_stage_that_never_improves_is_an_error_and_leaves_the_start() -> None:
     with pytest.raises(
         FloatingPointError, match=r"pre-training with 1 hidden layers learned nothing in one epoch: .* cut 3 times"
     ):
-        pretrain(network, *regression(), recipe, generator=generator(2), progress=False)
+        pretrain(network, *regression(), recipe, generator=generator(2), verbose=False)
     assert all(torch.equal(a, b) for a, b in zip(numbers(network), start, strict=True))
 
 
@@ -269,13 +272,13 @@ class StoppingSource(ArraySource):
 def test_stopped_in_any_stage_it_resumes_bit_equal(
     reads: int, optimizer: str, rank: int | None, tmp_path: Path
 ) -> None:
-    recipe = Recipe(optimizer=optimizer, learning_rate=RATES[optimizer], batch_size=32)
+    recipe = SGDSettings(optimizer=optimizer, learning_rate=RATES[optimizer], batch_size=32)
     whole = draw(rank=rank)
-    expected = pretrain(whole, *sources(), recipe, generator=generator(2), progress=False)
+    expected = pretrain(whole, *sources(), recipe, generator=generator(2), verbose=False)
 
     stopping, heldout = sources(kind=StoppingSource)
     stopping.reads_allowed = reads
-    options = {"folder": tmp_path, "checkpoint_seconds": 0.0, "progress": False}
+    options = {"checkpoint_dir": tmp_path, "checkpoint_seconds": 0.0, "verbose": False}
     with pytest.raises(StoppedError):
         pretrain(draw(rank=rank), stopping, heldout, recipe, generator=generator(2), **options)
     again, _ = sources(kind=StoppingSource)
@@ -290,15 +293,15 @@ import sys
 from pathlib import Path
 from bochner.solvers.pretraining import pretrain
 from tests.train.test_pretraining import KILL_RECIPE, draw, generator, sources
-pretrain(draw(), *sources(), KILL_RECIPE, generator=generator(2), folder=Path(sys.argv[1]), checkpoint_seconds=0.0,
-         progress=False)
+pretrain(draw(), *sources(), KILL_RECIPE, generator=generator(2), checkpoint_dir=Path(sys.argv[1]), checkpoint_seconds=0.0,
+         verbose=False)
 """
-KILL_RECIPE = Recipe(learning_rate=0.1, batch_size=4)
+KILL_RECIPE = SGDSettings(learning_rate=0.1, batch_size=4)
 
 
 def test_killed_in_the_second_stage_it_ends_bit_equal(tmp_path: Path) -> None:
     whole = draw()
-    expected = pretrain(whole, *sources(), KILL_RECIPE, generator=generator(2), progress=False)
+    expected = pretrain(whole, *sources(), KILL_RECIPE, generator=generator(2), verbose=False)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
     child = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], env=environment)
     reached = tmp_path / "layers-2" / "halvings-0" / "checkpoint.safetensors"
@@ -310,21 +313,25 @@ def test_killed_in_the_second_stage_it_ends_bit_equal(tmp_path: Path) -> None:
     assert reached.exists()
     resumed = draw()
     assert (
-        pretrain(resumed, *sources(), KILL_RECIPE, generator=generator(2), folder=tmp_path, progress=False) == expected
+        pretrain(resumed, *sources(), KILL_RECIPE, generator=generator(2), checkpoint_dir=tmp_path, verbose=False)
+        == expected
     )
     assert equal(resumed, whole)
 
 
 def test_a_finished_run_is_not_run_again_and_another_is_refused(tmp_path: Path) -> None:
     first, second = draw(), draw()
-    history = pretrain(first, *sources(), RECIPE, generator=generator(2), folder=tmp_path, progress=False)
+    history = pretrain(first, *sources(), RECIPE, generator=generator(2), checkpoint_dir=tmp_path, verbose=False)
     unread, heldout = sources(kind=StoppingSource)
-    assert pretrain(second, unread, heldout, RECIPE, generator=generator(2), folder=tmp_path, progress=False) == history
+    assert (
+        pretrain(second, unread, heldout, RECIPE, generator=generator(2), checkpoint_dir=tmp_path, verbose=False)
+        == history
+    )
     assert equal(first, second)
     assert unread.reads == 0
     for network, recipe, message in (
-        (draw(), replace(RECIPE, l2=0.1), "l2: 0.0 there, 0.1 here"),
+        (draw(), replace(RECIPE, alpha=0.1), "l2: 0.0 there, 0.1 here"),
         (draw((12, 9, 8)), RECIPE, "model: "),
     ):
         with pytest.raises(ValueError, match=f"belongs to another configuration .*{message}"):
-            pretrain(network, *sources(), recipe, generator=generator(2), folder=tmp_path, progress=False)
+            pretrain(network, *sources(), recipe, generator=generator(2), checkpoint_dir=tmp_path, verbose=False)

@@ -14,12 +14,12 @@ from bochner.features import FourierMap
 from bochner.kernels import Gaussian
 from bochner.models.heads import FeatureModel, LinearHead
 from bochner.solvers import sgd as loop
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import evaluate
 from tests.train.runs import generator, model, sources, weights
 
-DIGITS = Recipe(batch_size=1024, directions="auto", average=True, max_epochs=12)
+DIGITS = SGDSettings(batch_size=1024, preconditioner_rank="auto", average=True, max_epochs=12)
 
 
 def digits(seed: int) -> tuple[ArraySource, ArraySource, ArraySource]:
@@ -39,7 +39,7 @@ def classifier() -> FeatureModel:
 def test_a_few_rows_that_are_all_right_do_not_ask_for_a_huge_rate(seed: int) -> None:
     rows, heldout, test = digits(seed)
     trained = classifier()
-    history = train(trained, rows, heldout, DIGITS, progress=False)
+    history = train(trained, rows, heldout, DIGITS, verbose=False)
     assert history[-1]["err"] == 0
     assert evaluate(trained, test, loss="softmax").summary()["ce"] < 0.1
 
@@ -53,11 +53,11 @@ def stop(*arguments: object, **more: object) -> None:
 
 
 def test_a_rate_is_found_once_though_the_run_is_stopped_before_its_first_step(tmp_path: Path) -> None:
-    recipe = Recipe(batch_size=32, max_epochs=2)
+    recipe = SGDSettings(batch_size=32, max_epochs=2)
     whole, resumed = model(), model()
-    expected = train(whole, *sources(), recipe, progress=False)
+    expected = train(whole, *sources(), recipe, verbose=False)
     with patch.object(loop, "take_step", stop), pytest.raises(StoppedError):
-        train(model(), *sources(), recipe, folder=tmp_path, progress=False)
+        train(model(), *sources(), recipe, checkpoint_dir=tmp_path, verbose=False)
     with patch.object(loop, "find_rate", stop):
-        assert train(resumed, *sources(), recipe, folder=tmp_path, progress=False) == expected
+        assert train(resumed, *sources(), recipe, checkpoint_dir=tmp_path, verbose=False) == expected
     assert all(torch.equal(a, b) for a, b in zip(weights(resumed), weights(whole), strict=True))

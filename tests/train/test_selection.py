@@ -25,7 +25,7 @@ from bochner.models.heads import BottleneckHead, FeatureModel, LinearHead
 from bochner.solvers import fused
 from bochner.solvers.fused import FusedSteps
 from bochner.solvers.parallel.group import Team
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import evaluate
 
@@ -65,7 +65,7 @@ def bottleneck(num_features: int, generator: Generator) -> BottleneckHead:
     return BottleneckHead.glorot(num_features=num_features, num_outputs=2, rank=2, generator=generator)
 
 
-RECIPE = Recipe(learning_rate=16.0, batch_size=64)
+RECIPE = SGDSettings(learning_rate=16.0, batch_size=64)
 SPARSE = SparseGaussian(subset_size=2, bandwidth=1.0)
 
 
@@ -92,7 +92,7 @@ def test_counts_and_kinds(kernel, projection: str, form: str, head) -> None:
         rounds=T,
         rows_per_round=200,
         generator=generator(),
-        progress=False,
+        verbose=False,
     )
     P = D if form == "cosine" else D // 2
     assert chosen.feature_map.num_features == D
@@ -127,7 +127,7 @@ def test_selection_finds_the_useful_inputs_and_lowers_the_loss() -> None:
             rounds=10,
             rows_per_round=2500,
             generator=generator(seed),
-            progress=False,
+            verbose=False,
         )
         early = slice(0, 4)  # later rounds have little time left to lose a feature, by choice or by chance
         assert (chosen.survival()[early] > 3 * chance_survival(10)[early]).all()
@@ -136,7 +136,7 @@ def test_selection_finds_the_useful_inputs_and_lowers_the_loss() -> None:
         assert weights[:USEFUL].min() > 2 * weights[USEFUL:].mean()
         for name, z in (("random", draw(160, generator(seed))), ("selected", chosen.feature_map)):
             m = FeatureModel(z, linear(160, generator()))
-            train(m, source, heldout, Recipe(batch_size=64, max_epochs=8), progress=False)
+            train(m, source, heldout, SGDSettings(batch_size=64, max_epochs=8), verbose=False)
             losses[name].append(evaluate(m, heldout, loss="softmax").summary()["ce"])
     assert sum(losses["selected"]) < 0.9 * sum(losses["random"])
 
@@ -189,7 +189,7 @@ def test_survival_counts_what_reaches_the_end() -> None:
 def test_one_round_only_draws() -> None:
     source, _ = data(1000)
     chosen = select_features(
-        draw_for(SPARSE), linear, source, RECIPE, num_features=8, rounds=1, generator=generator(4), progress=False
+        draw_for(SPARSE), linear, source, RECIPE, num_features=8, rounds=1, generator=generator(4), verbose=False
     )
     expected = draw_for(SPARSE)(8, generator(4))
     torch.testing.assert_close(chosen.feature_map.frequencies(), expected.frequencies())
@@ -198,7 +198,7 @@ def test_one_round_only_draws() -> None:
 
 def test_random_batches_lap_and_differ_by_pass() -> None:
     source = ArraySource(torch.arange(10.0)[:, None], torch.arange(10))
-    recipe = Recipe(batch_size=5)
+    recipe = SGDSettings(batch_size=5)
     first, again, other = (
         [block.y.tolist() for block in random_batches(source, recipe, 28, pass_number=number)] for number in (1, 1, 2)
     )
@@ -212,7 +212,7 @@ def test_random_batches_lap_and_differ_by_pass() -> None:
 def test_blocks_of_several_batches_hold_the_same_batches() -> None:
     """Batches of 4, 4 and 2 rows a lap, two a block: the pass may end with either of a block, or with a lap."""
     source = ArraySource(torch.arange(10.0)[:, None], torch.arange(10))
-    recipe = Recipe(batch_size=4)
+    recipe = SGDSettings(batch_size=4)
     for num_rows in (1, 8, 12, 25, 29):
         single = [block.y for block in random_batches(source, recipe, num_rows, pass_number=1)]
         several = [block.y for block in random_batches(source, recipe, num_rows, pass_number=1, rows=8, prefetch=True)]
@@ -234,7 +234,7 @@ def selected(head, kernel) -> tuple[Selection, list[LinearHead | BottleneckHead]
         heads.append(head(num_features, generator).double())
         return heads[-1]
 
-    settings = {"num_features": 40, "rounds": 4, "rows_per_round": 600, "generator": generator(), "progress": False}
+    settings = {"num_features": 40, "rounds": 4, "rows_per_round": 600, "generator": generator(), "verbose": False}
     return select_features(draw, make_head, source, replace(RECIPE, learning_rate=2.0), **settings), heads
 
 
@@ -271,18 +271,20 @@ def test_superbatches_select_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_bad_arguments() -> None:
     source, _ = data(1000)
-    arguments = {"num_features": 8, "generator": generator(), "progress": False}
+    arguments = {"num_features": 8, "generator": generator(), "verbose": False}
     with pytest.raises(ValueError, match="rounds must be an integer of at least 1, got 0"):
         select_features(draw_for(SPARSE), linear, source, RECIPE, rounds=0, **arguments)
     with pytest.raises(ValueError, match=r"rounds must be at most 8, the number of frequencies.* Got 9"):
         select_features(draw_for(SPARSE), linear, source, RECIPE, rounds=9, **arguments)
     with pytest.raises(ValueError, match=r"learning_rate must be a number for selection"):
-        select_features(draw_for(SPARSE), linear, source, Recipe(), **arguments)
-    with pytest.raises(ValueError, match=r"recipe\.directions must be 0 for selection, got 4"):
-        select_features(draw_for(SPARSE), linear, source, Recipe(learning_rate=1.0, directions=4), **arguments)
+        select_features(draw_for(SPARSE), linear, source, SGDSettings(), **arguments)
+    with pytest.raises(ValueError, match=r"recipe\.preconditioner_rank must be 0 for selection, got 4"):
+        select_features(
+            draw_for(SPARSE), linear, source, SGDSettings(learning_rate=1.0, preconditioner_rank=4), **arguments
+        )
     with pytest.raises(FloatingPointError, match=r"selection diverged at recipe\.learning_rate=1e\+38"):
         select_features(
-            draw_for(SPARSE), linear, source, Recipe(learning_rate=1e38), rounds=2, rows_per_round=999, **arguments
+            draw_for(SPARSE), linear, source, SGDSettings(learning_rate=1e38), rounds=2, rows_per_round=999, **arguments
         )
     with pytest.raises(ValueError, match="maps must have the same form, got 'paired' and 'cosine'"):
         draw_for(SPARSE, form="paired")(8, generator()).join(draw_for(SPARSE)(8, generator()))

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.tracking import MLflowWriter, TensorBoardWriter
 from tests.train.runs import model, sources
 
-RECIPE = Recipe(batch_size=64, learning_rate=4.0, max_epochs=3, metric="erll:0.5")
-DIVERGED = {"epoch": 7, "rate": 2, "verdict": "revert and halve", "ce": math.nan, "stopped": True, "note": None}
+RECIPE = SGDSettings(batch_size=64, learning_rate=4.0, max_epochs=3, criterion="erll:0.5")
+DIVERGED = {"epoch": 7, "rate": 2, "decision": "revert and halve", "ce": math.nan, "stopped": True, "note": None}
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +51,13 @@ class TestTensorBoard:
 
     def test_a_run_is_read_back(self, tmp_path: Path) -> None:
         with TensorBoardWriter(tmp_path, recipe=RECIPE) as writer:
-            history = train(model(), *sources(), RECIPE, progress=False, writers=[writer])
+            history = train(model(), *sources(), RECIPE, verbose=False, writers=[writer])
         events = self.read(tmp_path)
-        names = {name.replace(":", "_"): name for name in history[0] if name not in ("epoch", "verdict")}
+        names = {name.replace(":", "_"): name for name in history[0] if name not in ("epoch", "decision")}
         assert set(events.Tags()["scalars"]) == set(names) > {"erll_0.5", "rate", "ce"}
         for tag, name in names.items():
             assert [(e.step, pytest.approx(e.value, rel=1e-6)) for e in events.Scalars(tag)] == series(history, name)
-        assert self.texts(events, "verdict") == series(history, "verdict")
+        assert self.texts(events, "decision") == series(history, "decision")
         ((_, recipe),) = self.texts(events, "recipe")
         assert all(f"| {name} | {value} |" in recipe for name, value in asdict(RECIPE).items())
 
@@ -96,14 +96,14 @@ class TestMLflow:
     def test_a_run_is_read_back(self, store: str) -> None:
         arguments = {"run_name": "rings", "experiment": "three classes", "tracking_uri": store, "recipe": RECIPE}
         with MLflowWriter(**arguments) as writer:
-            history = train(model(), *sources(), RECIPE, progress=False, writers=[writer])
+            history = train(model(), *sources(), RECIPE, verbose=False, writers=[writer])
         client = self.client(store)
         run = client.get_run(writer.run_id)
         assert (run.info.run_name, run.info.status) == ("rings", "FINISHED")
         assert client.get_experiment(run.info.experiment_id).name == "three classes"
         assert run.data.params == {name: str(value) for name, value in asdict(RECIPE).items()}
-        assert run.data.tags["verdict"] == history[-1]["verdict"]
-        names = {name.replace(":", "_"): name for name in history[0] if name not in ("epoch", "verdict")}
+        assert run.data.tags["decision"] == history[-1]["decision"]
+        names = {name.replace(":", "_"): name for name in history[0] if name not in ("epoch", "decision")}
         assert set(run.data.metrics) == set(names) > {"erll_0.5", "rate", "ce"}
         for key, name in names.items():
             found = client.get_metric_history(writer.run_id, key)

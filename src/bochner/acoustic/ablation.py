@@ -52,7 +52,7 @@ def _networks(sizes: AblationSizes) -> dict[str, ModelSettings]:
 
 
 def _tricks(sizes: AblationSizes, has_rank: bool, erll: bool) -> dict[str, Any]:
-    return {"rank": sizes.rank if has_rank else None, "metric": "erll:1" if erll else "ce"}
+    return {"rank": sizes.rank if has_rank else None, "criterion": "erll:1" if erll else "ce"}
 
 
 def _words(has_rank: bool, erll: bool) -> list[str]:

@@ -32,7 +32,7 @@ def adapted_features(
     )  # fmt: skip
     given = head.to(task.device) if objective == "loss" else None
     basis = fit_basis(
-        z, task.train, objective=objective, heldout=task.heldout, head=given, plan=plan, progress=task.progress
+        z, task.train, objective=objective, validation_data=task.heldout, head=given, plan=plan, verbose=task.progress
     )
     heldout = [record["heldout"] for record in basis.history]
     task.say("basis", f"{objective} {heldout[0]:.4g} -> {min(heldout):.4g} on heldout, {len(heldout) - 1} epochs")

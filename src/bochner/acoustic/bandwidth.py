@@ -13,7 +13,7 @@ from bochner.data import ArraySource
 from bochner.data.blocks import sample_rows
 from bochner.features import FourierMap
 from bochner.kernels import Stationary, kernel_named
-from bochner.models.criteria import Metric
+from bochner.models.criteria import Criterion
 from bochner.models.heads import FeatureModel, LinearHead
 from bochner.search.fit import Task as Rows
 from bochner.search.fit import adapted_kernel
@@ -84,7 +84,7 @@ class Trial:
 
     def __init__(self, settings: KernelSettings, task: Task, rows: ArraySource, heldout: ArraySource) -> None:
         self._recipe = settings.recipe(
-            seed=task.seed, metric="ce", max_epochs=TRIAL_EPOCHS, directions="auto", average=True
+            seed=task.seed, criterion="ce", max_epochs=TRIAL_EPOCHS, preconditioner_rank="auto", average=True
         )
         self._num_features = min(settings.num_features, TRIAL_FEATURES)
         self._task, self._rows, self._heldout, self._bias = task, rows, heldout, task.log_shares
@@ -99,10 +99,10 @@ class Trial:
         head = LinearHead.zeros(num_features=self._num_features, num_outputs=self._task.num_states, bias=self._bias)
         model = FeatureModel(z, head).to(self._task.device)
         try:
-            train(model, self._rows, self._heldout, self._recipe, progress=False)
+            train(model, self._rows, self._heldout, self._recipe, verbose=False)
         except FloatingPointError:  # a bandwidth at which nothing can be learned
             return math.inf
-        return Metric("ce").of(evaluate(model, self._heldout, loss="softmax"))
+        return Criterion("ce").of(evaluate(model, self._heldout, loss="softmax"))
 
 
 def _adapted(kernel: Stationary, task: Task) -> Stationary:

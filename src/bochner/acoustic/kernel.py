@@ -44,6 +44,6 @@ def fit_kernel(settings: KernelSettings, task: Task) -> Trained:
 def _fit_head(z: FourierMap, head: Head, settings: KernelSettings, task: Task) -> tuple[FeatureModel, list[Record]]:
     """The head on features that stay as they are."""
     model = FeatureModel(z, head).to(task.device)
-    recipe = settings.recipe(seed=task.seed, directions=settings.directions, average=settings.average)
+    recipe = settings.recipe(seed=task.seed, preconditioner_rank=settings.preconditioner_rank, average=settings.average)
     folder = task.folder("training")
-    return model, train(model, task.train, task.heldout, recipe, folder=folder, progress=task.progress)
+    return model, train(model, task.train, task.heldout, recipe, checkpoint_dir=folder, verbose=task.progress)

@@ -27,7 +27,9 @@ def fit_network(settings: NetworkSettings, task: Task) -> Trained:
     if settings.pretrain:
         pretrain(
             network, task.train, task.heldout, recipe, generator=task.generator("heads"),
-            folder=task.folder("pretraining"), progress=task.progress,
+            checkpoint_dir=task.folder("pretraining"), verbose=task.progress,
         )  # fmt: skip
-    history = train(network, task.train, task.heldout, recipe, folder=task.folder("training"), progress=task.progress)
+    history = train(
+        network, task.train, task.heldout, recipe, checkpoint_dir=task.folder("training"), verbose=task.progress
+    )
     return Trained(network, history, {"rate": history[0]["rate"]})

@@ -97,7 +97,7 @@ def _select(
         rounds=settings.selection.rounds,
         rows_per_round=rows,
         generator=task.generator("features"),
-        progress=task.progress,
+        verbose=task.progress,
     )
 
 

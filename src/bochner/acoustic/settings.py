@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from bochner import checks
 from bochner.models.network import ACTIVATIONS
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 
 KERNELS = ("laplacian", "gaussian", "sparse-gaussian")
 BASES = ("uab", "sab", "dab")
@@ -48,7 +48,7 @@ class TrainingSettings:
 
     name: str = ""
     rank: int | None = None
-    metric: str = "ce"
+    criterion: str = "ce"
     batch_size: int = 256
     learning_rate: float | Literal["auto"] = "auto"
     max_epochs: int = 60
@@ -61,10 +61,10 @@ class TrainingSettings:
             checks.positive_int("rank", self.rank)
         self.recipe(seed=0)
 
-    def recipe(self, *, seed: int, **changes: Any) -> Recipe:
+    def recipe(self, *, seed: int, **changes: Any) -> SGDSettings:
         """How one head or network of these settings is trained."""
         shared = {field.name for field in fields(TrainingSettings)} - {"name", "rank"}
-        return Recipe(**{**{name: getattr(self, name) for name in shared}, "seed": seed, **changes})
+        return SGDSettings(**{**{name: getattr(self, name) for name in shared}, "seed": seed, **changes})
 
     @property
     def title(self) -> str:
@@ -87,7 +87,7 @@ class KernelSettings(TrainingSettings):
             papers, which learns far less from little speech.
         average: Whether the model of an epoch is the mean of its iterates.
 
-    >>> KernelSettings(kernel="laplacian", num_features=4096, rank=100, metric="erll:1").title
+    >>> KernelSettings(kernel="laplacian", num_features=4096, rank=100, criterion="erll:1").title
     'laplacian 4096 rank 100 erll:1'
     """
 
@@ -96,7 +96,7 @@ class KernelSettings(TrainingSettings):
     bandwidth: float | None = None
     selection: SelectionSettings | None = None
     adapt: Literal["agop", "uab", "sab", "dab"] | None = None
-    directions: int | Literal["auto"] = "auto"
+    preconditioner_rank: int | Literal["auto"] = "auto"
     average: bool = True
 
     def __post_init__(self) -> None:
@@ -185,4 +185,4 @@ def settings_from_json(stored: Mapping[str, Any]) -> ModelSettings:
 
 def _tricks(settings: TrainingSettings) -> list[str]:
     rank = [] if settings.rank is None else [f"rank {settings.rank}"]
-    return rank + ([] if settings.metric == "ce" else [settings.metric])
+    return rank + ([] if settings.criterion == "ce" else [settings.criterion])

@@ -201,12 +201,12 @@ def training_epochs(source: Source, plan: Plan, *, whole: bool) -> Epoch:
     return lambda epoch: itertools.islice(stream, plan.batches or TRAIN_BATCHES)
 
 
-def heldout_batches(heldout: Source, plan: Plan, *, whole: bool) -> Iterator[Block]:
+def heldout_batches(validation_data: Source, plan: Plan, *, whole: bool) -> Iterator[Block]:
     """The same batches at every call, so that epochs differ by their parameters alone."""
     if whole and plan.heldout_batches is None:
-        return in_order(heldout, batch_rows=HELDOUT_ROWS)
-    size = min(plan.batch_size, num_rows(heldout))
-    stream = endless(heldout, batch_size=size, seed=plan.seed + HELDOUT_SEED)
+        return in_order(validation_data, batch_rows=HELDOUT_ROWS)
+    size = min(plan.batch_size, num_rows(validation_data))
+    stream = endless(validation_data, batch_size=size, seed=plan.seed + HELDOUT_SEED)
     return itertools.islice(stream, plan.heldout_batches or HELDOUT_BATCHES)
 
 
@@ -219,7 +219,7 @@ class Fit:
     rates: dict[str, float]
     objective: Objective
     epochs: Epoch
-    heldout: Callable[[], Iterable[Block]]
+    validation_data: Callable[[], Iterable[Block]]
 
 
 def minimise(
@@ -228,7 +228,7 @@ def minimise(
     patience: Patience,
     decay: float,
     max_epochs: int,
-    progress: bool | None,
+    verbose: bool | None,
     writers: Sequence[Writer],
 ) -> list[Record]:
     """Change the parameters in place and leave them at their best heldout epoch; one record an epoch, from 0."""
@@ -236,14 +236,14 @@ def minimise(
     optimizer = Adam(groups, fused=True)
     history: list[Record] = []
     for epoch in range(max_epochs + 1):
-        train = _train(fit, optimizer, epoch, patience.best, progress) if epoch else math.nan
-        heldout = _evaluate(fit)
-        if not math.isfinite(heldout):
+        train = _train(fit, optimizer, epoch, patience.best, verbose) if epoch else math.nan
+        validation_data = _evaluate(fit)
+        if not math.isfinite(validation_data):
             raise FloatingPointError(
                 f"adaptation diverged in epoch {epoch}; give a smaller learning_rate or head_rate."
             )
-        improved = patience.judge(heldout, fit.parameters)
-        history.append({"epoch": epoch, "train": train, "heldout": heldout, "improved": improved})
+        improved = patience.judge(validation_data, fit.parameters)
+        history.append({"epoch": epoch, "train": train, "heldout": validation_data, "improved": improved})
         for writer in writers:
             writer(history[-1])
         if patience.finished:
@@ -254,9 +254,9 @@ def minimise(
     return history
 
 
-def _train(fit: Fit, optimizer: Optimizer, epoch: int, best: float, progress: bool | None) -> float:
+def _train(fit: Fit, optimizer: Optimizer, epoch: int, best: float, verbose: bool | None) -> float:
     values = []
-    hidden = None if progress is None else not progress
+    hidden = None if verbose is None else not verbose
     with tqdm(fit.epochs(epoch - 1), desc=f"epoch {epoch}", unit="batch", disable=hidden, leave=False) as bar:
         bar.set_postfix(best=f"{best:.3g}")
         for block in bar:
@@ -276,7 +276,7 @@ def _lower(optimizer: Optimizer, factor: float) -> None:
 def _evaluate(fit: Fit) -> float:
     values, sizes = [], []
     with torch.no_grad():
-        for block in fit.heldout():
+        for block in fit.validation_data():
             values.append(_value(fit, block))
             sizes.append(len(block.X))
     return float(torch.stack(values).double().cpu() @ torch.tensor(sizes).double()) / sum(sizes)
@@ -308,9 +308,9 @@ def adapt(
     source: Source,
     *,
     objective: str = "kernel",
-    heldout: Source | None = None,
+    validation_data: Source | None = None,
     plan: Plan | None = None,
-    progress: bool | None = True,
+    verbose: bool | None = True,
     writers: Sequence[Writer] = (),
 ) -> Map:
     """A map of the same type whose parameters minimise an objective over the rows of `source`:
@@ -336,12 +336,18 @@ def adapt(
     ...     Gaussian(bandwidth=2.0), num_inputs=2, num_features=16, generator=Generator().manual_seed(0)
     ... )
     >>> plan = Plan(batches=200, heldout_batches=20, max_epochs=5)
-    >>> adapted = adapt(z, rows, objective="alignment", plan=plan, progress=False)
+    >>> adapted = adapt(z, rows, objective="alignment", plan=plan, verbose=False)
     >>> type(adapted).__name__, alignment(adapted, rows) > alignment(z, rows) + 0.05
     ('FourierMap', True)
     """
     return fit_basis(
-        feature_map, source, objective=objective, heldout=heldout, plan=plan, progress=progress, writers=writers
+        feature_map,
+        source,
+        objective=objective,
+        validation_data=validation_data,
+        plan=plan,
+        verbose=verbose,
+        writers=writers,
     ).feature_map
 
 
@@ -350,10 +356,10 @@ def fit_basis(
     source: Source,
     *,
     objective: str = "kernel",
-    heldout: Source | None = None,
+    validation_data: Source | None = None,
     head: Head | None = None,
     plan: Plan | None = None,
-    progress: bool | None = True,
+    verbose: bool | None = True,
     writers: Sequence[Writer] = (),
 ) -> Basis[Map]:
     """What `adapt` does, with the history and, for objective "loss", the head that belongs to the map.
@@ -369,21 +375,21 @@ def fit_basis(
             "ArcCosineMap of order 1 or 2."
         )
     plan = plan or Plan()
-    if heldout is None:
-        source, heldout = split(source, HELDOUT_FRACTION, seed=plan.seed)
+    if validation_data is None:
+        source, validation_data = split(source, HELDOUT_FRACTION, seed=plan.seed)
     if objective == "loss":
         head = _empty_head(feature_map, source, plan) if head is None else copy.deepcopy(head)
-    return _fit(copy.deepcopy(feature_map), source, heldout, objective, head, plan, progress, writers)
+    return _fit(copy.deepcopy(feature_map), source, validation_data, objective, head, plan, verbose, writers)
 
 
 def _fit(
     feature_map: Map,
     source: Source,
-    heldout: Source,
+    validation_data: Source,
     objective: str,
     head: Head | None,
     plan: Plan,
-    progress: bool | None,
+    verbose: bool | None,
     writers: Sequence[Writer],
 ) -> Basis[Map]:
     """Change map and head in place."""
@@ -398,14 +404,14 @@ def _fit(
         rates,
         _objective(objective, feature_map, head, plan),
         training_epochs(source, plan, whole=objective == "loss"),
-        partial(heldout_batches, heldout, plan, whole=objective == "loss"),
+        partial(heldout_batches, validation_data, plan, whole=objective == "loss"),
     )
     history = minimise(
         fit,
         patience=Patience(plan.patience_for(feature_map)),
         decay=plan.decay,
         max_epochs=plan.max_epochs,
-        progress=progress,
+        verbose=verbose,
         writers=writers,
     )
     return Basis(feature_map.requires_grad_(False), head, history)

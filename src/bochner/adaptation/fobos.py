@@ -26,7 +26,7 @@ from bochner.adaptation.selection import (
 from bochner.data.blocks import Source
 from bochner.models.heads import FeatureModel, LinearHead
 from bochner.solvers.optimizers import make_optimizer
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 from bochner.solvers.step import compute_precision, device_of, take_step
 
 MOST_TRIALS = 16
@@ -70,7 +70,7 @@ def shrink(model: FeatureModel, amount: float) -> None:
         head.weights.mul_(torch.where(repeated.isnan(), 1.0, repeated))  # 0 / 0: no penalty, no change
 
 
-def fit_fobos(model: FeatureModel, source: Source, recipe: Recipe, *, penalty: float, num_rows: int) -> None:
+def fit_fobos(model: FeatureModel, source: Source, settings: SGDSettings, *, penalty: float, num_rows: int) -> None:
     """Minimise loss + penalty * sum_j ||theta_j|| in place: an SGD step, then `shrink` by rate * penalty, and again.
 
     One pass over R = `num_rows` random rows at the fixed rate `recipe.learning_rate`. A frequency at 0 stays there as
@@ -78,12 +78,12 @@ def fit_fobos(model: FeatureModel, source: Source, recipe: Recipe, *, penalty: f
     Source: Duchi & Singer 2009.
     """
     checks.nonnegative_float("penalty", penalty)
-    rate = _plain_rate(recipe)
+    rate = _plain_rate(settings)
     _linear_head(model)
-    optimizer = make_optimizer(model, recipe, rate)
-    with compute_precision(recipe.precision, device_of(model)):
-        for block in random_batches(source, recipe, checks.positive_int("num_rows", num_rows), pass_number=0):
-            take_step(model, optimizer, block, recipe)
+    optimizer = make_optimizer(model, settings, rate)
+    with compute_precision(settings.precision, device_of(model)):
+        for block in random_batches(source, settings, checks.positive_int("num_rows", num_rows), pass_number=0):
+            take_step(model, optimizer, block, settings)
             shrink(model, rate * penalty)
 
 
@@ -91,14 +91,14 @@ def select_by_fobos(
     draw: DrawMap,
     make_head: MakeHead,
     source: Source,
-    recipe: Recipe,
+    settings: SGDSettings,
     *,
     num_features: int,
     num_drawn: int,
     num_rows: int = 1_000_000,
     penalty: float | str = "auto",
     generator: Generator,
-    progress: bool = True,
+    verbose: bool = True,
 ) -> FobosSelection:
     """Draw `num_drawn` features at once, fit them under an l1/l2 penalty, keep `num_features` of those that survive.
 
@@ -123,12 +123,12 @@ def select_by_fobos(
     ...     draw,
     ...     make_head,
     ...     source,
-    ...     Recipe(learning_rate=16.0, batch_size=64),
+    ...     SGDSettings(learning_rate=16.0, batch_size=64),
     ...     num_features=128,
     ...     num_drawn=512,
     ...     num_rows=2000,
     ...     generator=Generator().manual_seed(0),
-    ...     progress=False,
+    ...     verbose=False,
     ... )
     >>> chosen.feature_map.num_features, dict(chosen.trials)[chosen.penalty] >= 64
     (128, True)
@@ -142,16 +142,16 @@ def select_by_fobos(
 
     def norms_after(value: float, rows: int = num_rows) -> Tensor:
         model = own_part(FeatureModel(pool, make_head(num_drawn, generator)), device)
-        fit_fobos(model, source, recipe, penalty=value, num_rows=rows)
-        return usable_norms(model, recipe)
+        fit_fobos(model, source, settings, penalty=value, num_rows=rows)
+        return usable_norms(model, settings)
 
     if isinstance(penalty, str):
         checks.one_of("penalty", penalty, ["auto"])
         # After one step from 0 the norms are those of the gradients, times the rate.
-        gradients = norms_after(0.0, recipe.batch_size) / _plain_rate(recipe)
-        found = _search(norms_after, wanted, start=float(gradients.topk(wanted).values[-1]), progress=progress)
+        gradients = norms_after(0.0, settings.batch_size) / _plain_rate(settings)
+        found = _search(norms_after, wanted, start=float(gradients.topk(wanted).values[-1]), verbose=verbose)
     else:
-        found = _search(norms_after, wanted, start=penalty, most_trials=1, progress=False)
+        found = _search(norms_after, wanted, start=penalty, most_trials=1, verbose=False)
     keep = largest(found.norms, wanted).to(device_of(pool))
     births = torch.ones(wanted, dtype=torch.long)
     return FobosSelection(pool.take(keep).to(device), births, [pool.num_frequencies], [], found.penalty, found.trials)
@@ -169,12 +169,12 @@ def _search(
     *,
     start: float,
     most_trials: int = MOST_TRIALS,
-    progress: bool,
+    verbose: bool,
 ) -> _Found:
     """The largest penalty tried that leaves `wanted` frequencies: first by factors of 4, then by bisection."""
     penalty, low, high, best = start, 0.0, math.inf, None
     trials: list[Trial] = []
-    for _ in tqdm(range(most_trials), desc="fobos", unit="fit", disable=not progress):
+    for _ in tqdm(range(most_trials), desc="fobos", unit="fit", disable=not verbose):
         norms = norms_after(penalty)
         trials.append(Trial(penalty, int((norms > 0).sum())))
         if trials[-1].survivors < wanted:
@@ -198,10 +198,12 @@ def _between(low: float, high: float) -> float:
     return high / WALK if low == 0 else math.sqrt(low * high)
 
 
-def _plain_rate(recipe: Recipe) -> float:
-    if recipe.optimizer != "sgd":
-        raise ValueError(f"recipe.optimizer must be 'sgd' for FOBOS, got {recipe.optimizer!r}: a step is then a rate.")
-    return fixed_rate(recipe)
+def _plain_rate(settings: SGDSettings) -> float:
+    if settings.optimizer != "sgd":
+        raise ValueError(
+            f"recipe.optimizer must be 'sgd' for FOBOS, got {settings.optimizer!r}: a step is then a rate."
+        )
+    return fixed_rate(settings)
 
 
 def _linear_head(model: FeatureModel) -> LinearHead:

@@ -19,7 +19,7 @@ from bochner.models.heads import FeatureModel, Head
 from bochner.solvers.fused import fused_steps
 from bochner.solvers.optimizers import make_optimizer
 from bochner.solvers.parallel.group import here
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 from bochner.solvers.step import compute_precision, device_of, on_device, resident, take_step
 
 DrawMap = Callable[[int, Generator], FourierMap]  # number of features, generator
@@ -48,13 +48,13 @@ def select_features(
     draw: DrawMap,
     make_head: MakeHead,
     source: Source,
-    recipe: Recipe,
+    settings: SGDSettings,
     *,
     num_features: int,
     rounds: int = 50,
     rows_per_round: int = 1_000_000,
     generator: Generator,
-    progress: bool = True,
+    verbose: bool = True,
 ) -> Selection:
     """Algorithm 1 of May et al.: T rounds; after round t the s_t = D t / T features of largest weight are kept.
 
@@ -80,12 +80,12 @@ def select_features(
     ...     draw,
     ...     make_head,
     ...     source,
-    ...     Recipe(learning_rate=16.0, batch_size=64),
+    ...     SGDSettings(learning_rate=16.0, batch_size=64),
     ...     num_features=128,
     ...     rounds=8,
     ...     rows_per_round=2000,
     ...     generator=Generator().manual_seed(0),
-    ...     progress=False,
+    ...     verbose=False,
     ... )
     >>> input_weights(chosen.feature_map, drop_largest=True).topk(2).indices.sort().values
     tensor([0, 1])
@@ -93,17 +93,17 @@ def select_features(
     checks.positive_int("num_features", num_features)
     checks.positive_int("rounds", rounds)
     checks.positive_int("rows_per_round", rows_per_round)
-    fixed_rate(recipe)
+    fixed_rate(settings)
     feature_map = draw(num_features, generator)
     P = feature_map.num_frequencies
     if rounds > P:
         raise ValueError(f"rounds must be at most {P}, the number of frequencies: each keeps one more. Got {rounds}.")
     selection, device = Selection(feature_map, torch.ones(P, dtype=torch.long), [P]), device_of(feature_map)
     source = resident(source, device)
-    for t in tqdm(range(1, rounds), desc="selection", unit="round", disable=not progress):
+    for t in tqdm(range(1, rounds), desc="selection", unit="round", disable=not verbose):
         model = own_part(FeatureModel(selection.feature_map, make_head(num_features, generator)), device)
-        _one_pass(model, source, recipe, rows_per_round, epoch=t)
-        keep = largest(usable_norms(model, recipe), P * t // rounds).to(device_of(selection.feature_map))
+        _one_pass(model, source, settings, rows_per_round, epoch=t)
+        keep = largest(usable_norms(model, settings), P * t // rounds).to(device_of(selection.feature_map))
         fresh = draw((P - len(keep)) * num_features // P, generator).to(keep.device)
         _replace(selection, keep, fresh, t)
     selection.feature_map.to(device)
@@ -134,13 +134,11 @@ def frequency_norms(model: FeatureModel) -> Tensor:
     return norms if z.form == "cosine" else norms.reshape(2, z.num_frequencies).norm(dim=0)
 
 
-def usable_norms(model: FeatureModel, recipe: Recipe) -> Tensor:
+def usable_norms(model: FeatureModel, settings: SGDSettings) -> Tensor:
     """`frequency_norms` of all processes' parts, or an error when SGD went astray: a NaN would count as the largest."""
     norms = here().join_features(frequency_norms(model), model)
     if not torch.isfinite(norms).all():
-        raise FloatingPointError(
-            f"selection diverged at recipe.learning_rate={recipe.learning_rate!r}; give a smaller one."
-        )
+        raise FloatingPointError(f"selection diverged at learning_rate={settings.learning_rate!r}; give a smaller one.")
     return norms
 
 
@@ -167,20 +165,20 @@ def input_weights(feature_map: FourierMap, *, drop_largest: bool = False) -> Ten
     return weights / weights.mean()
 
 
-def fixed_rate(recipe: Recipe) -> float:
+def fixed_rate(settings: SGDSettings) -> float:
     """The learning rate of a recipe that selection can use: a number, and plain steps as in the papers."""
-    if isinstance(recipe.learning_rate, str):
-        raise ValueError("recipe.learning_rate must be a number for selection; find one with find_rate first.")
-    if recipe.directions:
+    if isinstance(settings.learning_rate, str):
+        raise ValueError("learning_rate must be a number for selection; find one with find_rate first.")
+    if settings.preconditioner_rank:
         raise ValueError(
-            f"recipe.directions must be 0 for selection, got {recipe.directions!r}; use dataclasses.replace."
+            f"preconditioner_rank must be 0 for selection, got {settings.preconditioner_rank!r}; use replace()."
         )
-    return recipe.learning_rate
+    return settings.learning_rate
 
 
 def random_batches(
     source: Source,
-    recipe: Recipe,
+    settings: SGDSettings,
     num_rows: int,
     *,
     pass_number: int,
@@ -191,10 +189,10 @@ def random_batches(
 
     A block holds one batch, or several whole ones in the same order where `rows` is a multiple of their size.
     """
-    steps, size = -(-num_rows // recipe.batch_size), recipe.batch_size
+    steps, size = -(-num_rows // settings.batch_size), settings.batch_size
     for lap in itertools.count():
         epoch = 1_000_000 * pass_number + lap
-        blocks = batches(source, batch_size=rows or size, seed=recipe.seed, epoch=epoch, prefetch=prefetch)
+        blocks = batches(source, batch_size=rows or size, seed=settings.seed, epoch=epoch, prefetch=prefetch)
         for block in blocks:
             yield take(block, slice(0, steps * size))
             steps -= -(-len(block.y) // size)
@@ -202,20 +200,20 @@ def random_batches(
                 return
 
 
-def _one_pass(model: FeatureModel, source: Source, recipe: Recipe, num_rows: int, *, epoch: int) -> None:
+def _one_pass(model: FeatureModel, source: Source, settings: SGDSettings, num_rows: int, *, epoch: int) -> None:
     device = device_of(model)
-    take_block, rows = _steps(model, recipe)
-    blocks = random_batches(source, recipe, num_rows, pass_number=epoch, rows=rows, prefetch=device.type == "cuda")
-    with compute_precision(recipe.precision, device):
+    take_block, rows = _steps(model, settings)
+    blocks = random_batches(source, settings, num_rows, pass_number=epoch, rows=rows, prefetch=device.type == "cuda")
+    with compute_precision(settings.precision, device):
         for block in on_device(blocks, device):
             take_block(block)
 
 
-def _steps(model: FeatureModel, recipe: Recipe) -> tuple[Callable[[Block], None], int]:
+def _steps(model: FeatureModel, settings: SGDSettings) -> tuple[Callable[[Block], None], int]:
     """What takes the steps of a block, and how many rows it wants of one; several processes share ordinary steps."""
-    rate = fixed_rate(recipe)
-    fused = fused_steps(model, recipe) if here().num_processes == 1 else None
+    rate = fixed_rate(settings)
+    fused = fused_steps(model, settings) if here().num_processes == 1 else None
     if fused is not None:
         return partial(fused.take, rate=rate), fused.rows
-    optimizer = make_optimizer(model, recipe, rate)
-    return partial(take_step, model, optimizer, recipe=recipe), recipe.batch_size
+    optimizer = make_optimizer(model, settings, rate)
+    return partial(take_step, model, optimizer, settings=settings), settings.batch_size

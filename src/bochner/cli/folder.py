@@ -63,7 +63,7 @@ class RunFolder:
 
 def as_options(arguments: Mapping[str, Any]) -> Options:
     """Arguments as `--config` reads them, but for how progress is shown."""
-    return {name: _plain(value) for name, value in arguments.items() if name != "progress"}
+    return {name: _plain(value) for name, value in arguments.items() if name != "verbose"}
 
 
 def _plain(value: Any) -> Any:

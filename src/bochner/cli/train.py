@@ -87,7 +87,7 @@ def train(
     options = as_options({"data": data, **named, **asked, **settings})
     crew = Crew(gpus, processes, nodes, rendezvous, max_restarts)
     if crew.is_to_be_started:
-        more = {"output_dir": str(folder.path), "overwrite": overwrite, "progress": planner.progress}
+        more = {"output_dir": str(folder.path), "overwrite": overwrite, "verbose": planner.verbose}
         launch("train", {**options, **more, **crew.device(), "feature_parallel": feature_parallel}, crew)
         return
     with joined(feature_parallel=feature_parallel, device=planner.device) as team, spoken_once(team):

@@ -72,7 +72,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         or mixtures of them, matter more than others; docs/metric.md says when, and what it costs.
     adapt_rounds : int, default=4
         How often the metric is learned anew, at most.
-    metric : str or None, default=None
+    criterion : str or None, default=None
         What the schedule and early stopping look at: "ce" (the default), "err", "erll:1", "capped:0.1", "topk:0.9", ...
     max_epochs : int, default=100
         The schedule usually stops earlier.
@@ -89,7 +89,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         Where "sgd" keeps checkpoints: the same fit, started again, goes on where it was stopped.
     device : str, default="auto"
         "auto" is the GPU when there is one.
-    progress : bool or None, default=None
+    verbose : bool or None, default=None
         Progress bars; None shows them on a terminal.
     class_weight : dict, "balanced" or None, default=None
     random_state : int, RandomState or None, default=None
@@ -136,11 +136,11 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         optimizer: str = "sgd",
         learning_rate: float | str = "auto",
         batch_size: int = 1024,
-        directions: int | str = "auto",
+        preconditioner_rank: int | str = "auto",
         average: bool = True,
         adapt: str | None = None,
         adapt_rounds: int = 4,
-        metric: str | None = None,
+        criterion: str | None = None,
         max_epochs: int = 100,
         improvement: float = 0.003,
         max_halvings: int = 3,
@@ -149,7 +149,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         memory_budget: int | str | None = None,
         folder: str | os.PathLike[str] | None = None,
         device: str | torch.device = "auto",
-        progress: bool | None = None,
+        verbose: bool | None = None,
         class_weight: dict[Any, float] | str | None = None,
         random_state: Any = None,
     ) -> None:
@@ -166,11 +166,11 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             optimizer=optimizer,
             learning_rate=learning_rate,
             batch_size=batch_size,
-            directions=directions,
+            preconditioner_rank=preconditioner_rank,
             average=average,
             adapt=adapt,
             adapt_rounds=adapt_rounds,
-            metric=metric,
+            criterion=criterion,
             max_epochs=max_epochs,
             improvement=improvement,
             max_halvings=max_halvings,
@@ -179,7 +179,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             memory_budget=memory_budget,
             folder=folder,
             device=device,
-            progress=progress,
+            verbose=verbose,
             random_state=random_state,
         )
         self.class_weight = class_weight

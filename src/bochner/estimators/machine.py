@@ -38,7 +38,7 @@ from bochner.search.fit import (
 from bochner.search.kernel import draw_map, dtype_of, resolve_kernel
 from bochner.search.memory import RULE_ROWS, MemoryPlan, Sizes, parse_bytes, plan_memory, rows_per_shard
 from bochner.solvers.rows import summarize
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import Record
 
 _ACCEPTED: dict[str, Any] = {"accept_sparse": "csr", "dtype": "numeric"}  # as it is: a shard is cast when it is read
@@ -134,7 +134,7 @@ class KernelMachine(MachineParameters):
                     rank=self.rank,
                     generator=generator,
                     folder=folder,
-                    progress=self.progress,
+                    verbose=self.verbose,
                 )
                 return model
             case "ridge":
@@ -192,17 +192,17 @@ class KernelMachine(MachineParameters):
     def _has_landmarks(self) -> bool:
         return not self.kernel_.spectral and not isinstance(self.kernel_, ArcCosine | Polynomial)
 
-    def _recipe(self, loss: str, plan: MemoryPlan, *, seed: int, batch_size: int) -> Recipe:
-        return Recipe(
+    def _recipe(self, loss: str, plan: MemoryPlan, *, seed: int, batch_size: int) -> SGDSettings:
+        return SGDSettings(
             loss=loss,
             batch_size=batch_size,
             learning_rate=self.learning_rate,
             optimizer=self.optimizer,
-            directions=self._directions(),
-            direction_rows=plan.direction_rows,
+            preconditioner_rank=self._directions(),
+            preconditioner_rows=plan.preconditioner_rows,
             average=self.average,
-            l2=self.ridge or 0.0,
-            metric=self.metric or ("mse" if loss == "squared" else "ce"),
+            alpha=self.ridge or 0.0,
+            criterion=self.criterion or ("mse" if loss == "squared" else "ce"),
             max_epochs=self.max_epochs,
             improvement=self.improvement,
             max_halvings=self.max_halvings,
@@ -213,7 +213,7 @@ class KernelMachine(MachineParameters):
     def _directions(self) -> int | str:
         """ "auto" is none where there can be none."""
         cannot = self.optimizer not in ("sgd", "momentum")
-        return 0 if cannot and self.directions == "auto" else self.directions
+        return 0 if cannot and self.preconditioner_rank == "auto" else self.preconditioner_rank
 
     def _plan(self, source: Source, num_outputs: int) -> MemoryPlan:
         sizes = Sizes(

@@ -35,11 +35,11 @@ class MachineParameters(BaseEstimator):
         "optimizer": [StrOptions(set(OPTIMIZERS))],
         "learning_rate": [StrOptions({"auto"}), _POSITIVE],
         "batch_size": [_COUNT],
-        "directions": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
+        "preconditioner_rank": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
         "average": ["boolean"],
         "adapt": [None, StrOptions({"agop"})],
         "adapt_rounds": [_COUNT],
-        "metric": [None, str],
+        "criterion": [None, str],
         "max_epochs": [_COUNT],
         "improvement": [Interval(Real, 0, None, closed="left")],
         "max_halvings": [_COUNT],
@@ -48,7 +48,7 @@ class MachineParameters(BaseEstimator):
         "memory_budget": [None, str, _COUNT],
         "folder": [None, str, os.PathLike],
         "device": [str, torch.device],
-        "progress": [None, "boolean"],
+        "verbose": [None, "boolean"],
         "random_state": ["random_state"],
     }
 
@@ -67,11 +67,11 @@ class MachineParameters(BaseEstimator):
         optimizer: str = "sgd",
         learning_rate: float | str = "auto",
         batch_size: int = 1024,
-        directions: int | str = "auto",
+        preconditioner_rank: int | str = "auto",
         average: bool = True,
         adapt: str | None = None,
         adapt_rounds: int = 4,
-        metric: str | None = None,
+        criterion: str | None = None,
         max_epochs: int = 100,
         improvement: float = 0.003,
         max_halvings: int = 3,
@@ -80,7 +80,7 @@ class MachineParameters(BaseEstimator):
         memory_budget: int | str | None = None,
         folder: str | os.PathLike[str] | None = None,
         device: str | torch.device = "auto",
-        progress: bool | None = None,
+        verbose: bool | None = None,
         random_state: Any = None,
     ) -> None:
         self.kernel = kernel
@@ -95,11 +95,11 @@ class MachineParameters(BaseEstimator):
         self.optimizer = optimizer
         self.learning_rate = learning_rate
         self.batch_size = batch_size
-        self.directions = directions
+        self.preconditioner_rank = preconditioner_rank
         self.average = average
         self.adapt = adapt
         self.adapt_rounds = adapt_rounds
-        self.metric = metric
+        self.criterion = criterion
         self.max_epochs = max_epochs
         self.improvement = improvement
         self.max_halvings = max_halvings
@@ -108,5 +108,5 @@ class MachineParameters(BaseEstimator):
         self.memory_budget = memory_budget
         self.folder = folder
         self.device = device
-        self.progress = progress
+        self.verbose = verbose
         self.random_state = random_state

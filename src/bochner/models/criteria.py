@@ -24,7 +24,7 @@ DEFAULTS = {
 
 
 @dataclass(frozen=True)
-class Metric:
+class Criterion:
     """A metric and its parameter, lower is better: one of
 
         ce             -mean log p(y|x)                    err         share of wrong arg-max
@@ -43,7 +43,7 @@ class Metric:
     parameter: float | None = None
 
     @classmethod
-    def parse(cls, text: str) -> Metric:
+    def parse(cls, text: str) -> Criterion:
         name, _, value = text.partition(":")
         checks.one_of("metric", name, DEFAULTS)
         if not value:
@@ -129,8 +129,8 @@ class Scores:
     def summary(self) -> dict[str, float]:
         """Every metric without a parameter of its own, and erll with beta = 1."""
         if len(self.squared):
-            return {"mse": Metric("mse").of(self)}
-        return {name: Metric.parse(name).of(self) for name in ("ce", "ent", "erll", "err", "perplexity")}
+            return {"mse": Criterion("mse").of(self)}
+        return {name: Criterion.parse(name).of(self) for name in ("ce", "ent", "erll", "err", "perplexity")}
 
 
 def _mean_of_best(log_p: Tensor, weight: Tensor | None, fraction: float) -> float:

@@ -27,7 +27,7 @@ from bochner.solvers import (
     fit_ridge_path,
     fit_saga,
 )
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import Record, train
 
 SOLVERS = ["auto", "sgd", "ridge", "landmarks", "newton", "saga"]
@@ -49,7 +49,7 @@ class Task:
     """
 
     rows: Source
-    heldout: Source
+    validation_data: Source
     everything: Source
     num_classes: int | None
     mean: Tensor
@@ -89,12 +89,12 @@ def choose_solver(solver: str, task: Task, *, num_features: int) -> str:
 def fit_by_sgd(
     task: Task,
     maps: Sequence[FeatureMap],
-    recipe: Recipe,
+    recipe: SGDSettings,
     *,
     rank: int | None,
     generator: Generator,
     folder: Path | None,
-    progress: bool | None,
+    verbose: bool | None,
 ) -> tuple[nn.Module, list[Record]]:
     """The papers' loop on each map; several maps are blocks of features trained apart and averaged in the logits."""
     models: list[nn.Module] = []
@@ -103,7 +103,7 @@ def fit_by_sgd(
         offset = LOSSES[task.loss].offset(task.mean)
         model = FeatureModel(z, start_head(z, len(offset), offset, rank, generator)).to(task.mean.device)
         place = folder if folder is None or len(maps) == 1 else folder / f"block{number}"
-        records = train(model, task.rows, task.heldout, recipe, folder=place, progress=progress)
+        records = train(model, task.rows, task.validation_data, recipe, checkpoint_dir=place, verbose=verbose)
         history += [{"block": number, **record} for record in records] if len(maps) > 1 else records
         models.append(model)
     return models[0] if len(models) == 1 else LogitAverage(models), history
@@ -175,7 +175,7 @@ def heldout_loss(model: nn.Module, task: Task, loss: str) -> float:
     """The weighted mean loss over the heldout rows; squared errors of classes are those of one-hot rows."""
     total = weights = 0.0
     with torch.no_grad():
-        for block in in_order(task.heldout, batch_rows=ROWS_AT_ONCE):
+        for block in in_order(task.validation_data, batch_rows=ROWS_AT_ONCE):
             y = block.y
             if loss == "squared" and task.num_classes is not None:
                 y = nn.functional.one_hot(y, task.num_classes)

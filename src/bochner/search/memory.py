@@ -93,7 +93,7 @@ class Sizes:
         block = min(TILE, self.num_rows * D) + at_once * (2 * d + 12 * t)
         return self.item * (drawn + self.copies * t * D + block)
 
-    def directions(self, rows: int) -> int:
+    def preconditioner_rank(self, rows: int) -> int:
         """The sample's rows and features, its Gram matrix in two types with room to factor it, the directions."""
         rows = min(rows, self.num_rows)
         return self.item * (rows + MOST_DIRECTIONS) * (self.num_features + self.num_inputs) + 36 * rows * rows
@@ -130,7 +130,7 @@ class MemoryPlan:
     """Rows that main directions are found from, and bytes to keep parts of K_nm in: for the solver, and before it for
     learning a metric, with the landmarks that there is room for."""
 
-    direction_rows: int
+    preconditioner_rows: int
     spare: int
     metric_landmarks: int = METRIC_LANDMARKS
     metric_spare: int = SPARE
@@ -140,14 +140,16 @@ def plan_memory(
     budget: int | None, sizes: Sizes, *, solver: str, precondition: bool = True, adapt: bool = False
 ) -> MemoryPlan:
     """Divide `budget` over what a fit holds beside the user's own arrays; refuse one that is too small."""
-    direction_rows = _direction_rows(sizes.num_rows)
+    preconditioner_rows = _direction_rows(sizes.num_rows)
     if budget is None:
-        return MemoryPlan(direction_rows, SPARE)
+        return MemoryPlan(preconditioner_rows, SPARE)
     always = OVERHEAD + sizes.rows
     base = always + max(sizes.rule, _solver_bytes(sizes, solver))
     if solver == "sgd" and precondition:
-        direction_rows = _largest(direction_rows, FEWEST_DIRECTION_ROWS, sizes.directions, budget - base)
-        base += sizes.directions(direction_rows)
+        preconditioner_rows = _largest(
+            preconditioner_rows, FEWEST_DIRECTION_ROWS, sizes.preconditioner_rank, budget - base
+        )
+        base += sizes.preconditioner_rank(preconditioner_rows)
     landmarks = METRIC_LANDMARKS
     if adapt:
         landmarks = _largest(METRIC_LANDMARKS, FEWEST_METRIC_LANDMARKS, sizes.metric, budget - always)
@@ -159,7 +161,7 @@ def plan_memory(
             f"landmarks and shards of {sizes.shard_rows} rows, got {budget / 2**20:.1f}MB; give more, "
             f"fewer num_features{'' if solver == 'sgd' else ', solver=' + repr('sgd')}, or a source of smaller shards."
         )
-    return MemoryPlan(direction_rows, budget - base, landmarks, budget - always - sizes.metric(landmarks))
+    return MemoryPlan(preconditioner_rows, budget - base, landmarks, budget - always - sizes.metric(landmarks))
 
 
 def _direction_rows(num_rows: int) -> int:

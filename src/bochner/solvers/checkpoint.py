@@ -19,13 +19,13 @@ def trainable(model: nn.Module) -> dict[str, Tensor]:
     return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
 
-def write_checkpoint(folder: Path, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+def write_checkpoint(checkpoint_dir: Path, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
     """One file, replaced atomically: a kill or a full disk leaves the last good one."""
-    folder.mkdir(parents=True, exist_ok=True)
+    checkpoint_dir.mkdir(parents=True, exist_ok=True)
     try:
-        write_tensors(folder / FILE_NAME, tensors, state)
+        write_tensors(checkpoint_dir / FILE_NAME, tensors, state)
     except OSError as error:
-        raise unwritable(folder / FILE_NAME, error) from error
+        raise unwritable(checkpoint_dir / FILE_NAME, error) from error
 
 
 def unwritable(path: Path, error: OSError) -> OSError:
@@ -38,9 +38,11 @@ def unwritable(path: Path, error: OSError) -> OSError:
     )
 
 
-def read_checkpoint(folder: Path, fingerprint: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+def read_checkpoint(
+    checkpoint_dir: Path, fingerprint: Mapping[str, Any]
+) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
     """The last checkpoint, None if there is none, an error if it belongs to another configuration."""
-    path = folder / FILE_NAME
+    path = checkpoint_dir / FILE_NAME
     if not path.exists():
         return None
     tensors, state = read_tensors(path)

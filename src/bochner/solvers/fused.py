@@ -27,7 +27,7 @@ from bochner.ops import (
 )
 from bochner.ops.descent import Gradient
 from bochner.solvers.preconditioner import Preconditioner
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 
 
 class EvenedRows:
@@ -133,16 +133,18 @@ class FusedSteps:
     own weights stay what they are and are updated in place. Make a new one when anything else has changed them.
     """
 
-    def __init__(self, model: FeatureModel, recipe: Recipe, preconditioner: Preconditioner | None = None) -> None:
+    def __init__(
+        self, model: FeatureModel, settings: SGDSettings, preconditioner: Preconditioner | None = None
+    ) -> None:
         head = model.head
         self.parts = [p.detach() for p in head.parameters()]  # in the order of their registration, the bias last
-        self.dtype = torch.bfloat16 if recipe.precision == "bf16" else self.parts[0].dtype
+        self.dtype = torch.bfloat16 if settings.precision == "bf16" else self.parts[0].dtype
         short = self.dtype != self.parts[0].dtype
         self.copies = [_copy(part, self.dtype) for part in self.parts[:-1]] if short else []
-        self.feature_map, self.batch_size = model.feature_map, recipe.batch_size
+        self.feature_map, self.batch_size = model.feature_map, settings.batch_size
         outputs = len(self.parts[0])
-        one = recipe.precision == "float32"  # its products leave time to read the weights
-        self.minibatches = 1 if one else minibatches_at_once(outputs, recipe.batch_size)
+        one = settings.precision == "float32"  # its products leave time to read the weights
+        self.minibatches = 1 if one else minibatches_at_once(outputs, settings.batch_size)
         self._frequencies = _frequencies(model.feature_map, self.dtype)
         self._evened = None if preconditioner is None else EvenedRows(preconditioner, self.dtype)
         self._buffer: Tensor | None = None
@@ -204,14 +206,14 @@ class ColumnSteps:
     Holds the map once more, and the features of a batch.
     """
 
-    def __init__(self, model: FeatureModel, recipe: Recipe) -> None:
+    def __init__(self, model: FeatureModel, settings: SGDSettings) -> None:
         z = model.feature_map
         assert isinstance(z, FourierMap)
         assert isinstance(z.projection, DenseProjection)
         self.parts = [p.detach() for p in model.head.parameters()]  # in the order of their registration, the bias last
-        self.rows = recipe.batch_size
+        self.rows = settings.batch_size
         W = z.projection.frequencies.detach()  # as it is: z.frequencies() would cost as much as a step
-        self._columns = FeatureColumns(W, z.phases, amplitude=z.amplitude, num_rows=recipe.batch_size)
+        self._columns = FeatureColumns(W, z.phases, amplitude=z.amplitude, num_rows=settings.batch_size)
 
     @torch.no_grad()
     def take(self, block: Block, *, rate: float) -> None:
@@ -227,32 +229,32 @@ class ColumnSteps:
 
 
 def fused_steps(
-    model: nn.Module, recipe: Recipe, preconditioner: Preconditioner | None = None
+    model: nn.Module, settings: SGDSettings, preconditioner: Preconditioner | None = None
 ) -> FusedSteps | ColumnSteps | None:
     """Steps for this model if it has any: SGD of the softmax loss on a head whose map is frozen.
 
     Evened out by the `preconditioner` on a GPU; on a CPU only without one.
     """
-    if not is_plain(recipe) or not isinstance(model, FeatureModel):
+    if not is_plain(settings) or not isinstance(model, FeatureModel):
         return None
     if any(p.requires_grad for p in model.feature_map.parameters()):
         return None
-    elements = recipe.batch_size * model.feature_map.num_features
+    elements = settings.batch_size * model.feature_map.num_features
     if model.head.bias.is_cuda:
-        return FusedSteps(model, recipe, preconditioner) if elements <= MOST_ELEMENTS else None
+        return FusedSteps(model, settings, preconditioner) if elements <= MOST_ELEMENTS else None
     fits = LEAST_COLUMNS <= elements <= MOST_COLUMNS and model.head.bias.device.type == "cpu"
-    suits = fits and preconditioner is None and _has_columns(model.feature_map, recipe)
-    return ColumnSteps(model, recipe) if suits else None
+    suits = fits and preconditioner is None and _has_columns(model.feature_map, settings)
+    return ColumnSteps(model, settings) if suits else None
 
 
-def _has_columns(feature_map: nn.Module, recipe: Recipe) -> bool:
+def _has_columns(feature_map: nn.Module, settings: SGDSettings) -> bool:
     dense = isinstance(feature_map, FourierMap) and isinstance(feature_map.projection, DenseProjection)
-    return dense and recipe.precision != "bf16"
+    return dense and settings.precision != "bf16"
 
 
-def is_plain(recipe: Recipe) -> bool:
+def is_plain(settings: SGDSettings) -> bool:
     """Whether a step is Theta - rate z^T (p - onehot), evened out at most, and nothing else."""
-    return not recipe.l2 and recipe.optimizer == "sgd" and recipe.loss == "softmax"
+    return not settings.alpha and settings.optimizer == "sgd" and settings.loss == "softmax"
 
 
 def _frequencies(feature_map: nn.Module, dtype: torch.dtype) -> Tensor | None:

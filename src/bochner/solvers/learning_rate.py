@@ -14,12 +14,12 @@ from torch import Generator, nn
 from bochner.data import ArraySource
 from bochner.data.batches import batches, in_order, num_batches
 from bochner.data.blocks import Source, sample_rows
-from bochner.models.criteria import Metric
+from bochner.models.criteria import Criterion
 from bochner.models.heads import FeatureModel, Head
 from bochner.solvers.checkpoint import trainable
 from bochner.solvers.optimizers import make_optimizer
 from bochner.solvers.preconditioner import Preconditioner
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 from bochner.solvers.step import Runner, evaluate_parts, rows_at_once, take_steps
 
 MOST_STEPS, FEWEST_STEPS = 100, 10
@@ -35,8 +35,8 @@ SIDE_BY_SIDE = 2**20
 def find_rate(
     model: nn.Module,
     source: Source,
-    heldout: Source,
-    recipe: Recipe,
+    validation_data: Source,
+    settings: SGDSettings,
     preconditioner: Preconditioner | None = None,
 ) -> float:
     """The rate of the best heldout loss after a few steps from where the model stands, to a factor of 4.
@@ -49,8 +49,8 @@ def find_rate(
     than one in n is wrong. With features of norm 1 useful SGD rates are large, 0.6 to 1000 in the papers. The model is
     left as it was.
     """
-    race = Race(model, source, heldout, recipe, preconditioner)
-    start = START[recipe.optimizer] if preconditioner is None else preconditioner.rate
+    race = Race(model, source, validation_data, settings, preconditioner)
+    start = START[settings.optimizer] if preconditioner is None else preconditioner.rate
     tried: dict[float, float] = {}
     rates = [start * FACTOR**power for power in WINDOW]
     for _ in range(MOST_RACES):
@@ -79,19 +79,19 @@ class Race:
         self,
         model: nn.Module,
         source: Source,
-        heldout: Source,
-        recipe: Recipe,
+        validation_data: Source,
+        settings: SGDSettings,
         preconditioner: Preconditioner | None,
     ) -> None:
-        self._source, self._recipe, self._preconditioner = source, recipe, preconditioner
+        self._source, self._settings, self._preconditioner = source, settings, preconditioner
         self._shared, self._part = _frozen_and_learned(model)
         self._rows = rows_at_once(model)
-        self._metric = Metric("mse" if recipe.loss == "squared" else "ce")
-        self._steps = min(MOST_STEPS, max(FEWEST_STEPS, num_batches(source, recipe.batch_size) // 4))
-        generator = Generator().manual_seed(recipe.seed)
-        self._judged = ArraySource(*sample_rows(heldout, JUDGED_ROWS, generator=generator))
-        self._constant = constant_loss(self._judged, recipe.loss)
-        self._doubted = None if recipe.loss == "squared" else doubted_rows(self._judged, generator)
+        self._criterion = Criterion("mse" if settings.loss == "squared" else "ce")
+        self._steps = min(MOST_STEPS, max(FEWEST_STEPS, num_batches(source, settings.batch_size) // 4))
+        generator = Generator().manual_seed(settings.seed)
+        self._judged = ArraySource(*sample_rows(validation_data, JUDGED_ROWS, generator=generator))
+        self._constant = constant_loss(self._judged, settings.loss)
+        self._doubted = None if settings.loss == "squared" else doubted_rows(self._judged, generator)
 
     def run(self, rates: Sequence[float]) -> list[float]:
         """The heldout loss at each rate, infinite where it is no better than that of constant scores."""
@@ -100,10 +100,10 @@ class Race:
         return [loss for i in range(0, len(rates), together) for loss in self._run(rates[i : i + together])]
 
     def _run(self, rates: Sequence[float]) -> list[float]:
-        recipe, runners = self._recipe, [self._runner(rate) for rate in rates]
-        epoch = batches(self._source, batch_size=recipe.batch_size, seed=recipe.seed, epoch=0)
+        settings, runners = self._settings, [self._runner(rate) for rate in rates]
+        epoch = batches(self._source, batch_size=settings.batch_size, seed=settings.seed, epoch=0)
         for block in itertools.islice(epoch, self._steps):
-            take_steps(self._shared, runners, block, recipe, rows=self._rows)
+            take_steps(self._shared, runners, block, settings, rows=self._rows)
         parts = [runner.part for runner in runners]
         losses, count = self._losses(parts, self._judged), sum(self._judged.shard_sizes)
         doubts = losses if self._doubted is None else self._losses(parts, self._doubted)
@@ -111,13 +111,13 @@ class Race:
         return [(count * loss + doubt) / (count + 1) if loss < self._constant else math.inf for loss, doubt in pairs]
 
     def _losses(self, parts: Sequence[nn.Module], rows: Source) -> list[float]:
-        scores = evaluate_parts(self._shared, parts, rows, loss=self._recipe.loss, rows=self._rows)
-        return [self._metric.of(each) for each in scores]
+        scores = evaluate_parts(self._shared, parts, rows, loss=self._settings.loss, rows=self._rows)
+        return [self._criterion.of(each) for each in scores]
 
     def _runner(self, rate: float) -> Runner:
         part = copy.deepcopy(self._part)
         evened = None if self._preconditioner is None else self._preconditioner.on(cast(Head, part))
-        return Runner(part, make_optimizer(part, self._recipe, rate), evened)
+        return Runner(part, make_optimizer(part, self._settings, rate), evened)
 
 
 def _frozen_and_learned(model: nn.Module) -> tuple[nn.Module, nn.Module]:
@@ -127,15 +127,15 @@ def _frozen_and_learned(model: nn.Module) -> tuple[nn.Module, nn.Module]:
     return nn.Identity(), model
 
 
-def doubted_rows(heldout: Source, generator: Generator) -> ArraySource:
+def doubted_rows(validation_data: Source, generator: Generator) -> ArraySource:
     """Some of the rows, each with the class of any."""
-    rows = sample_rows(heldout, DOUBTED_ROWS, generator=generator)
+    rows = sample_rows(validation_data, DOUBTED_ROWS, generator=generator)
     return ArraySource(rows.X, rows.y[torch.randperm(len(rows.y), generator=generator)], rows.weight)
 
 
-def constant_loss(heldout: Source, loss: str) -> float:
+def constant_loss(validation_data: Source, loss: str) -> float:
     """The heldout ce, or mse, of the best scores that do not depend on x: the labels' entropy, or their variance."""
-    labels = [(block.y, block.weight) for block in in_order(heldout, batch_rows=4096)]
+    labels = [(block.y, block.weight) for block in in_order(validation_data, batch_rows=4096)]
     y = torch.cat([y for y, _ in labels]).cpu()
     share = torch.cat([torch.ones(len(y)) if weight is None else weight.cpu() for y, weight in labels]).double()
     share /= share.sum()

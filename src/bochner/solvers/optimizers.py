@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW
 
 from bochner.solvers.checkpoint import trainable
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 
 
 class PlainSGD:
@@ -53,15 +53,17 @@ SLOTS: dict[type, set[str]] = {  # what each keeps for a parameter
 }
 
 
-def make_optimizer(model: nn.Module, recipe: Recipe, rate: float) -> Optimizer:
+def make_optimizer(model: nn.Module, settings: SGDSettings, rate: float) -> Optimizer:
     """The recipe's optimizer for the parameters that training changes; biases are not penalised."""
     parameters = list(trainable(model).values())
-    decay = 0.0 if recipe.directions else recipe.l2  # the preconditioner adds the penalty before it is applied
+    decay = (
+        0.0 if settings.preconditioner_rank else settings.alpha
+    )  # the preconditioner adds the penalty before it is applied
     groups = [
         {"params": [p for p in parameters if p.ndim > 1], "weight_decay": decay},
         {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
     ]
-    match recipe.optimizer:
+    match settings.optimizer:
         case "sgd":
             return PlainSGD(groups, lr=rate)
         case "momentum":

@@ -14,7 +14,7 @@ from bochner.data.blocks import Source, sample_rows
 from bochner.models.heads import BottleneckHead, FeatureModel, Head
 from bochner.ops import row_tiles
 from bochner.ops.linalg import top_eigenpairs
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 from bochner.storage import read_tensors, write_tensors
 
 MOST_DIRECTIONS = 256
@@ -40,10 +40,10 @@ class Preconditioner:
         self.vectors, self.values, self.floor = vectors, values, floor
         self._head, self._shrink = head, 1 - floor / values
 
-    def apply(self, *, l2: float = 0.0) -> None:
+    def apply(self, *, alpha: float = 0.0) -> None:
         """[G, g] <- [G + l2 Theta, g] P for the gradients G [C, D] and g [C]; of a bottleneck as said above."""
         for weights in _weights(self._head):
-            _gradient(weights).add_(weights.detach(), alpha=l2)
+            _gradient(weights).add_(weights.detach(), alpha=alpha)
         if self.before_bottleneck:
             assert isinstance(self._head, BottleneckHead)
             G = _gradient(self._head.first)
@@ -78,29 +78,31 @@ class Preconditioner:
         return 1.0 if self.before_bottleneck else 1 / self.floor
 
 
-def fit_preconditioner(model: nn.Module, source: Source, recipe: Recipe) -> Preconditioner | None:
-    """The preconditioner for `recipe.directions`, from random rows of `source`; None for 0 directions.
+def fit_preconditioner(model: nn.Module, source: Source, settings: SGDSettings) -> Preconditioner | None:
+    """The preconditioner for `recipe.preconditioner_rank`, from random rows of `source`; None for 0 directions.
 
     "auto" takes directions while their eigenvalue exceeds E[u . u] / batch_size, at most 256: below that the noise of a
     batch bounds the rate, not the curvature, and eigenvectors of a sample are no longer those of the whole set.
     O(D n^2 + n^2 q) time and O(D n + n^2) memory for n = direction_rows.
     """
-    if recipe.directions == 0:
+    if settings.preconditioner_rank == 0:
         return None
-    model, head = _on_features(model, recipe)
-    sample = sample_rows(source, recipe.direction_rows, generator=Generator().manual_seed(recipe.seed)).X
+    model, head = _on_features(model, settings)
+    sample = sample_rows(source, settings.preconditioner_rows, generator=Generator().manual_seed(settings.seed)).X
     U = _augmented(model, sample).to(head.bias.dtype)
     with torch.autocast(U.device.type, enabled=False):  # eigenvectors are for the masters' precision
-        return _from_features(U, head, recipe)
+        return _from_features(U, head, settings)
 
 
-def _from_features(U: Tensor, head: Head, recipe: Recipe) -> Preconditioner:
+def _from_features(U: Tensor, head: Head, settings: SGDSettings) -> Preconditioner:
     """The preconditioner of `head` by its inputs U [n, D + 1]."""
-    wanted = min(MOST_DIRECTIONS if isinstance(recipe.directions, str) else recipe.directions, len(U) - 1)
+    wanted = min(
+        MOST_DIRECTIONS if isinstance(settings.preconditioner_rank, str) else settings.preconditioner_rank, len(U) - 1
+    )
     gram = U @ U.T / len(U)
-    values, left = top_eigenpairs(gram, wanted + 1, generator=Generator().manual_seed(recipe.seed))
-    noise = float(gram.trace()) / recipe.batch_size
-    if recipe.directions == "auto":
+    values, left = top_eigenpairs(gram, wanted + 1, generator=Generator().manual_seed(settings.seed))
+    noise = float(gram.trace()) / settings.batch_size
+    if settings.preconditioner_rank == "auto":
         wanted = min(wanted, int((values > noise).sum()))
     floor = max(float(values[wanted]), SMALLEST_FLOOR * noise)
     kept = values[:wanted].clamp_min(floor)
@@ -109,23 +111,23 @@ def _from_features(U: Tensor, head: Head, recipe: Recipe) -> Preconditioner:
 
 
 def stored_preconditioner(
-    model: nn.Module, source: Source, recipe: Recipe, folder: Path | None, fingerprint: Mapping[str, Any]
+    model: nn.Module, source: Source, settings: SGDSettings, checkpoint_dir: Path | None, fingerprint: Mapping[str, Any]
 ) -> Preconditioner | None:
     """The one kept in `folder` for this configuration, else a new one, which is kept there.
 
     A resumed run must not depend on how eigenvectors round.
     """
-    if folder is None or recipe.directions == 0:
-        return fit_preconditioner(model, source, recipe)
-    path = folder / FILE_NAME
+    if checkpoint_dir is None or settings.preconditioner_rank == 0:
+        return fit_preconditioner(model, source, settings)
+    path = checkpoint_dir / FILE_NAME
     if path.exists():
-        _, head = _on_features(model, recipe)
+        _, head = _on_features(model, settings)
         tensors, header = read_tensors(path, device=head.bias.device)
         if header.get("fingerprint") == fingerprint:
             return _restored(path, head, tensors, header)
-    made = fit_preconditioner(model, source, recipe)
+    made = fit_preconditioner(model, source, settings)
     assert made is not None
-    folder.mkdir(parents=True, exist_ok=True)
+    checkpoint_dir.mkdir(parents=True, exist_ok=True)
     header = {"floor": made.floor, "fingerprint": dict(fingerprint)}
     write_tensors(path, {"vectors": made.vectors, "values": made.values}, header)
     return made
@@ -143,9 +145,11 @@ def _restored(path: Path, head: Head, tensors: Mapping[str, Tensor], header: Map
     return Preconditioner(head, vectors, values, floor)
 
 
-def _on_features(model: nn.Module, recipe: Recipe) -> tuple[FeatureModel, Head]:
+def _on_features(model: nn.Module, settings: SGDSettings) -> tuple[FeatureModel, Head]:
     if not isinstance(model, FeatureModel):
-        raise ValueError(f"directions must be 0 without a head on features, got {recipe.directions!r}.")
+        raise ValueError(
+            f"preconditioner_rank must be 0 without a head on features, got {settings.preconditioner_rank!r}."
+        )
     return model, model.head
 
 

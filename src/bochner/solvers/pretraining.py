@@ -16,7 +16,7 @@ from torch import Generator, Tensor
 from bochner.data.blocks import Source
 from bochner.models.network import Network
 from bochner.solvers.learning_rate import constant_loss, find_rate
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import Record, Writer, train
 from bochner.solvers.step import compute_precision, device_of
 
@@ -24,13 +24,13 @@ from bochner.solvers.step import compute_precision, device_of
 def pretrain(
     network: Network,
     source: Source,
-    heldout: Source,
-    recipe: Recipe,
+    validation_data: Source,
+    settings: SGDSettings,
     *,
     generator: Generator,
-    folder: Path | None = None,
+    checkpoint_dir: Path | None = None,
     checkpoint_seconds: float = 60.0,
-    progress: bool | None = True,
+    verbose: bool | None = True,
     writers: Sequence[Writer] = (),
 ) -> list[Record]:
     """Give `network` a trained start, in place: one epoch with its first hidden layer, one with its first two, ...
@@ -55,23 +55,23 @@ def pretrain(
     >>> X = torch.randn(600, 2, generator=Generator().manual_seed(0))
     >>> rows = ArraySource(X, torch.bucketize(X.norm(dim=1), torch.tensor([0.8, 1.5])))
     >>> network = Network.draw(num_inputs=2, hidden=[16, 16], num_outputs=3, generator=Generator().manual_seed(0))
-    >>> recipe = Recipe(learning_rate=0.5, batch_size=16)
-    >>> history = pretrain(network, rows, rows, recipe, generator=Generator().manual_seed(1), progress=False)
-    >>> [(record["layers"], record["verdict"]) for record in history]
+    >>> recipe = SGDSettings(learning_rate=0.5, batch_size=16)
+    >>> history = pretrain(network, rows, rows, recipe, generator=Generator().manual_seed(1), verbose=False)
+    >>> [(record["layers"], record["decision"]) for record in history]
     [(1, 'go on'), (2, 'go on')]
     """
     history: list[Record] = []
-    constant = constant_loss(heldout, recipe.loss)
+    constant = constant_loss(validation_data, settings.loss)
     for layers in range(1, len(network.weights) + 1):
         record = _train_stage(
             network if layers == len(network.weights) else network.lower(layers, generator=generator),
             source,
-            heldout,
-            replace(recipe, max_epochs=1, seed=recipe.seed + layers),
+            validation_data,
+            replace(settings, max_epochs=1, seed=settings.seed + layers),
             constant=constant,
-            folder=None if folder is None else folder / f"layers-{layers}",
+            checkpoint_dir=None if checkpoint_dir is None else checkpoint_dir / f"layers-{layers}",
             checkpoint_seconds=checkpoint_seconds,
-            progress=progress,
+            verbose=verbose,
             writers=[partial(_write, writer, layers) for writer in writers],
         )
         history.append({**record, "layers": layers})
@@ -81,37 +81,37 @@ def pretrain(
 def _train_stage(
     stage: Network,
     source: Source,
-    heldout: Source,
-    recipe: Recipe,
+    validation_data: Source,
+    settings: SGDSettings,
     *,
     constant: float,
-    folder: Path | None,
+    checkpoint_dir: Path | None,
     checkpoint_seconds: float,
-    progress: bool | None,
+    verbose: bool | None,
     writers: Sequence[Writer],
 ) -> Record:
     """One epoch that learned something. A folder for each rate: `train` resumes only with the very same recipe."""
     start = [p.detach().clone() for p in stage.parameters()]
-    for halvings in range(recipe.max_halvings):
+    for halvings in range(settings.max_halvings):
         with suppress(FloatingPointError, ConvergenceWarning), warnings.catch_warnings():  # worse than the fresh head
             warnings.simplefilter("error", ConvergenceWarning)
             [record] = train(
                 stage,
                 source,
-                heldout,
-                recipe,
-                folder=None if folder is None else folder / f"halvings-{halvings}",
+                validation_data,
+                settings,
+                checkpoint_dir=None if checkpoint_dir is None else checkpoint_dir / f"halvings-{halvings}",
                 checkpoint_seconds=checkpoint_seconds,
-                progress=progress,
+                verbose=verbose,
                 writers=writers,
             )
-            if record["mse" if recipe.loss == "squared" else "ce"] < constant:
+            if record["mse" if settings.loss == "squared" else "ce"] < constant:
                 return record
         _restore(stage, start)
-        recipe = replace(recipe, learning_rate=_rate(stage, source, heldout, recipe) / 2)
+        settings = replace(settings, learning_rate=_rate(stage, source, validation_data, settings) / 2)
     raise FloatingPointError(
         f"pre-training with {len(stage.weights)} hidden layers learned nothing in one epoch: the learning rate was cut "
-        f"{recipe.max_halvings} times, down to {recipe.learning_rate:.3g}. Look for huge or constant inputs, give "
+        f"{settings.max_halvings} times, down to {settings.learning_rate:.3g}. Look for huge or constant inputs, give "
         "a smaller learning_rate or batch_size, or train without pre-training if the rows are few."
     )
 
@@ -122,12 +122,12 @@ def _restore(stage: Network, start: list[Tensor]) -> None:
             parameter.copy_(value)
 
 
-def _rate(stage: Network, source: Source, heldout: Source, recipe: Recipe) -> float:
+def _rate(stage: Network, source: Source, validation_data: Source, settings: SGDSettings) -> float:
     """The rate that `train` used: searched again for "auto", with the same result from the same start."""
-    if not isinstance(recipe.learning_rate, str):
-        return recipe.learning_rate
-    with compute_precision(recipe.precision, device_of(stage)):
-        return find_rate(stage, source, heldout, recipe)
+    if not isinstance(settings.learning_rate, str):
+        return settings.learning_rate
+    with compute_precision(settings.precision, device_of(stage)):
+        return find_rate(stage, source, validation_data, settings)
 
 
 def _write(writer: Writer, layers: int, record: Record) -> None:

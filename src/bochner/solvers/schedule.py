@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Verdict(Enum):
+class Decision(Enum):
     """What to do after an epoch."""
 
     GO_ON = "go on"
@@ -25,7 +25,7 @@ class HalvingSchedule:
     """
 
     rate: float
-    metric: float = math.inf
+    criterion: float = math.inf
     improvement: float = 0.01
     max_halvings: int = 10
     halvings: int = 0
@@ -34,22 +34,22 @@ class HalvingSchedule:
     def finished(self) -> bool:
         return self.halvings >= self.max_halvings
 
-    def judge(self, metric: float) -> Verdict:
+    def update(self, criterion: float) -> Decision:
         """Take note of an epoch's heldout metric.
 
-        >>> schedule = HalvingSchedule(rate=1.0, metric=2.0)
-        >>> [schedule.judge(m).value for m in (1.5, 1.499, 1.6)], schedule.rate, schedule.metric
+        >>> schedule = HalvingSchedule(rate=1.0, criterion=2.0)
+        >>> [schedule.update(m).value for m in (1.5, 1.499, 1.6)], schedule.rate, schedule.criterion
         (['go on', 'halve', 'revert and halve'], 0.25, 1.499)
         """
-        if math.isnan(metric) or metric > self.metric:
+        if math.isnan(criterion) or criterion > self.criterion:
             self._halve()
-            return Verdict.REVERT
-        enough = self.metric - metric >= self.improvement * abs(self.metric) or math.isinf(self.metric)
-        self.metric = metric
+            return Decision.REVERT
+        enough = self.criterion - criterion >= self.improvement * abs(self.criterion) or math.isinf(self.criterion)
+        self.criterion = criterion
         if enough:
-            return Verdict.GO_ON
+            return Decision.GO_ON
         self._halve()
-        return Verdict.HALVE
+        return Decision.HALVE
 
     def _halve(self) -> None:
         self.rate /= 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bochner import checks
-from bochner.models.criteria import Metric
+from bochner.models.criteria import Criterion
 from bochner.models.losses import LOSSES
 
 OPTIMIZERS = ["sgd", "momentum", "adam", "adamw"]
@@ -13,7 +13,7 @@ PRECISIONS = ["float32", "tf32", "bf16"]
 
 
 @dataclass(frozen=True)
-class Recipe:
+class SGDSettings:
     """Minibatch training with the papers' settings.
 
     Args:
@@ -39,11 +39,11 @@ class Recipe:
     batch_size: int = 256
     learning_rate: float | str = "auto"
     optimizer: str = "sgd"
-    directions: int | str = 0
-    direction_rows: int = 2048
+    preconditioner_rank: int | str = 0
+    preconditioner_rows: int = 2048
     average: bool = False
-    l2: float = 0.0
-    metric: str = "ce"
+    alpha: float = 0.0
+    criterion: str = "ce"
     max_epochs: int = 100
     improvement: float = 0.01
     max_halvings: int = 10
@@ -54,16 +54,18 @@ class Recipe:
         checks.one_of("loss", self.loss, LOSSES)
         checks.one_of("optimizer", self.optimizer, OPTIMIZERS)
         checks.one_of("precision", self.precision, PRECISIONS)
-        for name in ("batch_size", "direction_rows", "max_epochs", "max_halvings"):
+        for name in ("batch_size", "preconditioner_rows", "max_epochs", "max_halvings"):
             checks.positive_int(name, getattr(self, name))
-        checks.nonnegative_float("l2", self.l2)
+        checks.nonnegative_float("l2", self.alpha)
         checks.nonnegative_float("improvement", self.improvement)
         if self.learning_rate != "auto":
             checks.positive_float("learning_rate", self.learning_rate)
-        if self.directions != "auto":
-            checks.nonnegative_int("directions", self.directions)
-        if self.directions and self.optimizer not in ("sgd", "momentum"):
-            raise ValueError(f"directions must be 0 with optimizer={self.optimizer!r}, got {self.directions!r}.")
-        regression = Metric.parse(self.metric).name == "mse"
+        if self.preconditioner_rank != "auto":
+            checks.nonnegative_int("preconditioner_rank", self.preconditioner_rank)
+        if self.preconditioner_rank and self.optimizer not in ("sgd", "momentum"):
+            raise ValueError(
+                f"preconditioner_rank must be 0 with optimizer={self.optimizer!r}, got {self.preconditioner_rank!r}."
+            )
+        regression = Criterion.parse(self.criterion).name == "mse"
         if regression != (self.loss == "squared"):
-            raise ValueError(f"metric={self.metric!r} does not fit loss={self.loss!r}: 'mse' goes with 'squared'.")
+            raise ValueError(f"metric={self.criterion!r} does not fit loss={self.loss!r}: 'mse' goes with 'squared'.")

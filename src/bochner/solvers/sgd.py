@@ -19,20 +19,20 @@ from tqdm import tqdm
 from bochner import checks
 from bochner.data.batches import batches, num_batches
 from bochner.data.blocks import Block, Source
-from bochner.models.criteria import Metric
+from bochner.models.criteria import Criterion
 from bochner.solvers.checkpoint import trainable
 from bochner.solvers.fused import fused_steps
 from bochner.solvers.learning_rate import find_rate
 from bochner.solvers.optimizers import Optimizer, make_optimizer, optimizer_tensors, restore_optimizer
 from bochner.solvers.parallel.group import here
 from bochner.solvers.preconditioner import Preconditioner, stored_preconditioner
-from bochner.solvers.schedule import HalvingSchedule, Verdict
-from bochner.solvers.settings import Recipe
+from bochner.solvers.schedule import Decision, HalvingSchedule
+from bochner.solvers.settings import SGDSettings
 from bochner.solvers.step import compute_precision, device_of, evaluate, on_device, resident, take_step
 
 
 @contextmanager
-def understood(folder: Path) -> Iterator[None]:
+def understood(checkpoint_dir: Path) -> Iterator[None]:
     """Whatever fails within is an error that names the folder of the checkpoint.
 
     >>> with understood(Path("out/run")):
@@ -45,28 +45,30 @@ def understood(folder: Path) -> Iterator[None]:
         yield
     except (LookupError, TypeError, ValueError, RuntimeError) as error:
         raise ValueError(
-            f"{folder} holds a checkpoint that no run can go on from ({error!r}); delete it to begin anew."
+            f"{checkpoint_dir} holds a checkpoint that no run can go on from ({error!r}); delete it to begin anew."
         ) from error
 
 
-def stored_schedule(stored: Mapping[str, Any], recipe: Recipe) -> HalvingSchedule:
+def stored_schedule(stored: Mapping[str, Any], settings: SGDSettings) -> HalvingSchedule:
     """The schedule of `recipe` where it stood."""
     return HalvingSchedule(
         checks.positive_float("rate", stored["rate"]),
-        float(stored["metric"]),
-        recipe.improvement,
-        recipe.max_halvings,
+        float(stored["criterion"]),
+        settings.improvement,
+        settings.max_halvings,
         checks.nonnegative_int("halvings", stored["halvings"]),
     )
 
 
-def stored_place(state: Mapping[str, Any], recipe: Recipe, source: Source) -> tuple[int, int, list[dict[str, Any]]]:
+def stored_place(
+    state: Mapping[str, Any], settings: SGDSettings, source: Source
+) -> tuple[int, int, list[dict[str, Any]]]:
     """The epochs and batches that were done, and a record of each epoch."""
     epoch, batch = (checks.nonnegative_int(name, state[name]) for name in ("epoch", "batch"))
-    if epoch > recipe.max_epochs or batch > num_batches(source, recipe.batch_size):
+    if epoch > settings.max_epochs or batch > num_batches(source, settings.batch_size):
         raise ValueError(f"epoch {epoch}, batch {batch} are beyond the end of the run")
     history = [dict(record) for record in state["history"]]
-    if len(history) != epoch or not all({"verdict", recipe.metric} <= set(record) for record in history):
+    if len(history) != epoch or not all({"decision", settings.criterion} <= set(record) for record in history):
         raise ValueError(f"history must be a record for each of {epoch} epochs")
     return epoch, batch, history
 
@@ -90,8 +92,8 @@ class Run:
 
     model: nn.Module
     source: Source
-    heldout: Source
-    recipe: Recipe
+    validation_data: Source
+    settings: SGDSettings
     schedule: HalvingSchedule
     optimizer: Optimizer
     fingerprint: Record
@@ -106,12 +108,12 @@ class Run:
 def train(
     model: nn.Module,
     source: Source,
-    heldout: Source,
-    recipe: Recipe,
+    validation_data: Source,
+    settings: SGDSettings,
     *,
-    folder: Path | None = None,
+    checkpoint_dir: Path | None = None,
     checkpoint_seconds: float = 60.0,
-    progress: bool | None = True,
+    verbose: bool | None = True,
     writers: Sequence[Writer] = (),
 ) -> list[Record]:
     """Train `model` in place and return one record an epoch.
@@ -122,28 +124,28 @@ def train(
     (see `bochner.solvers.parallel`) all make the same call, and each ends with the whole model.
     """
     device = device_of(model)
-    with compute_precision(recipe.precision, device):
-        run = _begin(model, resident(source, device), resident(heldout, device), recipe, folder)
-        if folder is not None and not run.history and run.batch == 0 and recipe.learning_rate == "auto":
-            _checkpoint(run, folder)  # keeps the rate that was found
-        while not run.schedule.finished and run.epoch < recipe.max_epochs:
-            _train_epoch(run, folder, checkpoint_seconds, progress)
+    with compute_precision(settings.precision, device):
+        run = _begin(model, resident(source, device), resident(validation_data, device), settings, checkpoint_dir)
+        if checkpoint_dir is not None and not run.history and run.batch == 0 and settings.learning_rate == "auto":
+            _checkpoint(run, checkpoint_dir)  # keeps the rate that was found
+        while not run.schedule.finished and run.epoch < settings.max_epochs:
+            _train_epoch(run, checkpoint_dir, checkpoint_seconds, verbose)
             _end_epoch(run)
             for writer in writers if here().is_first else ():
                 writer(run.history[-1])
-            if folder is not None:
-                _write_history(run, folder)
-                _checkpoint(run, folder)
+            if checkpoint_dir is not None:
+                _write_history(run, checkpoint_dir)
+                _checkpoint(run, checkpoint_dir)
     here().gather(run.model, model)
-    if all(record["verdict"] == Verdict.REVERT.value for record in run.history):
+    if all(record["decision"] == Decision.REVERT.value for record in run.history):
         _complain(run)
     return run.history
 
 
 def _complain(run: Run) -> None:
     """Every epoch was undone: an error if the last was still not a number or beyond all bounds, else a warning."""
-    last, start = run.history[-1][run.recipe.metric], run.schedule.metric
-    what = f"training never improved the heldout {run.recipe.metric}, {start:.4g} at the start"
+    last, start = run.history[-1][run.settings.criterion], run.schedule.criterion
+    what = f"training never improved the heldout {run.settings.criterion}, {start:.4g} at the start"
     if last < DIVERGED * max(1.0, abs(start)):
         advice = "the model is the one it began with. Are targets noise, bandwidth far off or learning_rate too large?"
         warnings.warn(f"{what} and {last:.4g} at the end; {advice}", ConvergenceWarning, stacklevel=3)
@@ -154,84 +156,94 @@ def _complain(run: Run) -> None:
     )
 
 
-def _begin(model: nn.Module, source: Source, heldout: Source, recipe: Recipe, folder: Path | None) -> Run:
-    _check_sources(source, heldout)
+def _begin(
+    model: nn.Module, source: Source, validation_data: Source, settings: SGDSettings, checkpoint_dir: Path | None
+) -> Run:
+    _check_sources(source, validation_data)
     here().align(model)
-    fingerprint = _fingerprint(model, source, recipe)
-    found = None if folder is None else here().read_checkpoint(folder, fingerprint, model)
-    preconditioner = stored_preconditioner(model, source, recipe, folder, fingerprint) if here().is_first else None
+    fingerprint = _fingerprint(model, source, settings)
+    found = None if checkpoint_dir is None else here().read_checkpoint(checkpoint_dir, fingerprint, model)
+    preconditioner = (
+        stored_preconditioner(model, source, settings, checkpoint_dir, fingerprint) if here().is_first else None
+    )
     model, preconditioner = here().split(model, preconditioner)
 
     def run_by(schedule: HalvingSchedule) -> Run:
-        optimizer = make_optimizer(model, recipe, schedule.rate)
-        return Run(model, source, heldout, recipe, schedule, optimizer, fingerprint, preconditioner)
+        optimizer = make_optimizer(model, settings, schedule.rate)
+        return Run(model, source, validation_data, settings, schedule, optimizer, fingerprint, preconditioner)
 
-    if folder is not None and found is not None:
-        with understood(folder):
-            return _resume(run_by(stored_schedule(found[1]["schedule"], recipe)), *found)
-    metric = Metric.parse(recipe.metric).of(evaluate(model, heldout, loss=recipe.loss))
-    given = recipe.learning_rate
-    rate = find_rate(model, source, heldout, recipe, preconditioner) if isinstance(given, str) else given
-    return run_by(HalvingSchedule(rate, metric, recipe.improvement, recipe.max_halvings))
+    if checkpoint_dir is not None and found is not None:
+        with understood(checkpoint_dir):
+            return _resume(run_by(stored_schedule(found[1]["schedule"], settings)), *found)
+    criterion = Criterion.parse(settings.criterion).of(evaluate(model, validation_data, loss=settings.loss))
+    given = settings.learning_rate
+    rate = find_rate(model, source, validation_data, settings, preconditioner) if isinstance(given, str) else given
+    return run_by(HalvingSchedule(rate, criterion, settings.improvement, settings.max_halvings))
 
 
-def _train_epoch(run: Run, folder: Path | None, checkpoint_seconds: float, progress: bool | None) -> None:
-    recipe = run.recipe
+def _train_epoch(run: Run, checkpoint_dir: Path | None, checkpoint_seconds: float, verbose: bool | None) -> None:
+    settings = run.settings
     if run.batch == 0:
         run.start = _state(run)
-        run.mean = {name: torch.zeros_like(p) for name, p in trainable(run.model).items()} if recipe.average else {}
+        run.mean = {name: torch.zeros_like(p) for name, p in trainable(run.model).items()} if settings.average else {}
     for group in run.optimizer.param_groups:
         group["lr"] = run.schedule.rate
     total = sum(run.source.shard_sizes)
     bar = tqdm(
         total=total,
-        initial=run.batch * recipe.batch_size,
+        initial=run.batch * settings.batch_size,
         desc=f"epoch {run.epoch + 1}",
         unit="row",
         unit_scale=True,
-        disable=(None if progress is None else not progress) if here().is_first else True,
+        disable=(None if verbose is None else not verbose) if here().is_first else True,
         leave=False,
     )
-    bar.set_postfix({recipe.metric: f"{run.schedule.metric:.4f}", "rate": f"{run.schedule.rate:.3g}"})
-    fused = fused_steps(run.model, recipe, run.preconditioner) if here().num_processes == 1 else None
-    rows = recipe.batch_size if fused is None else fused.rows
+    bar.set_postfix({settings.criterion: f"{run.schedule.criterion:.4f}", "rate": f"{run.schedule.rate:.3g}"})
+    fused = fused_steps(run.model, settings, run.preconditioner) if here().num_processes == 1 else None
+    rows = settings.batch_size if fused is None else fused.rows
     last = time.monotonic()
     with bar:
         for block in on_device(map(here().share, _blocks(run, rows)), device_of(run.model)):
-            size = min(rows, total - run.batch * recipe.batch_size)
+            size = min(rows, total - run.batch * settings.batch_size)
             if fused is None:
-                take_step(run.model, run.optimizer, block, recipe, run.preconditioner, size=size)
+                take_step(run.model, run.optimizer, block, settings, run.preconditioner, size=size)
             else:
                 fused.take(block, rate=run.schedule.rate)
-            taken = -(-size // recipe.batch_size)
+            taken = -(-size // settings.batch_size)
             run.batch += taken
             for name, mean in run.mean.items():
                 mean.lerp_(trainable(run.model)[name].detach(), taken / run.batch)
             bar.update(size)
-            if folder is not None and here().agree(time.monotonic() - last) >= checkpoint_seconds:
-                _checkpoint(run, folder)
+            if checkpoint_dir is not None and here().agree(time.monotonic() - last) >= checkpoint_seconds:
+                _checkpoint(run, checkpoint_dir)
                 last = time.monotonic()
 
 
 def _blocks(run: Run, rows: int) -> Iterator[Block]:
     """What is left of the epoch, `rows` at a time: one batch, or several whole ones."""
-    start, ahead = run.batch * run.recipe.batch_size // rows, device_of(run.model).type == "cuda"
-    return batches(run.source, batch_size=rows, seed=run.recipe.seed, epoch=run.epoch, start=start, prefetch=ahead)
+    start, ahead = run.batch * run.settings.batch_size // rows, device_of(run.model).type == "cuda"
+    return batches(run.source, batch_size=rows, seed=run.settings.seed, epoch=run.epoch, start=start, prefetch=ahead)
 
 
 def _end_epoch(run: Run) -> None:
     with torch.no_grad():
         for name, mean in run.mean.items():
             trainable(run.model)[name].copy_(mean)
-    scores = evaluate(run.model, run.heldout, loss=run.recipe.loss)
-    metric = here().agree(Metric.parse(run.recipe.metric).of(scores))
+    scores = evaluate(run.model, run.validation_data, loss=run.settings.loss)
+    criterion = here().agree(Criterion.parse(run.settings.criterion).of(scores))
     rate = run.schedule.rate
-    verdict = run.schedule.judge(metric)
-    if verdict is Verdict.REVERT:
+    decision = run.schedule.update(criterion)
+    if decision is Decision.REVERT:
         _restore(run, run.start)
     run.epoch, run.batch, run.start, run.mean = run.epoch + 1, 0, {}, {}
     run.history.append(
-        {"epoch": run.epoch, "rate": rate, "verdict": verdict.value, run.recipe.metric: metric, **scores.summary()}
+        {
+            "epoch": run.epoch,
+            "rate": rate,
+            "decision": decision.value,
+            run.settings.criterion: criterion,
+            **scores.summary(),
+        }
     )
 
 
@@ -248,7 +260,7 @@ def _restore(run: Run, state: dict[str, Tensor]) -> None:
     restore_optimizer(run.optimizer, {name: tensor.clone() for name, tensor in state.items()})
 
 
-def _checkpoint(run: Run, folder: Path) -> None:
+def _checkpoint(run: Run, checkpoint_dir: Path) -> None:
     tensors = {f"now.{name}": tensor for name, tensor in _state(run).items()}
     tensors |= {f"start.{name}": tensor for name, tensor in run.start.items()}
     tensors |= {f"mean.{name}": tensor for name, tensor in run.mean.items()}
@@ -259,17 +271,17 @@ def _checkpoint(run: Run, folder: Path) -> None:
         "schedule": asdict(run.schedule),
         "history": run.history,
     }
-    here().write_checkpoint(folder, tensors, state, run.model)
+    here().write_checkpoint(checkpoint_dir, tensors, state, run.model)
 
 
 def _resume(run: Run, tensors: dict[str, Tensor], state: dict[str, Any]) -> Run:
-    run.epoch, run.batch, run.history = stored_place(state, run.recipe, run.source)
+    run.epoch, run.batch, run.history = stored_place(state, run.settings, run.source)
     device = device_of(run.model)
     now, run.start, run.mean = (_part(tensors, kind, device) for kind in ("now", "start", "mean"))
     weights = {f"model.{name}": p for name, p in trainable(run.model).items()}
     check_alike(now, weights)
     check_alike(run.start, weights if run.batch else {})
-    check_alike(run.mean, trainable(run.model) if run.batch and run.recipe.average else {})
+    check_alike(run.mean, trainable(run.model) if run.batch and run.settings.average else {})
     _restore(run, now)
     return run
 
@@ -279,7 +291,7 @@ def _part(tensors: dict[str, Tensor], kind: str, device: torch.device) -> dict[s
     return {name.removeprefix(f"{kind}."): tensors[name].to(device) for name in names}
 
 
-def _fingerprint(model: nn.Module, source: Source, recipe: Recipe) -> dict[str, Any]:
+def _fingerprint(model: nn.Module, source: Source, settings: SGDSettings) -> dict[str, Any]:
     """What must be the same for a checkpoint to fit: shapes, frozen numbers, data size, recipe."""
     frozen = [p for p in model.parameters() if not p.requires_grad]
     return {
@@ -287,22 +299,22 @@ def _fingerprint(model: nn.Module, source: Source, recipe: Recipe) -> dict[str, 
         "frozen": sum(float(p.double().sum()) for p in frozen),
         "rows": sum(source.shard_sizes),
         "num_inputs": source.num_inputs,
-        **asdict(recipe),
+        **asdict(settings),
     }
 
 
-def _write_history(run: Run, folder: Path) -> None:
+def _write_history(run: Run, checkpoint_dir: Path) -> None:
     if not here().is_first:
         return
-    folder.mkdir(parents=True, exist_ok=True)
+    checkpoint_dir.mkdir(parents=True, exist_ok=True)
     lines = (json.dumps(record) + "\n" for record in run.history)
-    (folder / "history.jsonl").write_text("".join(lines))
+    (checkpoint_dir / "history.jsonl").write_text("".join(lines))
 
 
-def _check_sources(source: Source, heldout: Source) -> None:
-    if sum(heldout.shard_sizes) == 0:
+def _check_sources(source: Source, validation_data: Source) -> None:
+    if sum(validation_data.shard_sizes) == 0:
         raise ValueError("heldout holds no rows; give it at least one.")
-    if heldout.num_inputs != source.num_inputs:
+    if validation_data.num_inputs != source.num_inputs:
         raise ValueError(
-            f"heldout must have {source.num_inputs} inputs like the training rows, got {heldout.num_inputs}."
+            f"heldout must have {source.num_inputs} inputs like the training rows, got {validation_data.num_inputs}."
         )

@@ -19,7 +19,7 @@ from bochner.solvers.checkpoint import trainable
 from bochner.solvers.optimizers import Optimizer
 from bochner.solvers.parallel.group import here
 from bochner.solvers.preconditioner import Preconditioner
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 
 # Features made at once: 16 MB on a CPU, enough for fast products; a GPU wants more.
 CPU_ELEMENTS, GPU_ELEMENTS = 2**22, 2**26
@@ -65,7 +65,7 @@ def take_step(
     model: nn.Module,
     optimizer: Optimizer,
     block: Block,
-    recipe: Recipe,
+    settings: SGDSettings,
     preconditioner: Preconditioner | None = None,
     *,
     size: int | None = None,
@@ -75,11 +75,17 @@ def take_step(
     With a `size`, `block` is this process's share of a batch of so many rows.
     """
     runner = Runner(model, optimizer, preconditioner)
-    take_steps(nn.Identity(), [runner], block, recipe, rows=rows_at_once(model), size=size)
+    take_steps(nn.Identity(), [runner], block, settings, rows=rows_at_once(model), size=size)
 
 
 def take_steps(
-    shared: nn.Module, runners: Sequence[Runner], block: Block, recipe: Recipe, *, rows: int, size: int | None = None
+    shared: nn.Module,
+    runners: Sequence[Runner],
+    block: Block,
+    settings: SGDSettings,
+    *,
+    rows: int,
+    size: int | None = None,
 ) -> None:
     """The same step for each runner, whose module gets shared(x); `shared` is computed once, `rows` of it at a time."""
     if size is None:
@@ -91,11 +97,11 @@ def take_steps(
         Z, y = shared(block.X[tile].to(like)), block.y[tile].to(like.device)
         weight = None if block.weight is None else block.weight[tile].to(like)
         for runner in runners:
-            (LOSSES[recipe.loss](runner.part(Z), y, weight) * (len(y) / size)).backward()
+            (LOSSES[settings.loss](runner.part(Z), y, weight) * (len(y) / size)).backward()
     for runner in runners:
         here().sum_gradients(list(trainable(runner.part).values()))
         if runner.preconditioner is not None:
-            runner.preconditioner.apply(l2=recipe.l2)
+            runner.preconditioner.apply(alpha=settings.alpha)
         runner.optimizer.step()
 
 

@@ -12,7 +12,7 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, Self
 
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 
 Record = Mapping[str, Any]
 
@@ -25,17 +25,17 @@ class TensorBoardWriter:
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, TensorBoardWriter(folder) as writer:
-    ...     writer({"epoch": 1, "rate": 4.0, "verdict": "go on", "ce": 0.7})
+    ...     writer({"epoch": 1, "rate": 4.0, "decision": "go on", "ce": 0.7})
     """
 
-    def __init__(self, folder: str | PathLike[str], *, recipe: Recipe | None = None) -> None:
+    def __init__(self, checkpoint_dir: str | PathLike[str], *, settings: SGDSettings | None = None) -> None:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
             raise _missing("TensorBoardWriter", "tensorboard", "tensorboard") from error
-        self._writer = SummaryWriter(str(folder))
-        if recipe is not None:
-            self._writer.add_text("recipe", _table(asdict(recipe)))
+        self._writer = SummaryWriter(str(checkpoint_dir))
+        if settings is not None:
+            self._writer.add_text("recipe", _table(asdict(settings)))
             self._writer.flush()
 
     def __call__(self, record: Record) -> None:
@@ -75,7 +75,7 @@ class MLflowWriter:
         run_name: str | None = None,
         experiment: str = "Default",
         tracking_uri: str | None = None,
-        recipe: Recipe | None = None,
+        settings: SGDSettings | None = None,
     ) -> None:
         try:
             from mlflow.entities import Param
@@ -86,9 +86,9 @@ class MLflowWriter:
         found = self._client.get_experiment_by_name(experiment)
         place = self._client.create_experiment(experiment) if found is None else found.experiment_id
         self.run_id: str = self._client.create_run(place, run_name=run_name).info.run_id
-        if recipe is not None:
+        if settings is not None:
             self._client.log_batch(
-                self.run_id, params=[Param(key, str(value)) for key, value in asdict(recipe).items()]
+                self.run_id, params=[Param(key, str(value)) for key, value in asdict(settings).items()]
             )
 
     def __call__(self, record: Record) -> None:

@@ -23,7 +23,7 @@ from bochner.features import FourierMap
 from bochner.kernels import Stationary
 from bochner.kernels.named import kernel_named
 from bochner.models.heads import FeatureModel, LinearHead
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import evaluate
 
@@ -281,16 +281,16 @@ class _Cell:
     def fit(self, setting: Setting, seed: int) -> _Fit:
         """Draw or select the features, then train on them."""
         parts, size, generator = self.parts, self.size, Generator().manual_seed(seed)
-        recipe = Recipe(learning_rate=setting.rate, batch_size=size.batch_size, max_epochs=size.epochs, seed=seed)
+        recipe = SGDSettings(learning_rate=setting.rate, batch_size=size.batch_size, max_epochs=size.epochs, seed=seed)
         draw = self._draw(setting.bandwidth)
         chosen = self._select(draw, replace(recipe, learning_rate=setting.selection_rate), generator)
         z = draw(size.num_features, generator) if chosen is None else chosen.feature_map
         model = FeatureModel(z, self._head(size.num_features, generator))
-        train(model, parts.train, parts.heldout, recipe, progress=False)
+        train(model, parts.train, parts.heldout, recipe, verbose=False)
         scores = evaluate(model, parts.heldout, loss="softmax").summary()  # the last epoch may have been undone
         return _Fit(scores["ce"], scores["err"], model, chosen)
 
-    def _select(self, draw: DrawMap, recipe: Recipe, generator: Generator) -> Selection | None:
+    def _select(self, draw: DrawMap, recipe: SGDSettings, generator: Generator) -> Selection | None:
         size = self.size
         common = (draw, self._head, self.parts.train, recipe)
         match self.selection:
@@ -303,7 +303,7 @@ class _Cell:
                     rounds=size.rounds,
                     rows_per_round=size.rows_per_round,
                     generator=generator,
-                    progress=False,
+                    verbose=False,
                 )
             case _:
                 return select_by_fobos(
@@ -312,7 +312,7 @@ class _Cell:
                     num_drawn=size.num_features * (size.rounds + 1) // 4 * 2,
                     num_rows=2 * size.rows_per_round,
                     generator=generator,
-                    progress=False,
+                    verbose=False,
                 )
 
     @cached_property

@@ -64,7 +64,9 @@ def test_a_step_goes_along_aligned_minus_expected_states():
     before, T = head.weights.detach().clone(), len(said.labels)
     expected = occupancies(chain(), 0.3 * head(said.frames)[None], torch.tensor([T]))[0].float()
     errors = nn.functional.one_hot(said.labels, S) - expected
-    recipe = SequenceRecipe(directions=0, acoustic_weight=0.3, frame_weight=0.0, learning_rate=0.1, max_epochs=1)
+    recipe = SequenceRecipe(
+        preconditioner_rank=0, acoustic_weight=0.3, frame_weight=0.0, learning_rate=0.1, max_epochs=1
+    )
     train_sequence(head, [said], [said], chain(), recipe, log_priors=NO_PRIORS)
     torch.testing.assert_close(head.weights.detach() - before, 0.1 * errors.T @ said.frames / T)
 
@@ -74,7 +76,7 @@ def test_cross_entropy_alone_is_what_the_frame_weight_adds():
     steps = {}
     for weight in (0.0, 2.0):
         model = copy.deepcopy(head)
-        recipe = SequenceRecipe(directions=0, frame_weight=weight, learning_rate=0.01, max_epochs=1)
+        recipe = SequenceRecipe(preconditioner_rank=0, frame_weight=weight, learning_rate=0.01, max_epochs=1)
         train_sequence(model, [said], [said], chain(), recipe, log_priors=NO_PRIORS)
         steps[weight] = model.bias.detach()
     frames = 0.01 * 2.0 * (nn.functional.one_hot(said.labels, S) - 1 / S).float().mean(dim=0)
@@ -86,7 +88,9 @@ def test_it_gains_on_unseen_speech_over_the_best_frame_classifier(seed):
     train, heldout, test = (speak(40, seed=100 * seed + place) for place in range(3))
     head = trained_on_frames(train)
     before = total_mmi(head, test, 3.0)
-    recipe = SequenceRecipe(directions=0, acoustic_weight=3.0, frame_weight=0.0, learning_rate=2.0, max_epochs=6)
+    recipe = SequenceRecipe(
+        preconditioner_rank=0, acoustic_weight=3.0, frame_weight=0.0, learning_rate=2.0, max_epochs=6
+    )
     train_sequence(head, train, heldout, chain(), recipe, log_priors=NO_PRIORS)
     assert total_mmi(head, test, 3.0) - before > 0.1 * sum(len(one.labels) for one in test)
 
@@ -96,9 +100,9 @@ def test_no_epoch_that_loses_is_kept():
     train, heldout = speak(8, seed=0), speak(4, seed=1)
     head = trained_on_frames(train)
     before = copy.deepcopy(head.state_dict())
-    recipe = SequenceRecipe(directions=0, learning_rate=1e6, max_halvings=2)
+    recipe = SequenceRecipe(preconditioner_rank=0, learning_rate=1e6, max_halvings=2)
     history = train_sequence(head, train, heldout, chain(), recipe, log_priors=NO_PRIORS)
-    assert [record.get("verdict") for record in history] == [None, "revert and halve", "revert and halve"]
+    assert [record.get("decision") for record in history] == [None, "revert and halve", "revert and halve"]
     torch.testing.assert_close(head.state_dict(), before, rtol=0, atol=0)
 
 
@@ -106,11 +110,11 @@ def test_the_map_stays_and_main_directions_are_evened_out():
     train, heldout = speak(30, seed=0), speak(10, seed=1)
     z = FourierMap.draw(Gaussian(bandwidth=2.0), num_inputs=D, num_features=32, generator=Generator().manual_seed(0))
     gains, frequencies = {}, z.frequencies().clone()
-    for directions in (0, 4):
+    for preconditioner_rank in (0, 4):
         model = FeatureModel(z, LinearHead.zeros(num_features=32, num_outputs=S))
-        recipe = SequenceRecipe(learning_rate=4.0, directions=directions, max_epochs=2, seed=3)
+        recipe = SequenceRecipe(learning_rate=4.0, preconditioner_rank=preconditioner_rank, max_epochs=2, seed=3)
         history = train_sequence(model, train, heldout, chain(), recipe, log_priors=NO_PRIORS)
-        gains[directions] = history[0]["loss"] - history[-1]["loss"]
+        gains[preconditioner_rank] = history[0]["loss"] - history[-1]["loss"]
     assert gains[4] != gains[0]
     assert min(gains.values()) > 0
     torch.testing.assert_close(model.feature_map.frequencies(), frequencies, rtol=0, atol=0)
@@ -121,7 +125,7 @@ def test_the_seed_decides_the_order():
 
     def run(seed):
         head = LinearHead.zeros(num_features=D, num_outputs=S)
-        recipe = SequenceRecipe(directions=0, learning_rate=2.0, max_epochs=2, batch_utterances=4, seed=seed)
+        recipe = SequenceRecipe(preconditioner_rank=0, learning_rate=2.0, max_epochs=2, batch_utterances=4, seed=seed)
         train_sequence(head, train, heldout, chain(), recipe, log_priors=NO_PRIORS)
         return head.weights.detach()
 
@@ -134,14 +138,14 @@ def test_the_defaults_suit_a_head_on_features():
     z = FourierMap.draw(Gaussian(bandwidth=2.0), num_inputs=D, num_features=32, generator=Generator().manual_seed(0))
     model = FeatureModel(z, LinearHead.zeros(num_features=32, num_outputs=S))
     history = train_sequence(model, train, heldout, chain(), SequenceRecipe(max_epochs=2), log_priors=NO_PRIORS)
-    assert history[1]["verdict"] == "go on"
+    assert history[1]["decision"] == "go on"
 
 
 def test_errors_say_what_is_wrong():
-    recipe = SequenceRecipe(directions=0, learning_rate=1.0)
+    recipe = SequenceRecipe(preconditioner_rank=0, learning_rate=1.0)
     with pytest.raises(ValueError, match="heldout must hold at least one utterance each, got none"):
         train_sequence(nn.Linear(D, S), speak(1, seed=0), [], chain(), recipe, log_priors=NO_PRIORS)
-    with pytest.raises(ValueError, match="learning_rate must be a number with directions=0, got 'auto'"):
-        SequenceRecipe(directions=0)
-    with pytest.raises(ValueError, match="directions must be 0 without a head on features"):
+    with pytest.raises(ValueError, match="learning_rate must be a number with preconditioner_rank=0, got 'auto'"):
+        SequenceRecipe(preconditioner_rank=0)
+    with pytest.raises(ValueError, match="preconditioner_rank must be 0 without a head on features"):
         train_sequence(nn.Linear(D, S), speak(1, seed=0), [], chain(), SequenceRecipe(), log_priors=NO_PRIORS)

@@ -10,7 +10,7 @@ from bochner.studies.study import Row
 
 def speech(cell: Any) -> Row:
     """The cross-entropy goes against the error rate, its sum with the entropy goes with it."""
-    ter = 0.3 - 0.02 * cell.bottleneck - 0.01 * (cell.metric != "ce") - 0.001 * cell.num_features**0.25
+    ter = 0.3 - 0.02 * cell.bottleneck - 0.01 * (cell.criterion != "ce") - 0.001 * cell.num_features**0.25
     ter -= {"laplacian": 0.02, "gaussian": 0.001, "sparse-gaussian": 0.005, "network": 0.0}[cell.model] * cell.selection
     ter += 0.01 * abs(cell.depth - 4) * (cell.model == "network")
     metrics = dict.fromkeys(METRICS, 1 - ter) | {"erll:1": 10 * ter}

@@ -67,7 +67,7 @@ def test_the_error_rate_is_that_of_dev(ran: Ran) -> None:
 def test_settings_are_those_of_the_cell(ran: Ran) -> None:
     contest = open_task(DATA, "smoke", ran.folder, device="cpu")
     settings = settings_of(replace(WORSE, selection=True), contest)
-    assert (settings.rank, settings.metric, settings.num_features) == (32, ERLL, 32)  # type: ignore[union-attr]
+    assert (settings.rank, settings.criterion, settings.num_features) == (32, ERLL, 32)  # type: ignore[union-attr]
     assert settings.selection.rounds == 3  # type: ignore[union-attr]
     network = settings_of(network_cells("smoke")[0], contest)
     assert network.hidden == (64,) * 4  # type: ignore[union-attr]

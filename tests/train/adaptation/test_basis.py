@@ -25,7 +25,7 @@ def test_every_family_gains_by_every_objective(family: str) -> None:
     z, train, heldout = draw(family), rows(), rows(400, seed=1)
     before = {name: p.clone() for name, p in z.named_parameters()}
     for objective, share in {"kernel": 0.85, "alignment": 0.97, "loss": 0.8}.items():
-        found = fit_basis(z, train, objective=objective, heldout=heldout, plan=QUICK, progress=False)
+        found = fit_basis(z, train, objective=objective, validation_data=heldout, plan=QUICK, verbose=False)
         assert type(found.feature_map) is type(z)
         assert min(record["heldout"] for record in found.history) < share * found.history[0]["heldout"]
         after = dict(found.feature_map.named_parameters())
@@ -48,7 +48,7 @@ def test_objectives_reach_what_they_name_on_new_rows() -> None:
     X, y = points(500, seed=7)
     new, z = ArraySource(X, y), draw("orthogonal cosine")
     plan = Plan(batches=300, heldout_batches=10, max_epochs=2, learning_rate=0.02)
-    kernel, aligned = (adapt(z, rows(2000), objective=o, plan=plan, progress=False) for o in ("kernel", "alignment"))
+    kernel, aligned = (adapt(z, rows(2000), objective=o, plan=plan, verbose=False) for o in ("kernel", "alignment"))
     errors = {name: float(kernel_error(one(X), z.kernel(X))) for name, one in {"rb": z, "uab": kernel}.items()}
     assert errors["uab"] < errors["rb"] / 4
     assert alignment(aligned, new) > alignment(z, new) + 0.2 > alignment(kernel, new) + 0.1
@@ -57,7 +57,7 @@ def test_objectives_reach_what_they_name_on_new_rows() -> None:
 def test_the_joint_head_belongs_to_the_adapted_map() -> None:
     heldout = rows(400, seed=1)
     plan = Plan(max_epochs=3)
-    found = fit_basis(draw("orthogonal"), rows(), objective="loss", heldout=heldout, plan=plan, progress=False)
+    found = fit_basis(draw("orthogonal"), rows(), objective="loss", validation_data=heldout, plan=plan, verbose=False)
     assert found.head is not None
     best = min(record["heldout"] for record in found.history)
     scores = evaluate(FeatureModel(found.feature_map, found.head), heldout, loss="softmax").summary()
@@ -67,10 +67,12 @@ def test_the_joint_head_belongs_to_the_adapted_map() -> None:
 def test_the_best_epoch_is_returned_not_the_last() -> None:
     wild = Plan(batches=20, heldout_batches=10, max_epochs=6, learning_rate=0.8, decay=1.0)
     heldout = rows(300, seed=1)
-    found = fit_basis(draw("orthogonal"), rows(), heldout=heldout, plan=wild, progress=False)
+    found = fit_basis(draw("orthogonal"), rows(), validation_data=heldout, plan=wild, verbose=False)
     values = [record["heldout"] for record in found.history]
     assert values[-1] > min(values)
-    again = fit_basis(found.feature_map, rows(), heldout=heldout, plan=wild, progress=False).history[0]["heldout"]
+    again = fit_basis(found.feature_map, rows(), validation_data=heldout, plan=wild, verbose=False).history[0][
+        "heldout"
+    ]
     assert again == pytest.approx(min(values), rel=1e-5)
     assert [record["improved"] for record in found.history] == [
         value < min(values[:place], default=torch.inf) for place, value in enumerate(values)
@@ -79,7 +81,7 @@ def test_the_best_epoch_is_returned_not_the_last() -> None:
 
 def test_adaptation_ends_when_patience_does() -> None:
     plan = Plan(batches=5, heldout_batches=5, learning_rate=1e-12, patience=2)
-    still = fit_basis(draw("orthogonal"), rows(), plan=plan, progress=False)  # steps too small for float32
+    still = fit_basis(draw("orthogonal"), rows(), plan=plan, verbose=False)  # steps too small for float32
     assert [record["improved"] for record in still.history] == [True, False, False]
     assert len({record["heldout"] for record in still.history}) == 1  # every epoch is judged by the same batches
     assert Plan().patience_for(draw("orthogonal")) == Plan().patience_for(draw("arc-cosine 1")) == 10
@@ -90,7 +92,7 @@ def test_rates_fall_after_an_epoch_without_improvement() -> None:
     moved = {}
     for decay in (1.0, 1e-9):
         plan = Plan(batches=20, heldout_batches=10, max_epochs=6, learning_rate=0.8, decay=decay)
-        found = fit_basis(draw("orthogonal"), rows(), heldout=rows(300, seed=1), plan=plan, progress=False)
+        found = fit_basis(draw("orthogonal"), rows(), validation_data=rows(300, seed=1), plan=plan, verbose=False)
         moved[decay] = [record["heldout"] for record in found.history][-2:]
     assert moved[1.0][0] != moved[1.0][1]
     assert moved[1e-9][0] == pytest.approx(moved[1e-9][1], rel=1e-6)
@@ -99,7 +101,7 @@ def test_rates_fall_after_an_epoch_without_improvement() -> None:
 def test_same_plan_same_map_and_other_seeds_other_maps() -> None:
     def adapted(seed: int) -> torch.Tensor:
         plan = Plan(batches=20, heldout_batches=5, max_epochs=2, seed=seed)
-        z = adapt(draw("orthogonal"), rows(), plan=plan, progress=False)
+        z = adapt(draw("orthogonal"), rows(), plan=plan, verbose=False)
         assert isinstance(z, FourierMap)
         return z.frequencies()
 
@@ -114,7 +116,7 @@ def test_a_step_means_the_same_at_every_bandwidth() -> None:
         z = FourierMap.draw(
             Gaussian(bandwidth=2.0 * scale), num_inputs=6, num_features=16, generator=torch.Generator().manual_seed(0)
         )
-        history = fit_basis(z, ArraySource(scale * X, y), objective="loss", plan=plan, progress=False).history
+        history = fit_basis(z, ArraySource(scale * X, y), objective="loss", plan=plan, verbose=False).history
         values.append([record["heldout"] for record in history])
     assert values[0] == pytest.approx(values[1], rel=1e-3)
 
@@ -124,7 +126,7 @@ def test_larger_batches_reach_the_same() -> None:
     lowest = []
     for batch_size, batches, rate in ((64, 200, 0.01), (256, 50, 0.02)):
         plan = Plan(batch_size=batch_size, batches=batches, heldout_batches=10, max_epochs=4, learning_rate=rate)
-        found = fit_basis(draw("orthogonal cosine"), train, heldout=heldout, plan=plan, progress=False)
+        found = fit_basis(draw("orthogonal cosine"), train, validation_data=heldout, plan=plan, verbose=False)
         X = heldout.read(0).X
         lowest.append(float(kernel_error(found.feature_map(X), found.feature_map.kernel(X))))
     assert 0.7 < lowest[0] / lowest[1] < 1.4
@@ -133,7 +135,7 @@ def test_larger_batches_reach_the_same() -> None:
 @pytest.mark.parametrize("family", ["hadamard2", "sparse gaussian", "arc-cosine 2"])
 def test_adapted_maps_are_stored_and_streamed_like_any_other(family: str, tmp_path: Path) -> None:
     plan = Plan(batches=20, heldout_batches=5, max_epochs=1)
-    z = adapt(draw(family), rows(), plan=plan, progress=False)
+    z = adapt(draw(family), rows(), plan=plan, verbose=False)
     bochner.save(z, tmp_path / "map.safetensors")
     X, _ = points(50)
     assert torch.equal(bochner.load(tmp_path / "map.safetensors")(X), z(X))
@@ -146,14 +148,12 @@ def test_adapted_maps_are_stored_and_streamed_like_any_other(family: str, tmp_pa
 def test_other_losses_and_heads() -> None:
     X, y = points(400)
     plan = Plan(batches=50, max_epochs=2, loss="squared")
-    found = fit_basis(draw("orthogonal"), ArraySource(X, X[:, :2]), objective="loss", plan=plan, progress=False)
+    found = fit_basis(draw("orthogonal"), ArraySource(X, X[:, :2]), objective="loss", plan=plan, verbose=False)
     assert isinstance(found.head, LinearHead)
     assert found.head.weights.shape == (2, 24)
     start = LinearHead.zeros(num_features=24, num_outputs=1)
     plan = Plan(batches=50, max_epochs=2, loss="logistic")
-    found = fit_basis(
-        draw("orthogonal"), ArraySource(X, y % 2), objective="loss", head=start, plan=plan, progress=False
-    )
+    found = fit_basis(draw("orthogonal"), ArraySource(X, y % 2), objective="loss", head=start, plan=plan, verbose=False)
     assert found.history[-1]["heldout"] < found.history[0]["heldout"]
     assert not start.weights.any()  # the given head is only where it starts
 
@@ -161,7 +161,7 @@ def test_other_losses_and_heads() -> None:
 def test_writers_see_every_record() -> None:
     seen: list[dict[str, object]] = []
     plan = Plan(batches=5, heldout_batches=5, max_epochs=2)
-    found = fit_basis(draw("orthogonal"), rows(), plan=plan, progress=False, writers=[seen.append])
+    found = fit_basis(draw("orthogonal"), rows(), plan=plan, verbose=False, writers=[seen.append])
     assert seen == found.history
     assert [record["epoch"] for record in seen] == [0, 1, 2]
 
@@ -172,7 +172,7 @@ def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match=r"objective must be one of \['kernel', 'alignment', 'loss'\], got 'error'"):
         adapt(z, rows(), objective="error")
     with pytest.raises(ValueError, match="objective='alignment' needs class indices"):
-        adapt(z, floats, objective="alignment", plan=QUICK, progress=False)
+        adapt(z, floats, objective="alignment", plan=QUICK, verbose=False)
     with pytest.raises(ValueError, match="head must be None with objective='kernel'"):
         fit_basis(z, rows(), head=LinearHead.zeros(num_features=24, num_outputs=4))
     nystrom = NystromMap.fit(Gaussian(), X, num_landmarks=5, generator=torch.Generator().manual_seed(0))
@@ -182,7 +182,7 @@ def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match="ArcCosineMap of order 1 or 2"):
         adapt(steps, rows())
     with pytest.raises(FloatingPointError, match="give a smaller learning_rate"):
-        adapt(draw("arc-cosine 3"), rows(), plan=Plan(batches=5, heldout_batches=5, learning_rate=1e30), progress=False)
+        adapt(draw("arc-cosine 3"), rows(), plan=Plan(batches=5, heldout_batches=5, learning_rate=1e30), verbose=False)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from bochner.data import ArraySource
 from bochner.features import FeatureMap, FourierMap
 from bochner.kernels import Gaussian
 from bochner.models.heads import FeatureModel, LinearHead
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import evaluate
 
@@ -31,7 +31,7 @@ def task(half: int, *, seed: int = 0) -> tuple[ArraySource, ArraySource]:
 def error(z: FeatureMap, half: int) -> float:
     model = FeatureModel(z, LinearHead.zeros(num_features=z.num_features, num_outputs=5))
     source, heldout = task(half)
-    train(model, source, heldout, Recipe(batch_size=64, directions="auto", max_epochs=6), progress=False)
+    train(model, source, heldout, SGDSettings(batch_size=64, preconditioner_rank="auto", max_epochs=6), verbose=False)
     return evaluate(model, heldout, loss="softmax").summary()["err"]
 
 
@@ -46,7 +46,7 @@ def random_map() -> FourierMap:
 @pytest.mark.parametrize("objective", ["alignment", "loss"])
 def test_a_basis_serves_a_task_it_never_saw(random_map: FourierMap, objective: str) -> None:
     plan = Plan(batches=150, heldout_batches=10, max_epochs=2, learning_rate=0.02)
-    adapted = adapt(random_map, task(0)[0], objective=objective, plan=plan, progress=False)
+    adapted = adapt(random_map, task(0)[0], objective=objective, plan=plan, verbose=False)
     before = adapted.frequencies()
     here, there = error(adapted, 0), error(adapted, 1)
     assert torch.equal(before, adapted.frequencies())  # the basis stays frozen while the head is fitted

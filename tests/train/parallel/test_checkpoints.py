@@ -23,14 +23,14 @@ from bochner.data.blocks import Block
 from bochner.solvers import sgd as loop
 from bochner.solvers.parallel.checkpoint import read_shared
 from bochner.solvers.parallel.mesh import share
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import take_step
 from tests.train.parallel.ranks import run_ranks
 from tests.train.parallel.test_equality import RECIPE, linear, numbers, sources
 
-LONG = replace(RECIPE, optimizer="momentum", learning_rate=0.5, directions=3, max_epochs=4, average=True)
-ONCE = Recipe(learning_rate=0.1, batch_size=50, max_epochs=1)
+LONG = replace(RECIPE, optimizer="momentum", learning_rate=0.5, preconditioner_rank=3, max_epochs=4, average=True)
+ONCE = SGDSettings(learning_rate=0.1, batch_size=50, max_epochs=1)
 
 
 class StoppedError(Exception):
@@ -59,7 +59,7 @@ def go_on(folder: Path, steps: int) -> dict[str, np.ndarray]:
         take_step(*arguments, **more)
 
     with suppress(StoppedError), patch.object(loop, "take_step", stop_or_step):
-        train(model, *sources(), LONG, folder=folder, checkpoint_seconds=0.0, progress=False)
+        train(model, *sources(), LONG, checkpoint_dir=folder, checkpoint_seconds=0.0, verbose=False)
         return numbers(model)
     return {}
 
@@ -67,7 +67,7 @@ def go_on(folder: Path, steps: int) -> dict[str, np.ndarray]:
 def test_saved_by_four_resumed_by_two_and_by_one(tmp_path: Path) -> None:
     """4 = 2 x 2, then 2 by features, then 1, then 2 by rows, then 1 to the end: the model of an undisturbed run."""
     expected = linear()
-    train(expected, *sources(), LONG, progress=False)
+    train(expected, *sources(), LONG, verbose=False)
     folder = tmp_path / "run"
     assert run_ranks(go_on, 4, tmp_path / "a", folder, 3, features=2) == [{}] * 4
     assert not (folder / "checkpoint.safetensors").exists()
@@ -99,7 +99,7 @@ def watch(folder: Path, reads: int) -> list[int]:
     model, source = Watching(), StoppingSource(torch.arange(203.0)[:, None], torch.arange(203) % 3, shard_rows=16)
     source.reads_left = reads
     with suppress(StoppedError):
-        train(model, source, source, ONCE, folder=folder, checkpoint_seconds=0.0, progress=False)
+        train(model, source, source, ONCE, checkpoint_dir=folder, checkpoint_seconds=0.0, verbose=False)
     return model.seen
 
 
@@ -150,7 +150,13 @@ def test_a_hostile_or_damaged_checkpoint_is_an_error(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(ValueError, match="does not hold the parts of a checkpoint"):
         read_shared(tmp_path / "run", state["fingerprint"])
-    for text in ("{", "[]", "3", json.dumps({**state, "folder": "../elsewhere"}), json.dumps({"folder": 1})):
+    for text in (
+        "{",
+        "[]",
+        "3",
+        json.dumps({**state, "checkpoint_dir": "../elsewhere"}),
+        json.dumps({"checkpoint_dir": 1}),
+    ):
         pointer.write_text(text)
         with pytest.raises(ValueError, match=r"checkpoint\.json"):
             read_shared(tmp_path / "run", state["fingerprint"])

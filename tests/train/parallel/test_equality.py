@@ -20,14 +20,14 @@ from bochner.features import FourierMap
 from bochner.kernels import Gaussian
 from bochner.models.heads import BottleneckHead, FeatureModel, LinearHead
 from bochner.models.network import Network
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
 from tests.train.parallel.ranks import run_ranks
 from tests.train.runs import generator, rings
 
 Numbers = dict[str, Any]
 # 203 rows in batches of 50: the last has 3, fewer than some teams.
-RECIPE = Recipe(learning_rate=8.0, batch_size=50, max_epochs=3, improvement=0.0)
+RECIPE = SGDSettings(learning_rate=8.0, batch_size=50, max_epochs=3, improvement=0.0)
 
 
 def sources() -> tuple[ArraySource, ArraySource]:
@@ -60,8 +60,8 @@ def numbers(model: torch.nn.Module) -> dict[str, np.ndarray]:
     return {name: p.detach().numpy().copy() for name, p in model.named_parameters() if p.requires_grad}
 
 
-def trained(model: torch.nn.Module, recipe: Recipe) -> Numbers:
-    history = train(model, *sources(), recipe, progress=False)
+def trained(model: torch.nn.Module, recipe: SGDSettings) -> Numbers:
+    history = train(model, *sources(), recipe, verbose=False)
     return {**numbers(model), "heldout": np.array([record["ce"] for record in history])}
 
 
@@ -77,7 +77,7 @@ def drawn_bottleneck(num_features: int, generator: torch.Generator) -> Bottlenec
 
 def selected(num_features: int = 16) -> Numbers:
     """What a pair of frequencies, a single one, a bottleneck and a penalty choose."""
-    settings: Numbers = {"num_features": num_features, "progress": False}
+    settings: Numbers = {"num_features": num_features, "verbose": False}
     rounds = {"rounds": 3, "rows_per_round": 120}
     cosine, rows = partial(drawn_map, form="cosine"), sources()[0]
     chosen = [
@@ -93,8 +93,8 @@ def selected(num_features: int = 16) -> Numbers:
 def linear_models(count: int = 4) -> list[Numbers]:
     """What both ways of dividing must get right: optimizers with memory, penalty, mean, rate and directions."""
     cases = [
-        (linear(form="cosine"), replace(RECIPE, learning_rate=1.0, l2=1e-3)),
-        (linear(), replace(RECIPE, optimizer="momentum", learning_rate=1.0, directions=4, l2=1e-3)),
+        (linear(form="cosine"), replace(RECIPE, learning_rate=1.0, alpha=1e-3)),
+        (linear(), replace(RECIPE, optimizer="momentum", learning_rate=1.0, preconditioner_rank=4, alpha=1e-3)),
         (linear(), replace(RECIPE, learning_rate="auto", average=True, max_epochs=2)),
         (bottleneck(), replace(RECIPE, optimizer="adam", learning_rate=0.05)),
     ]
@@ -134,7 +134,7 @@ def test_a_team_makes_the_model_of_one_process(
 
 def refusals() -> list[str]:
     said = []
-    for work in (partial(train, network(), *sources(), RECIPE, progress=False), partial(selected, 14)):
+    for work in (partial(train, network(), *sources(), RECIPE, verbose=False), partial(selected, 14)):
         try:
             work()
         except ValueError as error:

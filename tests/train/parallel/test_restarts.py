@@ -24,7 +24,7 @@ from tests.train.parallel.test_equality import linear, numbers, sources
 
 def undisturbed() -> dict[str, np.ndarray]:
     model = linear()
-    loop.train(model, *sources(), LONG, progress=False)
+    loop.train(model, *sources(), LONG, verbose=False)
     return numbers(model)
 
 
@@ -41,7 +41,7 @@ def killed_once(folder: Path) -> tuple[int, dict[str, np.ndarray]]:
 
         assert team.num_shares == 2
         with patch.object(loop, "take_step", step_or_die):
-            loop.train(model, *sources(), LONG, folder=folder, checkpoint_seconds=0.0, progress=False)
+            loop.train(model, *sources(), LONG, checkpoint_dir=folder, checkpoint_seconds=0.0, verbose=False)
     return num_restarts(), numbers(model)
 
 

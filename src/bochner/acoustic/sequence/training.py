@@ -19,8 +19,8 @@ from bochner.data import ArraySource
 from bochner.solvers.checkpoint import trainable
 from bochner.solvers.optimizers import Optimizer, make_optimizer
 from bochner.solvers.preconditioner import Preconditioner, fit_preconditioner
-from bochner.solvers.schedule import HalvingSchedule, Verdict
-from bochner.solvers.settings import Recipe
+from bochner.solvers.schedule import Decision, HalvingSchedule
+from bochner.solvers.settings import SGDSettings
 from bochner.solvers.step import device_of
 
 Record = dict[str, Any]
@@ -71,7 +71,7 @@ def train_sequence(
     >>> half, two = torch.tensor([0.5, 0.5], dtype=torch.float64), torch.tensor([0, 1])
     >>> graph = StateGraph(pdfs=two, starts=half, ends=half, sources=two, targets=two, weights=half)  # 0 0 0, or 1 1 1
     >>> said = [LabelledFrames(torch.tensor([[1.0], [-1.0], [1.0]]), torch.tensor([0, 0, 0]))]
-    >>> head, recipe = nn.Linear(1, 2), SequenceRecipe(directions=0, learning_rate=1.0, max_epochs=1)
+    >>> head, recipe = nn.Linear(1, 2), SequenceRecipe(preconditioner_rank=0, learning_rate=1.0, max_epochs=1)
     >>> history = train_sequence(head, said, said, graph, recipe, log_priors=torch.zeros(2))
     >>> history[1]["mmi"] > history[0]["mmi"]
     True
@@ -89,10 +89,10 @@ def train_sequence(
         for place in tqdm(places, desc=f"sequence epoch {len(history)}", leave=False, disable=not progress):
             runner.step(trainer.loss(batches[place]), rate)
         reached = trainer.evaluate(heldout)
-        verdict = schedule.judge(_ratio(reached.loss - came.loss))
-        if verdict is Verdict.REVERT:
+        verdict = schedule.update(_ratio(reached.loss - came.loss))
+        if verdict is Decision.REVERT:
             _restore(model, before)
-        history.append({"epoch": len(history), "rate": rate, "verdict": verdict.value, **reached._asdict()})
+        history.append({"epoch": len(history), "rate": rate, "decision": verdict.value, **reached._asdict()})
     return history
 
 
@@ -140,9 +140,9 @@ class _Runner:
     """What moves a model."""
 
     def __init__(self, model: nn.Module, utterances: Batch, recipe: SequenceRecipe, splice: Splice) -> None:
-        self.preconditioner = _preconditioner(model, utterances, recipe, splice) if recipe.directions else None
+        self.preconditioner = _preconditioner(model, utterances, recipe, splice) if recipe.preconditioner_rank else None
         self.rate = _first_rate(recipe, self.preconditioner)
-        self.optimizer: Optimizer = make_optimizer(model, Recipe(), self.rate)
+        self.optimizer: Optimizer = make_optimizer(model, SGDSettings(), self.rate)
 
     def step(self, loss: Tensor, rate: float) -> None:
         for group in self.optimizer.param_groups:
@@ -187,11 +187,11 @@ def _preconditioner(
 ) -> Preconditioner | None:
     """From some utterances drawn at random, enough for the rows that are wanted."""
     rows = max(1, _num_frames(utterances) * recipe.batch_utterances // len(utterances))
-    plain = Recipe(directions=recipe.directions, batch_size=rows, seed=recipe.seed)
+    plain = SGDSettings(preconditioner_rank=recipe.preconditioner_rank, batch_size=rows, seed=recipe.seed)
     generator, chosen = Generator().manual_seed(recipe.seed), []
     for place in torch.randperm(len(utterances), generator=generator).tolist():
         chosen.append(utterances[place])
-        if _num_frames(chosen) >= 4 * plain.direction_rows:
+        if _num_frames(chosen) >= 4 * plain.preconditioner_rows:
             break
     sample = ArraySource(torch.cat([splice(one.frames) for one in chosen]), torch.cat([one.labels for one in chosen]))
     return fit_preconditioner(model, sample, plain)

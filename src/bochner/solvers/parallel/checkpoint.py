@@ -35,7 +35,7 @@ BY_FEATURE = "by_feature"  # the key under which a state names the tensors that 
 
 
 def write_shared(
-    folder: Path,
+    checkpoint_dir: Path,
     tensors: Mapping[str, Tensor],
     state: Mapping[str, Any],
     *,
@@ -53,37 +53,39 @@ def write_shared(
         key: _divided(tensor.reshape(len(tensor), forms, -1), mesh) if key in by_feature else tensor.contiguous()
         for key, tensor in tensors.items()
     }
-    folder.mkdir(parents=True, exist_ok=True)
+    checkpoint_dir.mkdir(parents=True, exist_ok=True)
     try:
-        save(shared, storage_writer=HuggingFaceStorageWriter(str(folder / name), save_distributed=True))
+        save(shared, storage_writer=HuggingFaceStorageWriter(str(checkpoint_dir / name), save_distributed=True))
         if mesh.is_first:
             named = {"folder": name, **state, BY_FEATURE: sorted(by_feature)}
-            write_atomically(folder / SHARED_NAME, json.dumps(named).encode())
-            _remove_others(folder, name)
+            write_atomically(checkpoint_dir / SHARED_NAME, json.dumps(named).encode())
+            _remove_others(checkpoint_dir, name)
     except (OSError, CheckpointException) as error:
         cause = error if isinstance(error, OSError) else next(iter(error.failures.values()))[0]  # of any process
         if not isinstance(cause, OSError):
             raise
-        raise unwritable(folder / SHARED_NAME, cause) from error
+        raise unwritable(checkpoint_dir / SHARED_NAME, cause) from error
 
 
-def read_shared(folder: Path, fingerprint: Mapping[str, Any], *, mesh: Mesh | None = None) -> Found | None:
+def read_shared(checkpoint_dir: Path, fingerprint: Mapping[str, Any], *, mesh: Mesh | None = None) -> Found | None:
     """What `write_shared` wrote, whole or for this process's part; None where there is nothing."""
-    path = folder / SHARED_NAME
+    path = checkpoint_dir / SHARED_NAME
     if not path.exists():
         return None
     state = _read_state(path)
     check_fingerprint(path, state, fingerprint)
     try:
-        return _read_parts(folder / state["folder"], set(state[BY_FEATURE]), mesh), state
+        return _read_parts(checkpoint_dir / state["folder"], set(state[BY_FEATURE]), mesh), state
     except Exception as error:  # a damaged file can fail in any way
-        raise ValueError(f"{folder / state['folder']} does not hold the parts of a checkpoint: {error}") from error
+        raise ValueError(
+            f"{checkpoint_dir / state['folder']} does not hold the parts of a checkpoint: {error}"
+        ) from error
 
 
-def remove_shared(folder: Path) -> None:
+def remove_shared(checkpoint_dir: Path) -> None:
     """Forget the checkpoint of a team: a single process went on."""
-    (folder / SHARED_NAME).unlink(missing_ok=True)
-    _remove_others(folder, keep="")
+    (checkpoint_dir / SHARED_NAME).unlink(missing_ok=True)
+    _remove_others(checkpoint_dir, keep="")
 
 
 def _read_state(path: Path) -> dict[str, Any]:
@@ -97,8 +99,8 @@ def _read_state(path: Path) -> dict[str, Any]:
     return state | {BY_FEATURE: names}
 
 
-def _read_parts(folder: Path, by_feature: set[str], mesh: Mesh | None) -> dict[str, Tensor]:
-    reader = HuggingFaceStorageReader(str(folder))
+def _read_parts(checkpoint_dir: Path, by_feature: set[str], mesh: Mesh | None) -> dict[str, Tensor]:
+    reader = HuggingFaceStorageReader(str(checkpoint_dir))
     known = reader.read_metadata().state_dict_metadata
     divided = by_feature if mesh is not None and mesh.num_parts > 1 else set()
     tensors = {key: _room(data, mesh if key in divided else None) for key, data in known.items()}
@@ -120,7 +122,7 @@ def _divided(part: Tensor, mesh: Mesh) -> DTensor:
     return DTensor.from_local(part.contiguous(), mesh.grid, [Replicate(), Shard(part.ndim - 1)])
 
 
-def _remove_others(folder: Path, keep: str) -> None:
-    for path in folder.glob(f"{PREFIX}*"):
+def _remove_others(checkpoint_dir: Path, keep: str) -> None:
+    for path in checkpoint_dir.glob(f"{PREFIX}*"):
         if path.name != keep and path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

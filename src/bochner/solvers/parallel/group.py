@@ -62,23 +62,23 @@ class Team:
         """Go on when all are here."""
 
     def write_checkpoint(
-        self, folder: Path, tensors: Mapping[str, Tensor], state: Mapping[str, Any], model: nn.Module
+        self, checkpoint_dir: Path, tensors: Mapping[str, Tensor], state: Mapping[str, Any], model: nn.Module
     ) -> None:
         """Keep the state of a run whose part of the model is `model`."""
-        write_checkpoint(folder, tensors, state)
-        if _is_shared(folder):
+        write_checkpoint(checkpoint_dir, tensors, state)
+        if _is_shared(checkpoint_dir):
             from bochner.solvers.parallel.checkpoint import remove_shared
 
-            remove_shared(folder)
+            remove_shared(checkpoint_dir)
 
-    def read_checkpoint(self, folder: Path, fingerprint: Mapping[str, Any], model: nn.Module) -> Found | None:
+    def read_checkpoint(self, checkpoint_dir: Path, fingerprint: Mapping[str, Any], model: nn.Module) -> Found | None:
         """What any team kept there last, for this one's part of the whole `model`."""
-        found = read_checkpoint(folder, fingerprint)
-        if not _is_shared(folder):
+        found = read_checkpoint(checkpoint_dir, fingerprint)
+        if not _is_shared(checkpoint_dir):
             return found
         from bochner.solvers.parallel.checkpoint import read_shared
 
-        return further(found, read_shared(folder, fingerprint))
+        return further(found, read_shared(checkpoint_dir, fingerprint))
 
 
 ALONE = Team()
@@ -115,8 +115,8 @@ def further(first: Found | None, second: Found | None) -> Found | None:
         raise ValueError(f"a checkpoint must say where it stands ({error!r}); delete it to begin anew.") from error
 
 
-def _is_shared(folder: Path) -> bool:
-    return (folder / SHARED_NAME).exists()
+def _is_shared(checkpoint_dir: Path) -> bool:
+    return (checkpoint_dir / SHARED_NAME).exists()
 
 
 SHARED_NAME = "checkpoint.json"  # names the folder of parts that is complete

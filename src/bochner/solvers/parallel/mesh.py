@@ -157,18 +157,18 @@ class Mesh(Team):
         dist.barrier()
 
     def write_checkpoint(
-        self, folder: Path, tensors: Mapping[str, Tensor], state: Mapping[str, Any], model: nn.Module
+        self, checkpoint_dir: Path, tensors: Mapping[str, Tensor], state: Mapping[str, Any], model: nn.Module
     ) -> None:
         by_feature = {name for name, tensor in tensors.items() if is_part(model) and is_by_feature(name, tensor)}
-        write_shared(folder, tensors, state, by_feature=by_feature, forms=forms_of(model), mesh=self)
+        write_shared(checkpoint_dir, tensors, state, by_feature=by_feature, forms=forms_of(model), mesh=self)
         if self.is_first:
-            (folder / FILE_NAME).unlink(missing_ok=True)
+            (checkpoint_dir / FILE_NAME).unlink(missing_ok=True)
 
-    def read_checkpoint(self, folder: Path, fingerprint: Mapping[str, Any], model: nn.Module) -> Found | None:
-        alone = read_checkpoint(folder, fingerprint)
+    def read_checkpoint(self, checkpoint_dir: Path, fingerprint: Mapping[str, Any], model: nn.Module) -> Found | None:
+        alone = read_checkpoint(checkpoint_dir, fingerprint)
         if alone is not None and self.num_parts > 1:
             alone = (self._columns(alone[0], forms_of(model)), alone[1])
-        return further(alone, read_shared(folder, fingerprint, mesh=self))
+        return further(alone, read_shared(checkpoint_dir, fingerprint, mesh=self))
 
     def _columns(self, tensors: Mapping[str, Tensor], forms: int) -> dict[str, Tensor]:
         return {

@@ -17,7 +17,7 @@ from bochner.data import ArraySource
 from bochner.data.blocks import Block
 from bochner.features import FeatureMap
 from bochner.models.heads import FeatureModel, Head, LinearHead
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import evaluate
 from bochner.studies.adapted_bases.maps import draw
@@ -91,9 +91,9 @@ def _basis(cell: Cell, parts: Parts) -> tuple[FeatureMap, Head | None, int]:
         z,
         ArraySource(*parts.train),
         objective=objective,
-        heldout=ArraySource(*parts.heldout),
+        validation_data=ArraySource(*parts.heldout),
         plan=plan,
-        progress=None,
+        verbose=None,
     )
     return found.feature_map, found.head, len(found.history) - 1
 
@@ -101,8 +101,8 @@ def _basis(cell: Cell, parts: Parts) -> tuple[FeatureMap, Head | None, int]:
 def _fit_head(cell: Cell, z: FeatureMap, parts: Parts) -> Head:
     """Softmax regression on a basis that stays as it is, in the same way for every basis."""
     head = LinearHead.zeros(num_features=z.num_features, num_outputs=parts.num_classes).to(parts.train.X.device)
-    recipe = Recipe(directions="auto", max_epochs=HEAD_EPOCHS[cell.effort], seed=cell.seed)
-    train(FeatureModel(z, head), ArraySource(*parts.train), ArraySource(*parts.heldout), recipe, progress=None)
+    recipe = SGDSettings(preconditioner_rank="auto", max_epochs=HEAD_EPOCHS[cell.effort], seed=cell.seed)
+    train(FeatureModel(z, head), ArraySource(*parts.train), ArraySource(*parts.heldout), recipe, verbose=None)
     return head
 
 

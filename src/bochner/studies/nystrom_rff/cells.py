@@ -15,7 +15,7 @@ from bochner.features import FeatureMap, FourierMap, NystromMap
 from bochner.kernels import Gaussian, Kernel
 from bochner.kernels.named import kernel_named
 from bochner.models.heads import FeatureModel, LinearHead
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import evaluate
 from bochner.studies.ledger import Result
@@ -90,17 +90,17 @@ def _performance(cell: Cell, z: FeatureMap, parts: Parts) -> Result:
     loss, metric = ("squared", "mse") if parts.num_classes is None else ("softmax", "ce")
     head = LinearHead.zeros(num_features=z.num_features, num_outputs=parts.num_classes or 1).to(parts.train.X.device)
     model = FeatureModel(z, head)
-    recipe = Recipe(
+    recipe = SGDSettings(
         loss=loss,
-        metric=metric,
-        directions="auto",
+        criterion=metric,
+        preconditioner_rank="auto",
         batch_size=BATCH_SIZE,
         max_epochs=cell.epochs,
         seed=cell.seed,
     )
     with torch.no_grad():
         before = evaluate(model, heldout, loss=loss).summary()[metric]
-    history = train(model, train_rows, heldout, recipe, progress=False)
+    history = train(model, train_rows, heldout, recipe, verbose=False)
     scores = evaluate(model, heldout, loss=loss).summary()  # the last epoch may have been undone
     performance = scores["mse"] ** 0.5 if loss == "squared" else scores["err"]
     return {"performance": performance, "loss": scores[metric], "start_loss": before, "epochs_run": len(history)}

@@ -25,7 +25,7 @@ class Cell:
     model: str
     selection: bool
     bottleneck: bool
-    metric: str
+    criterion: str
     num_features: int
     width: int
     depth: int

@@ -23,7 +23,7 @@ FINDINGS = (
         "Halving the rate by ERLL instead of the cross-entropy lowers the token error rate of kernel models.",
         f"{MAY}, Table 5",
         "speech-kernels",
-        judge_tasks(change_by("metric", off=CE, on=ERLL), f"change in {PAIRS}", below=0),
+        judge_tasks(change_by("criterion", off=CE, on=ERLL), f"change in {PAIRS}", below=0),
     ),
     Finding(
         "Feature selection helps the Laplacian kernel most.",
@@ -47,7 +47,7 @@ FINDINGS = (
         "Halving the rate by ERLL lowers the token error rate of networks, too.",
         f"{MAY}, Table 4",
         "speech-networks",
-        judge_tasks(change_by("metric", off=CE, on=ERLL), f"change in {PAIRS}", below=0),
+        judge_tasks(change_by("criterion", off=CE, on=ERLL), f"change in {PAIRS}", below=0),
     ),
     Finding(
         "The best kernel model is as good as the best network.",

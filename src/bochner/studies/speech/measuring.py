@@ -9,7 +9,7 @@ from bochner.acoustic.contest import ACOUSTIC, Contest
 from bochner.acoustic.model import MODULE
 from bochner.acoustic.results import Row
 from bochner.acoustic.run import results_of
-from bochner.models.criteria import Metric
+from bochner.models.criteria import Criterion
 from bochner.solvers.step import evaluate
 from bochner.storage import load
 from bochner.studies.ledger import Result
@@ -35,7 +35,7 @@ def metrics_of(row: Row, contest: Contest) -> dict[str, float]:
     """The heldout metrics that might have driven the training, by name."""
     module = load(contest.stages.root / row.folder / ACOUSTIC / MODULE, device=contest.device)
     scores = evaluate(module, contest.heldout, loss="softmax")
-    return {name: Metric.parse(name).of(scores) for name in METRICS}
+    return {name: Criterion.parse(name).of(scores) for name in METRICS}
 
 
 def measure_best(cell: BestCell, contest: Contest) -> Result:

@@ -45,6 +45,6 @@ def tuned(cell: Cell, contest: Contest) -> dict[str, Any]:
 def _shared(cell: Cell, sizes: Sizes) -> dict[str, Any]:
     return {
         "rank": sizes.rank if cell.bottleneck else None,
-        "metric": cell.metric,
+        "criterion": cell.criterion,
         "max_epochs": sizes.max_epochs,
     }

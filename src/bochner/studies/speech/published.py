@@ -61,10 +61,10 @@ def published_correlation(data: str, metric: str) -> float | None:
 
 def tricks_of(row: Row) -> str:
     """
-    >>> tricks_of({"bottleneck": True, "metric": "erll:1"})
+    >>> tricks_of({"bottleneck": True, "criterion": "erll:1"})
     'bottleneck+erll'
     """
-    return "+".join(["bottleneck"] * row["bottleneck"] + ["erll"] * (row["metric"] == ERLL)) or "none"
+    return "+".join(["bottleneck"] * row["bottleneck"] + ["erll"] * (row["criterion"] == ERLL)) or "none"
 
 
 def _about(row: Row, metric: str) -> dict[str, str]:
