@@ -18,12 +18,12 @@ from bochner import (
     TensorSketchFeatures,
 )
 from bochner.features import LANDMARK_RULES, PROJECTION_NAMES
-from bochner.kernels import KERNEL_NAMES, Gaussian, Laplacian
+from bochner.kernels import STATIONARY_NAMES, Gaussian, Laplacian
 
 PUBLIC = [thing for thing in vars(bochner).values() if inspect.isclass(thing) and issubclass(thing, BaseEstimator)]
 
 VARIANTS = [
-    *[FourierFeatures(kernel=name, num_features=32) for name in KERNEL_NAMES if name != "gaussian"],
+    *[FourierFeatures(kernel=name, num_features=32) for name in STATIONARY_NAMES if name != "gaussian"],
     *[FourierFeatures(projection=name, num_features=32) for name in PROJECTION_NAMES if name not in ("auto", "sparse")],
     FourierFeatures(form="cosine", num_features=31, bandwidth="mean"),
     FourierFeatures(kernel=Gaussian(bandwidth=2.0) + Laplacian(bandwidth=3.0), num_features=32),

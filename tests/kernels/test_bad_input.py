@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import Generator, Tensor
 
 from bochner.kernels import (
+    KERNEL_NAMES,
     ArcCosine,
     Cauchy,
     Gaussian,
@@ -102,9 +103,22 @@ def test_kernels_must_be_kernels(combination: type[Kernel], kernels: list) -> No
     assert_refuses(lambda: combination(kernels), "kernels", repr(kernels))
 
 
-@pytest.mark.parametrize("name", ["rbf", "", "Gaussian", None, 3])
+@pytest.mark.parametrize("name", ["", "Gaussian", None, 3, ["gaussian"]])
 def test_names_must_be_known(name: object) -> None:
-    assert_refuses(lambda: kernel_named(name, num_inputs=3), "kernel", repr(name), "gaussian")
+    assert_refuses(lambda: kernel_named(name, num_inputs=3), "kernel", repr(name), KERNEL_NAMES)
+
+
+@pytest.mark.parametrize(
+    ("name", "close"),
+    [("gausian", "gaussian"), ("RBF", "rbf"), ("arccosine", "arc-cosine"), ("polinomial", "polynomial")],
+)
+def test_an_unknown_name_suggests_the_closest(name: str, close: str) -> None:
+    assert_refuses(lambda: kernel_named(name, num_inputs=3), repr(name), f"did you mean {close!r}")
+
+
+@pytest.mark.parametrize("kernel", [Polynomial(), ArcCosine(), Gaussian() + Laplacian()], ids=repr)
+def test_kernels_without_a_bandwidth_take_none(kernel: Kernel) -> None:
+    assert_refuses(lambda: kernel.with_bandwidth("median", torch.zeros(3, 2)), "bandwidth='median'", repr(kernel))
 
 
 # -- scale vectors and metrics ---------------------------------------------------------------------------------------

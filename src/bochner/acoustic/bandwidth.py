@@ -48,6 +48,7 @@ def tuned_kernel(settings: KernelSettings, task: Task) -> tuple[Stationary, Choi
     generator = task.generator("bandwidth")
     sample = sample_rows(task.train, TRIAL_ROWS, generator=generator)
     kernel = kernel_named(settings.kernel, num_inputs=task.train.num_inputs)
+    assert isinstance(kernel, Stationary)  # checked by the settings
     kernel = kernel.with_bandwidth("median", sample.X, generator=generator)
     median = kernel.bandwidth
     if settings.adapt == "agop":

@@ -1,4 +1,4 @@
-"""Sums and products of kernels, which are kernels again, and whose spectra can be drawn when their parts' can."""
+"""Sums and products of kernels, which are kernels again; frequencies can be drawn if those of all parts can."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bochner.kernels.stationary import Spectral
 
 
 class _Combined(Spectral, abstract=True):
-    """Kernels side by side; each keeps its own scale or metric, the combination has none."""
+    """A combination of kernels; each keeps its own scale or metric, the combination has none."""
 
     kernels: nn.ModuleList
 
@@ -24,16 +24,10 @@ class _Combined(Spectral, abstract=True):
         if not kernels or not all(isinstance(kernel, Kernel) for kernel in kernels):
             raise ValueError(f"kernels must be a non-empty list of kernels, got {kernels!r}.")
         self.kernels = nn.ModuleList(kernels)
-
-    @property
-    def spectral(self) -> bool:
-        return all(kernel.spectral for kernel in self._parts)
-
-    @property
-    def isotropic(self) -> bool:
-        return all(
+        self.spectral = all(kernel.spectral for kernel in kernels)
+        self.isotropic = all(
             isinstance(kernel, Spectral) and kernel.isotropic and kernel.scale is None and kernel.metric is None
-            for kernel in self._parts
+            for kernel in kernels
         )
 
     @property
@@ -66,10 +60,7 @@ class Sum(_Combined):
         if len(self.weights) != len(self.kernels):
             raise ValueError(f"weights must have one entry per kernel, {len(self.kernels)}, got {len(self.weights)}.")
         self.weights = [checks.positive_float("weights", weight) for weight in self.weights]
-
-    @property
-    def amplitude(self) -> float:
-        return sum(self._masses())
+        self.amplitude = sum(self._amplitudes()) if self.spectral else math.nan
 
     def _evaluate(self, U: Tensor, V: Tensor) -> Tensor:
         K = U.new_zeros(len(U), len(V))
@@ -86,17 +77,17 @@ class Sum(_Combined):
 
     def frequencies(self, uniforms: Tensor, num_inputs: int) -> Tensor:
         """The first uniform picks the part, the others make its frequency."""
-        masses = uniforms.new_tensor(self._masses())
-        shares = masses.cumsum(0) / masses.sum()
+        amplitudes = uniforms.new_tensor(self._amplitudes())
+        shares = amplitudes.cumsum(0) / amplitudes.sum()
         part = torch.bucketize(uniforms[:, 0].contiguous(), shares[:-1], right=True)
         W = uniforms.new_empty(num_inputs, len(uniforms))
         for i, kernel in enumerate(self._spectral_parts):
-            mine = part == i
-            own = uniforms[mine, 1 : 1 + kernel.num_uniforms(num_inputs)]
-            W[:, mine] = kernel.fold(kernel.frequencies(own, num_inputs))
+            rows = part == i
+            own = uniforms[rows, 1 : 1 + kernel.num_uniforms(num_inputs)]
+            W[:, rows] = kernel.fold(kernel.frequencies(own, num_inputs))
         return W
 
-    def _masses(self) -> list[float]:
+    def _amplitudes(self) -> list[float]:
         parts = zip(self.weights, self._spectral_parts, strict=True)
         return [weight * kernel.amplitude for weight, kernel in parts]
 
@@ -110,9 +101,9 @@ class Product(_Combined):
     tensor([[1.]])
     """
 
-    @property
-    def amplitude(self) -> float:
-        return math.prod(kernel.amplitude for kernel in self._spectral_parts)
+    def __init__(self, kernels: Sequence[Kernel]) -> None:
+        super().__init__(kernels)
+        self.amplitude = math.prod(kernel.amplitude for kernel in self._spectral_parts) if self.spectral else math.nan
 
     def _evaluate(self, U: Tensor, V: Tensor) -> Tensor:
         K = U.new_ones(len(U), len(V))

@@ -1,4 +1,4 @@
-"""The polynomial kernel."""
+"""Kernels of inner products: arc-cosine kernels and the polynomial kernel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from bochner import checks
-from bochner.kernels.kernel import Kernel
+from bochner.kernels.kernel import Kernel, Scale
 
 # J_n(0) / pi: the value of k(x, x) at ||x|| = 1.
 UNIT_DIAGONAL = {0: 1.0, 1: 1.0, 2: 3.0}
@@ -22,21 +22,14 @@ class ArcCosine(Kernel):
 
     Depth L composes: k_{l+1}(x, y) = (1 / pi) (k_l(x, x) k_l(y, y))^{n/2} J_n(theta_l) with
     cos theta_l = k_l(x, y) / sqrt(k_l(x, x) k_l(y, y)). X [n, d], Y [m, d]: O(nm(d + L)).
-    A zero vector, which has no angle, stands at right angles to every other vector.
+    A zero vector, which has no angle, is orthogonal to every other vector by convention.
     Source: Cho & Saul 2009 (Alber et al. 2017 print the exponent of the composition as -1/2; +n/2 is right).
 
     >>> ArcCosine(order=1)(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])) * math.pi
     tensor([[1.]])
     """
 
-    def __init__(
-        self,
-        *,
-        order: int = 1,
-        depth: int = 1,
-        scale: float | Tensor | None = None,
-        metric: Tensor | None = None,
-    ) -> None:
+    def __init__(self, *, order: int = 1, depth: int = 1, scale: Scale = None, metric: Tensor | None = None) -> None:
         super().__init__(scale=scale, metric=metric)
         checks.one_of("order", order, UNIT_DIAGONAL)
         self.order = order
@@ -46,9 +39,9 @@ class ArcCosine(Kernel):
         u, v = U.square().sum(dim=1, keepdim=True), V.square().sum(dim=1)
         K = U @ V.T
         for _ in range(self.depth):
-            # two roots: the product u v would leave the dtype's range long before the kernel does
+            # Two roots: the product u v would leave the dtype's range long before the kernel does.
             lengths = _length(u) * _length(v)
-            # a zero vector has no angle; its kernel value is 0 for n >= 1 whatever angle is taken
+            # A zero vector has no angle; for n >= 1 its kernel value is 0 at any angle.
             cosine = K / lengths.clamp_min(torch.finfo(K.dtype).tiny)
             K = lengths**self.order * _angular(self.order, cosine.clamp(-1, 1)) / math.pi
             u, v = self._next_diagonal(u), self._next_diagonal(v)
@@ -61,7 +54,7 @@ class ArcCosine(Kernel):
         return values.to(X.dtype)
 
     def _temporaries(self) -> int:
-        return 13
+        return 13  # measured in tests/kernels/test_conformance.py
 
     def _next_diagonal(self, values: Tensor) -> Tensor:
         return UNIT_DIAGONAL[self.order] * values**self.order
@@ -73,13 +66,13 @@ def _length(squares: Tensor) -> Tensor:
 
 
 def _angular(order: int, cosine: Tensor) -> Tensor:
-    # arccos and sqrt have no derivative at |c| = 1, where J_1 and J_2 need none of theirs
+    # arccos and sqrt have no derivative at |c| = 1, where those of J_1 and J_2 do not depend on them.
     inside = cosine.abs() < 1
     safe = torch.where(inside, cosine, 0)
     theta = torch.where(inside, torch.arccos(safe), torch.arccos(cosine.detach()))
     if order == 0:
         return math.pi - theta
-    # sin(arccos c) as sqrt((1-c)(1+c)): no cancellation near c = 1
+    # sin(arccos c) as sqrt((1 - c)(1 + c)): no cancellation near c = 1.
     sine = torch.where(inside, ((1 - safe) * (1 + safe)).sqrt(), 0)
     if order == 1:
         return sine + (math.pi - theta) * cosine
@@ -89,7 +82,7 @@ def _angular(order: int, cosine: Tensor) -> Tensor:
 class Polynomial(Kernel):
     """k(x, y) = (x . y + offset)^degree.
 
-    Use `scale` to weigh the inner product: scale = s gives (s^2 x . y + offset)^degree. X [n, d], Y [m, d]: O(nmd).
+    With `scale` s it is (s^2 x . y + offset)^degree. X [n, d], Y [m, d]: O(nmd).
 
     >>> import torch
     >>> Polynomial(degree=2)(torch.ones(1, 3), torch.ones(1, 3))
@@ -97,12 +90,7 @@ class Polynomial(Kernel):
     """
 
     def __init__(
-        self,
-        *,
-        degree: int = 2,
-        offset: float = 1.0,
-        scale: float | Tensor | None = None,
-        metric: Tensor | None = None,
+        self, *, degree: int = 2, offset: float = 1.0, scale: Scale = None, metric: Tensor | None = None
     ) -> None:
         super().__init__(scale=scale, metric=metric)
         self.degree = checks.positive_int("degree", degree)

@@ -1,28 +1,23 @@
-"""What every kernel can do."""
+"""The base class of kernels: values in tiles, products with vectors, and inputs changed by a scale or a metric."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from bochner import checks
-from bochner.ops import row_tiles
+from bochner.ops import TILE_ELEMENTS, row_tiles
 from bochner.storage import Storable
 
 if TYPE_CHECKING:
     from bochner.kernels.combined import Product, Sum
 
 
-def scale_vector(scale: Tensor) -> Tensor:
-    if scale.ndim != 1 or not scale.is_floating_point():
-        raise ValueError(
-            f"scale must be a number or a float vector with one entry per input, got shape "
-            f"{tuple(scale.shape)} and dtype {scale.dtype}."
-        )
-    return checks.finite("scale", scale)
+Scale = float | Tensor | None
+"""A factor of all inputs, or one of each."""
 
 
 def metric_root(metric: Tensor) -> Tensor:
@@ -49,10 +44,6 @@ def metric_root(metric: Tensor) -> Tensor:
     return (vectors * values.clamp_min(0).sqrt()) @ vectors.T
 
 
-# Temporaries of one tile of k(X, Y): 2^22 numbers, 16 MiB in float32.
-TILE_ELEMENTS = 2**22
-
-
 class Kernel(Storable, abstract=True):
     """A positive semi-definite k(x, y) on rows of float tensors, on any device.
 
@@ -60,29 +51,35 @@ class Kernel(Storable, abstract=True):
     before the kernel sees them: k(s x, s y), or k(M^{1/2} x, M^{1/2} y), so that distances become
     ||M^{1/2} (x - y)||. Give one or the other.
 
-    A subclass implements `_evaluate` and `diagonal`; half and bfloat16 inputs are computed in float32.
+    A subclass implements `_evaluate` and `diagonal`; half and bfloat16 inputs are computed in float32. `spectral` means
+    that frequencies can be drawn, as Fourier maps need.
     """
 
-    scale: float | Tensor | None
+    spectral = False
+    scale: Scale
     metric: Tensor | None
     _root: Tensor | None
 
-    def __init__(self, *, scale: float | Tensor | None = None, metric: Tensor | None = None) -> None:
+    def __init__(self, *, scale: Scale = None, metric: Tensor | None = None) -> None:
         super().__init__()
         if scale is not None and metric is not None:
             raise ValueError("give scale or metric, not both: fold the scale into the metric.")
         if isinstance(scale, Tensor):
-            self.register_buffer("scale", scale_vector(scale))
+            if scale.ndim != 1 or not scale.is_floating_point():
+                raise ValueError(
+                    f"scale must be a number or a float vector with one entry per input, got shape "
+                    f"{tuple(scale.shape)} and dtype {scale.dtype}."
+                )
+            self.register_buffer("scale", checks.finite("scale", scale))
         else:
             self.scale = None if scale is None else checks.positive_float("scale", scale)
         root = None if metric is None else metric_root(metric)
         self.register_buffer("metric", metric)
         self.register_buffer("_root", root, persistent=False)
 
-    @property
-    def spectral(self) -> bool:
-        """Whether frequencies can be drawn, as Fourier maps need."""
-        return False
+    def with_bandwidth(self, rule: str | float, X: Tensor, *, generator: Generator | None = None) -> Self:
+        """The same kernel with a given bandwidth, or one that suits X; only stationary kernels have one."""
+        raise ValueError(f"bandwidth={rule!r} was given, but {self!r} has no bandwidth; use None.")
 
     # -- values ------------------------------------------------------------------------------------------------
 
@@ -95,7 +92,7 @@ class Kernel(Storable, abstract=True):
         U = self.prepare(X)
         V = U if same else self.prepare(Y)
         K = self._tiled(U, V)
-        if same:  # rounding in the distances must not cost k(x, x) its exact value
+        if same:  # k(x, x) is known exactly, while its distance is 0 only up to rounding
             exact = self.diagonal(X).to(K.dtype)
             if K.requires_grad:
                 K = K.diagonal_scatter(exact)
@@ -112,7 +109,7 @@ class Kernel(Storable, abstract=True):
         raise TypeError(f"{type(self).__name__} must define _evaluate(U, V).")
 
     def _temporaries(self) -> int:
-        """How many arrays of the block's size `_evaluate` holds at once."""
+        """How many arrays of the block's size `_evaluate` holds at once; tiles are so much smaller."""
         return 2
 
     def blocks(self, X: Tensor, Y: Tensor, *, rows: int = 1024) -> Iterator[tuple[slice, Tensor]]:
@@ -133,7 +130,7 @@ class Kernel(Storable, abstract=True):
             return self(X, Y) @ V
         result = V.new_empty(len(X), V.shape[1])
         for tile, block in self.blocks(X, Y, rows=rows):
-            result[tile] = (V.T @ block.T).T  # for few columns several times faster on a CPU than block @ V
+            result[tile] = (V.T @ block.T).T  # on a CPU several times as fast as block @ V for few columns
         return result
 
     # -- inputs ------------------------------------------------------------------------------------------------
@@ -172,7 +169,7 @@ class Kernel(Storable, abstract=True):
     # -- algebra -----------------------------------------------------------------------------------------------
 
     def __add__(self, other: Kernel) -> Sum:
-        from bochner.kernels.combined import Sum
+        from bochner.kernels.combined import Sum  # which imports this module
 
         return Sum([self, other])
 

@@ -10,10 +10,19 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Generator, Tensor
 
 from bochner.features import ArcCosineMap, FeatureMap, FourierMap, NystromMap, TensorSketchMap
-from bochner.kernels import KERNEL_NAMES, ArcCosine, Kernel, Polynomial, Spectral, Stationary, kernel_named
+from bochner.kernels import (
+    KERNEL_ALIASES,
+    KERNEL_NAMES,
+    ArcCosine,
+    Kernel,
+    Polynomial,
+    Spectral,
+    Stationary,
+    kernel_named,
+)
 
 KERNEL_CONSTRAINTS: dict[str, list[Any]] = {
-    "kernel": [StrOptions(set(KERNEL_NAMES)), Kernel],
+    "kernel": [StrOptions({*KERNEL_NAMES, *KERNEL_ALIASES}), Kernel],
     "bandwidth": [None, StrOptions({"median", "mean"}), Interval(Real, 0, None, closed="neither")],
 }
 # From so many inputs a chain of Hadamard transforms takes a fraction of a dense product, its bias far below the noise.
@@ -23,13 +32,10 @@ STRUCTURED_INPUTS = 256
 def resolve_kernel(kernel: str | Kernel, bandwidth: float | str | None, X: Tensor, generator: Generator) -> Kernel:
     """The kernel for data like X [n, d]: a name gets the median rule unless `bandwidth` says otherwise."""
     if isinstance(kernel, str):
-        named = kernel_named(kernel, num_inputs=X.shape[1])
-        return named.with_bandwidth("median" if bandwidth is None else bandwidth, X, generator=generator)
-    if bandwidth is None:
-        return kernel
-    if not isinstance(kernel, Stationary):
-        raise ValueError(f"bandwidth={bandwidth!r} was given, but {kernel!r} has no bandwidth; use None.")
-    return kernel.with_bandwidth(bandwidth, X, generator=generator)
+        kernel = kernel_named(kernel, num_inputs=X.shape[1])
+        if bandwidth is None and isinstance(kernel, Stationary):
+            bandwidth = "median"
+    return kernel if bandwidth is None else kernel.with_bandwidth(bandwidth, X, generator=generator)
 
 
 def draw_map(

@@ -20,8 +20,7 @@ from bochner.adaptation.selection import DrawMap, Selection, chance_survival, in
 from bochner.data import ArraySource, MappedSource, Standardize, split, statistics
 from bochner.data.blocks import Source, sample_rows
 from bochner.features import FourierMap
-from bochner.kernels import Stationary
-from bochner.kernels.named import kernel_named
+from bochner.kernels import Stationary, kernel_named
 from bochner.models.heads import FeatureModel, LinearHead
 from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
@@ -318,7 +317,9 @@ class _Cell:
     @cached_property
     def _median_kernel(self) -> Stationary:
         sample = sample_rows(self.parts.train, 1000, generator=Generator().manual_seed(0)).X
-        return kernel_named(self.kernel, num_inputs=self.parts.train.num_inputs).with_bandwidth("median", sample)
+        kernel = kernel_named(self.kernel, num_inputs=self.parts.train.num_inputs).with_bandwidth("median", sample)
+        assert isinstance(kernel, Stationary)
+        return kernel
 
     def _draw(self, bandwidth: float) -> DrawMap:
         kernel = self._median_kernel.replace(bandwidth=bandwidth * self._median_kernel.bandwidth)

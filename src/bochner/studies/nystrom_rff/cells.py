@@ -12,8 +12,7 @@ from torch import Generator, Tensor
 
 from bochner.data import ArraySource
 from bochner.features import FeatureMap, FourierMap, NystromMap
-from bochner.kernels import Gaussian, Kernel
-from bochner.kernels.named import kernel_named
+from bochner.kernels import Gaussian, Kernel, kernel_named
 from bochner.models.heads import FeatureModel, LinearHead
 from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
