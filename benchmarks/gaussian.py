@@ -95,7 +95,7 @@ def _peer(X: Array, bandwidth: float, features: int, *, seed: int = 0) -> RBFSam
 
 
 def _ours(X: Array, bandwidth: float, features: int, *, seed: int = 0, **options: Any) -> FourierFeatures:
-    z = FourierFeatures(bandwidth=bandwidth, num_features=features, device="cpu", random_state=seed, **options)
+    z = FourierFeatures(bandwidth=bandwidth, n_components=features, device="cpu", random_state=seed, **options)
     return z.fit(X)
 
 

@@ -66,12 +66,12 @@ def make_regression(sizes: Sizes) -> Regression:
 
 
 def low_rank(problem: Regression) -> Any:
-    model = LowRankRidge(bandwidth=problem.bandwidth, rank=problem.rank, ridge=RIDGE, random_state=0)
+    model = LowRankRidge(bandwidth=problem.bandwidth, rank=problem.rank, alpha=RIDGE, random_state=0)
     return model.fit(problem.X, problem.y).predict(problem.X_test)
 
 
 def exact(problem: Regression) -> Any:
-    model = LowRankRidge(bandwidth=problem.bandwidth, rank=problem.rank, ridge=RIDGE, exact=True, random_state=0)
+    model = LowRankRidge(bandwidth=problem.bandwidth, rank=problem.rank, alpha=RIDGE, exact=True, random_state=0)
     return model.fit(problem.X, problem.y).predict(problem.X_test)
 
 

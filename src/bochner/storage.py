@@ -1,13 +1,14 @@
 """Save and load what bochner builds: one safetensors file, no pickle.
 
-A stored object is a tree of constructor calls. Tensors go into the file under the path of their argument
-(`projection.frequencies`); everything else goes into the header as JSON. Loading only ever calls constructors of
-classes in the registry, which check their own arguments, so a file cannot run code. A checksum of all of it stands
-beside: a file that was damaged is an error, not another model.
+A stored object is a tree of constructor calls. Tensors and numeric arrays go into the file under the path of their
+argument (`projection.frequencies`); everything else goes into the header as JSON. Loading only calls constructors of
+classes in the registry, which check their own arguments, so a file cannot run code. A checksum covers header and
+tensors: a damaged file is an error, not a different model.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import inspect
 import json
@@ -15,8 +16,9 @@ import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
@@ -24,28 +26,25 @@ from torch import Tensor, nn
 
 FORMAT_VERSION = 1
 CHECKSUM = "sha256"
+_Class = TypeVar("_Class", bound=type)
 
 
 class Storable(nn.Module):
-    """A module that is its constructor's arguments: each is kept as the attribute of the same name."""
+    """A module defined by its constructor's arguments, each kept as the attribute of the same name."""
 
-    registry: ClassVar[dict[str, type[Storable]]] = {}
+    registry: ClassVar[dict[str, type]] = {}
 
     def __init_subclass__(cls, *, abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if abstract:
-            return
-        known = Storable.registry.get(cls.__name__)
-        if known is not None and known.__module__ != cls.__module__:  # a file names classes by their bare name
-            raise TypeError(f"{cls.__name__} is taken by {known.__module__}: choose another name.")
-        Storable.registry[cls.__name__] = cls
+        if not abstract:
+            register(cls)
 
     def arguments(self) -> dict[str, Any]:
-        """The constructor call that makes this object."""
+        """The arguments of the constructor call that makes this object."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def restored(self) -> Any:
-        """What `load` gives back: the object itself, unless it stands for another."""
+        """What `load` returns: the object itself, unless it represents another."""
         return self
 
     def replace(self, **changes: Any) -> Self:
@@ -62,11 +61,29 @@ class Storable(nn.Module):
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
+def register(cls: _Class) -> _Class:
+    """Allow files to construct `cls`, a dataclass or a `Storable`; a decorator for dataclasses of storable values.
+
+    >>> @register
+    ... @dataclasses.dataclass(frozen=True)
+    ... class Pair:
+    ...     first: int
+    ...     second: tuple[str, ...]
+    >>> unpack(pack(Pair(1, ("a", "b")), "", {}), {})
+    Pair(first=1, second=('a', 'b'))
+    """
+    known = Storable.registry.get(cls.__name__)
+    if known is not None and known.__module__ != cls.__module__:  # a file names classes by their bare name
+        raise TypeError(f"{cls.__name__} is taken by {known.__module__}: choose another name.")
+    Storable.registry[cls.__name__] = cls
+    return cls
+
+
 def save(thing: Any, path: str | os.PathLike[str]) -> None:
     """Write a kernel, map, model or fitted estimator to `path`: whole or not at all, and on disk when this returns."""
     tensors: dict[str, Tensor] = {}
     module = thing if isinstance(thing, Storable) else _storable(thing)
-    tree = _pack(module, "", tensors)
+    tree = pack(module, "", tensors)
     write_tensors(path, tensors, {"version": FORMAT_VERSION, "tree": tree})
 
 
@@ -74,16 +91,16 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") ->
     """Read what `save` wrote, onto `device`.
 
     >>> import tempfile, torch, bochner
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     bochner.save(bochner.kernels.Laplacian(bandwidth=3.0), folder + "/kernel.safetensors")
-    ...     bochner.load(folder + "/kernel.safetensors")
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     bochner.save(bochner.kernels.Laplacian(bandwidth=3.0), directory + "/kernel.safetensors")
+    ...     bochner.load(directory + "/kernel.safetensors")
     Laplacian(bandwidth=3.0)
     """
     tensors, stored = read_tensors(path, device=device)
     try:
         if stored["version"] != FORMAT_VERSION:
             raise ValueError(f"version {stored['version']!r}, this bochner reads {FORMAT_VERSION}")
-        loaded = _unpack(stored["tree"], tensors)
+        loaded = unpack(stored["tree"], tensors)
         if not isinstance(loaded, Storable):
             raise TypeError(f"its tree is a {type(loaded).__name__}")
         return loaded.restored()
@@ -144,31 +161,86 @@ def _storable(thing: Any) -> Storable:
     return stored
 
 
-def _pack(value: Any, key: str, tensors: dict[str, Tensor]) -> Any:
-    if isinstance(value, Storable):
-        packed = {name: _pack(part, f"{key}.{name}".lstrip("."), tensors) for name, part in value.arguments().items()}
-        return {"class": type(value).__name__, "arguments": packed}
+def pack(value: Any, key: str, tensors: dict[str, Tensor]) -> Any:
+    """`value` as JSON, with its tensors and numeric arrays moved to `tensors` under names that begin with `key`.
+
+    Values are tensors, NumPy arrays and scalars, `Storable` modules, registered dataclasses, None, bool, int, float,
+    str, and lists, tuples and dicts of these.
+
+    >>> pack({"a": (1, 2.5), 3: None}, "", {})
+    {'dict': [['a', {'tuple': [1, 2.5]}], [3, None]]}
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
     if isinstance(value, Tensor):
         tensors[key] = value
         return {"tensor": key}
+    if isinstance(value, np.ndarray):
+        return _pack_array(value, key, tensors)
+    if isinstance(value, dict):
+        # an identifier has no dot and an index no letter: two paths never meet
+        names = [name if isinstance(name, str) and name.isidentifier() else i for i, name in enumerate(value)]
+        parts = [pack(part, _join(key, name), tensors) for name, part in zip(names, value.values(), strict=True)]
+        return {"dict": [[pack(name, key, tensors), part] for name, part in zip(value, parts, strict=True)]}
     if isinstance(value, list | tuple | nn.ModuleList | nn.ParameterList):
-        return [_pack(part, f"{key}.{i}", tensors) for i, part in enumerate(value)]
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
+        parts = [pack(part, _join(key, i), tensors) for i, part in enumerate(value)]
+        return {"tuple": parts} if isinstance(value, tuple) else parts
+    if isinstance(value, Storable) or Storable.registry.get(type(value).__name__) is type(value):
+        packed = {name: pack(part, _join(key, name), tensors) for name, part in _arguments(value).items()}
+        return {"class": type(value).__name__, "arguments": packed}
     raise TypeError(f"{key} cannot be stored: {type(value).__name__} is not a tensor or plain value.")
 
 
-def _unpack(tree: Any, tensors: Mapping[str, Tensor]) -> Any:
-    if isinstance(tree, list):
-        return [_unpack(part, tensors) for part in tree]
-    if not isinstance(tree, dict):
-        return tree
-    if "tensor" in tree:
-        return tensors[tree["tensor"]]
-    if tree["class"] not in Storable.registry:
-        raise ValueError(f"unknown class {tree['class']!r}")
-    arguments = {name: _unpack(part, tensors) for name, part in tree["arguments"].items()}
-    return Storable.registry[tree["class"]](**arguments)
+def unpack(tree: Any, tensors: Mapping[str, Tensor]) -> Any:
+    """The value of which `pack` made `tree` and `tensors`."""
+    match tree:
+        case {"tensor": key}:
+            return tensors[key]
+        case {"array": content}:
+            return _unpack_array(tree, unpack(content, tensors))
+        case {"dict": pairs}:
+            return {unpack(name, tensors): unpack(part, tensors) for name, part in pairs}
+        case {"tuple": parts}:
+            return tuple(unpack(part, tensors) for part in parts)
+        case dict():
+            if tree["class"] not in Storable.registry:
+                raise ValueError(f"unknown class {tree['class']!r}")
+            arguments = {name: unpack(part, tensors) for name, part in tree["arguments"].items()}
+            return Storable.registry[tree["class"]](**arguments)
+        case list():
+            return [unpack(part, tensors) for part in tree]
+    return tree
+
+
+def _arguments(value: Any) -> dict[str, Any]:
+    if isinstance(value, Storable):
+        return value.arguments()
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+
+
+def _pack_array(array: np.ndarray[Any, Any], key: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
+    """Numbers as a tensor; text and objects as a flat list of plain values."""
+    if array.dtype.kind in "biuf":
+        native = array.astype(array.dtype.newbyteorder("="))
+        return {"array": pack(torch.from_numpy(native), key, tensors)}
+    if array.dtype.kind in "UO" and all(isinstance(part, bool | int | float | str) for part in array.flat):
+        return {"array": array.ravel().tolist(), "shape": list(array.shape), "text": array.dtype.kind == "U"}
+    raise TypeError(f"{key} cannot be stored: an array of {array.dtype} is neither numbers nor text.")
+
+
+def _unpack_array(tree: Mapping[str, Any], content: Any) -> np.ndarray[Any, Any]:
+    if isinstance(content, Tensor):
+        numbers: np.ndarray[Any, Any] = content.cpu().numpy()
+        return numbers
+    if not all(isinstance(part, bool | int | float | str) for part in content):
+        raise TypeError("an array of objects holds something other than numbers and text")
+    return np.array(content, dtype=str if tree["text"] else object).reshape(tree["shape"])
+
+
+def _join(key: str, name: str | int) -> str:
+    return f"{key}.{name}".lstrip(".")
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import bochner
+from bochner.lowrank import LOWRANK_METHODS as METHODS
 from bochner.lowrank import Factor
-from bochner.studies.lowrank.methods import METHODS
 from tests.cli.files import rings, rings_csv, run
 
 Capture = pytest.CaptureFixture[str]
@@ -84,7 +84,7 @@ def test_a_method_that_cannot_be_is_left_out_among_others_and_an_error_alone(tmp
     words = ("approximate", data, "--target", "ring", "--rank", 41, "--output_dir", tmp_path / "out")
     code, printed, complaint = run(capsys, *words, "--method", "all")
     assert code == 0
-    assert "warning: ensemble is left out: num_landmarks must be at least the rank, 41, got 40." in complaint
+    assert "warning: ensemble is skipped: num_landmarks must be at least the rank, 41, got 40." in complaint
     assert "\npivoted-cholesky" in printed
     code, _, complaint = run(capsys, *words, "--method", "ensemble")
     assert (code, complaint) == (1, "bochner: error: num_landmarks must be at least the rank, 41, got 40.\n")

@@ -38,9 +38,9 @@ def test_infinite_bandwidth(value: float) -> None:
 
 @pytest.mark.parametrize("value", BAD_COUNTS)
 @pytest.mark.parametrize("cls", [FourierFeatures, ArcCosineFeatures, TensorSketchFeatures])
-def test_num_features(cls, value: object) -> None:
-    with pytest.raises(ValueError, match="num_features") as caught:
-        cls(num_features=value).fit(X)
+def test_n_components(cls, value: object) -> None:
+    with pytest.raises(ValueError, match="n_components") as caught:
+        cls(n_components=value).fit(X)
     assert str(value) in str(caught.value)
 
 
@@ -53,14 +53,17 @@ def test_num_features(cls, value: object) -> None:
         ),
         (FourierFeatures(projection="dense"), r"'projection' parameter .*'orthogonal'.* Got 'dense'"),
         (FourierFeatures(form="both"), r"'form' parameter .* Got 'both'"),
-        (FourierFeatures(num_features=7), "num_features must be even when form='paired', got 7"),
+        (FourierFeatures(n_components=7, form="paired"), "n_components must be even when form='paired', got 7"),
         (FourierFeatures(kernel="laplacian", projection="orthogonal"), "projection='orthogonal' needs an isotropic"),
         (FourierFeatures(kernel=Polynomial()), "kernel must have a spectral sampler"),
         (FourierFeatures(kernel=Polynomial(), bandwidth=2.0), "bandwidth=2.0 was given, but Polynomial"),
+        (FourierFeatures(gamma=0.5, bandwidth=1.0), "bandwidth=1.0 and gamma=0.5"),
+        (FourierFeatures(gamma=0.5, kernel="cauchy"), "gamma=0.5 .*Cauchy"),
+        (FourierFeatures(gamma=-1.0), "'gamma' parameter .* Got -1.0"),
         (FourierFeatures(device="gpu7"), "device must be 'auto' or a device torch can use here, got 'gpu7'"),
         (FourierFeatures(random_state="today"), "'random_state' parameter"),
         (NystromFeatures(num_landmarks=31), "num_landmarks must be at most the number of points, 30, got 31"),
-        (NystromFeatures(num_landmarks=5, num_features=6), "num_features must be at most num_landmarks, 5, got 6"),
+        (NystromFeatures(num_landmarks=5, n_components=6), "n_components must be at most num_landmarks, 5, got 6"),
         (NystromFeatures(landmarks="best"), r"'landmarks' parameter .*'kmeans'.* Got 'best'"),
         (NystromFeatures(num_landmarks=9, num_experts=2), "num_landmarks must be a multiple of num_experts, 2, got 9"),
         (ArcCosineFeatures(order=3), r"'order' parameter .*\[0, 2\]. Got 3"),
@@ -128,7 +131,7 @@ def test_constant_columns_do_no_harm(cls) -> None:
 @settings(max_examples=40, deadline=None)
 @given(arrays(np.float64, (12, 3), elements=st.floats(-1e6, 1e6)))
 def test_any_finite_data_gives_finite_features_or_a_clear_error(data: np.ndarray) -> None:
-    for estimator in (FourierFeatures(num_features=16), NystromFeatures(num_landmarks=6)):
+    for estimator in (FourierFeatures(n_components=16), NystromFeatures(num_landmarks=6)):
         try:
             features = estimator.fit_transform(data)
         except ValueError as error:

@@ -23,13 +23,13 @@ from bochner.kernels import STATIONARY_NAMES, Gaussian, Laplacian
 PUBLIC = [thing for thing in vars(bochner).values() if inspect.isclass(thing) and issubclass(thing, BaseEstimator)]
 
 VARIANTS = [
-    *[FourierFeatures(kernel=name, num_features=32) for name in STATIONARY_NAMES if name != "gaussian"],
-    *[FourierFeatures(projection=name, num_features=32) for name in PROJECTION_NAMES if name not in ("auto", "sparse")],
-    FourierFeatures(form="cosine", num_features=31, bandwidth="mean"),
-    FourierFeatures(kernel=Gaussian(bandwidth=2.0) + Laplacian(bandwidth=3.0), num_features=32),
+    *[FourierFeatures(kernel=name, n_components=32) for name in STATIONARY_NAMES if name != "gaussian"],
+    *[FourierFeatures(projection=name, n_components=32) for name in PROJECTION_NAMES if name not in ("auto", "sparse")],
+    FourierFeatures(form="cosine", n_components=31, bandwidth="mean"),
+    FourierFeatures(kernel=Gaussian(bandwidth=2.0) + Laplacian(bandwidth=3.0), n_components=32),
     *[NystromFeatures(landmarks=rule, num_landmarks=5) for rule in LANDMARK_RULES],
-    ArcCosineFeatures(num_features=32, order=0, depth=2),
-    TensorSketchFeatures(num_features=32, degree=3, offset=0.0),
+    ArcCosineFeatures(n_components=32, order=0, depth=2),
+    TensorSketchFeatures(n_components=32, degree=3, offset=0.0),
 ]
 
 EXACT = {"num_features": 32, "bandwidth": 4.0, "ridge": 1e-3, "precision": "float64"}

@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import RidgeClassifier
+from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
@@ -18,11 +19,11 @@ from bochner import ArcCosineFeatures, FourierFeatures, NystromFeatures, TensorS
 from bochner.kernels import Gaussian, Laplacian
 
 TRANSFORMERS = [
-    FourierFeatures(num_features=16, random_state=0),
+    FourierFeatures(n_components=16, random_state=0),
     NystromFeatures(num_landmarks=16, random_state=0),
     NystromFeatures(num_landmarks=16, num_experts=4, weighting="fitted", random_state=0),
-    ArcCosineFeatures(num_features=16, random_state=0),
-    TensorSketchFeatures(num_features=16, random_state=0),
+    ArcCosineFeatures(n_components=16, random_state=0),
+    TensorSketchFeatures(n_components=16, random_state=0),
 ]
 every_transformer = pytest.mark.parametrize("transformer", TRANSFORMERS, ids=lambda t: repr(t)[:40])
 
@@ -83,11 +84,11 @@ def test_the_map_is_a_module_that_saves(transformer, X: np.ndarray, tmp_path) ->
 
 
 def test_other_widths_and_names_are_refused(X: np.ndarray) -> None:
-    fitted = FourierFeatures(num_features=8).fit(pd.DataFrame(X, columns=list("abcde")))
+    fitted = FourierFeatures(n_components=8).fit(pd.DataFrame(X, columns=list("abcde")))
     with pytest.raises(ValueError, match="feature names"):
         fitted.transform(pd.DataFrame(X[:, :4], columns=list("abcd")))
     with pytest.raises(ValueError, match="X has 4 features, but FourierFeatures is expecting 5"):
-        FourierFeatures(num_features=8).fit(X).transform(X[:, :4])
+        FourierFeatures(n_components=8).fit(X).transform(X[:, :4])
     with pytest.raises(ValueError, match="X must have 5 columns, got 4"):
         fitted.transform(torch.as_tensor(X[:, :4]))
     with pytest.raises(ValueError, match="feature names"):
@@ -98,7 +99,7 @@ def test_kernels_by_name_take_the_median_rule_and_objects_their_own(X: np.ndarra
     from scipy.spatial.distance import pdist
 
     def fitted(**parameters):
-        return FourierFeatures(num_features=8, projection="iid", **parameters).fit(X).map_.kernel
+        return FourierFeatures(n_components=8, projection="iid", **parameters).fit(X).map_.kernel
 
     assert fitted().bandwidth == pytest.approx(np.sqrt(np.median(pdist(X) ** 2) / 2), rel=0.02)
     assert fitted(kernel="laplacian").bandwidth == pytest.approx(np.median(pdist(X, "cityblock")), rel=0.02)
@@ -108,9 +109,24 @@ def test_kernels_by_name_take_the_median_rule_and_objects_their_own(X: np.ndarra
     assert fitted(kernel="sparse-gaussian").subset_size == 5
 
 
+@pytest.mark.parametrize("cls", [FourierFeatures, NystromFeatures])
+def test_gamma_is_that_of_scikit_learn(cls, X: np.ndarray) -> None:
+    gaussian = cls(gamma=0.3).fit(X).map_.kernel
+    np.testing.assert_allclose(gaussian(torch.as_tensor(X)).numpy(), rbf_kernel(X, gamma=0.3), rtol=1e-9)
+    laplacian = cls(gamma=0.3, kernel=Laplacian()).fit(X).map_.kernel
+    np.testing.assert_allclose(laplacian(torch.as_tensor(X)).numpy(), laplacian_kernel(X, gamma=0.3), rtol=1e-9)
+
+
+def test_gamma_of_the_polynomial_kernel_and_aliases(X: np.ndarray) -> None:
+    polynomial = NystromFeatures(gamma=0.3, kernel="poly").fit(X).map_.kernel
+    np.testing.assert_allclose(polynomial(torch.as_tensor(X)).numpy(), polynomial_kernel(X, gamma=0.3), rtol=1e-9)
+    features = (FourierFeatures(kernel=name, n_components=8, random_state=0) for name in ("rbf", "gaussian"))
+    np.testing.assert_array_equal(*(transformer.fit_transform(X) for transformer in features))
+
+
 def test_in_a_pipeline_and_a_grid_search() -> None:
     X, y = load_digits(return_X_y=True)
-    model = make_pipeline(FourierFeatures(num_features=512, random_state=0), RidgeClassifier())
+    model = make_pipeline(FourierFeatures(n_components=512, random_state=0), RidgeClassifier())
     grid = {"fourierfeatures__kernel": ["gaussian", "laplacian"], "fourierfeatures__bandwidth": ["median", 60.0]}
     search = GridSearchCV(model, grid, cv=3).fit(X[:600], y[:600])
     assert search.score(X[600:], y[600:]) > 0.93
@@ -125,7 +141,7 @@ def test_as_accurate_as_scikit_learn_at_equal_size() -> None:
         features = (make(seed).fit_transform(X) for seed in range(5))
         return float(np.mean([np.linalg.norm(Z @ Z.T - K) for Z in features]))
 
-    ours = error(lambda seed: FourierFeatures(bandwidth=(1 / (2 * gamma)) ** 0.5, num_features=512, random_state=seed))
+    ours = error(lambda seed: FourierFeatures(gamma=gamma, n_components=512, random_state=seed))
     theirs = error(lambda seed: RBFSampler(gamma=gamma, n_components=512, random_state=seed))
     assert ours < 0.8 * theirs  # orthogonal pairs against independent cosines
 

@@ -1,8 +1,7 @@
-"""`bochner approximate`: a kernel matrix as U U^T, and how near it is."""
+"""`bochner approximate`: a low-rank factor of a kernel matrix, and its errors."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -18,22 +17,30 @@ from bochner.cli.rows import Columns, listed
 from bochner.data import MappedSource, Standardize, open_source, statistics
 from bochner.data.blocks import Source, concatenate, read_shard
 from bochner.kernels import Kernel
-from bochner.lowrank import Estimate, Factor, frobenius_error, spectral_error, stable_rank, trace_error
+from bochner.lowrank import (
+    LOWRANK_METHODS,
+    Estimate,
+    Factor,
+    fit_factor,
+    frobenius_error,
+    spectral_error,
+    stable_rank,
+    trace_error,
+)
+from bochner.lowrank.methods import MethodName
 from bochner.search.kernel import resolve_kernel
+from bochner.stages import write_json
 from bochner.storage import save
-from bochner.studies.lowrank.methods import METHODS
 
-Method = Literal[
-    "nystrom", "kmeans-nystrom", "ensemble", "pivoted-cholesky", "als", "svd", "meka", "fourier", "all"
-]  # fmt: skip
 KernelName = Literal["cauchy", "gaussian", "laplacian", "matern12", "matern32", "matern52", "sparse-gaussian"]
-ERROR_ROWS = 500  # of K, from which its Frobenius error is told
-ERROR_SEED = 1_000_000  # added for the errors' points: drawn with the seed of the landmarks they would be those
+ERROR_ROWS = 500  # rows of K on which the Frobenius error is estimated
+# Added to the seed for the points on which errors are measured: with the same seed they would be the landmarks.
+ERROR_SEED = 1_000_000
 
 
 @dataclass(frozen=True)
 class Row:
-    """One method's factor: what it takes, and how far it is from K."""
+    """The size and the errors of one method's factor."""
 
     method: str
     rank: int
@@ -50,7 +57,7 @@ def approximate(
     data: Path,
     *,
     rank: int,
-    method: Method = "nystrom",
+    method: MethodName | Literal["all"] = "nystrom",
     kernel: KernelName = "gaussian",
     bandwidth: float | Literal["median", "mean"] = "median",
     standardize: bool = False,
@@ -61,7 +68,7 @@ def approximate(
     overwrite: bool = False,
     random_state: int = 0,
 ) -> None:
-    """Approximate the kernel matrix of a file of rows by U U^T, without ever holding it; say how near it is.
+    """Approximate the kernel matrix K of a file of rows by U U^T and report the error; K is never in memory.
 
     Examples:
 
@@ -69,83 +76,83 @@ def approximate(
         bochner approximate digits.npz --rank 100 --method all
         bochner approximate digits.npz --rank 100 --method als --bandwidth 24 --output_dir out/digits
 
-    Every method gets the numbers of an n x RANK matrix. "nystrom" (random pivots, cut back from 8 RANK landmarks) is
-    the one to take unless you know better; "all" compares the methods, without keeping their factors unless
-    --output_dir says where. The page "Which low-rank method" of the documentation says more.
+    Every method stores about n x RANK numbers. "nystrom" (8 RANK random pivots, truncated to RANK columns) is the
+    recommended one; "all" compares the methods and saves their factors only if --output_dir is given. The page "Which
+    low-rank method" of the documentation compares them.
 
-    A factor is used from Python: `factor = bochner.load("out/digits/nystrom_factor.safetensors")`, then
-    `factor.solve(ridge, y)`, `factor.transform(new_rows)`, `factor.eigenpairs()`.
+    Use a factor from Python: `factor = bochner.load("out/digits/nystrom_factor.safetensors")`, then
+    `factor.solve(alpha, y)`, `factor.transform(new_rows)`, `factor.eigenpairs()`.
 
     Args:
-        data: Rows: .csv (.csv.gz), .parquet, .arrow, .feather, .npz, .npy, .libsvm, or a folder of shards.
-        rank: Columns of U. "meka" takes more of them and stores as many numbers.
-        method: How U is found; "all" tries every one.
+        data: Rows: .csv (.csv.gz), .parquet, .arrow, .feather, .npz, .npy, .libsvm, or a directory of shards.
+        rank: Columns of U. "meka" has more of them and stores as many numbers.
+        method: The algorithm; "all" runs every one.
         kernel: A kernel by name.
-        bandwidth: A number, or the rule by which it is taken from the rows.
-        standardize: Bring every input to mean 0 and standard deviation 1 first.
-        target: A column, or an array in an .npz, that is no input.
-        columns: Inputs, with commas between them. Default: all columns but target. For an .npz the name of its array
-            of inputs.
-        error_points: Points on which the spectral error is told, 5 times anew; null: on all, which takes sweeps over K.
-        output_dir: Folder for METHOD_factor.safetensors and approximation.json. Default: out/NAME for a file NAME.csv;
-            nothing is kept of "all".
+        bandwidth: A number, or the rule that computes it from the rows.
+        standardize: Scale every input to mean 0 and standard deviation 1 first.
+        target: A column, or an array in an .npz, that is not an input.
+        columns: Inputs, separated by commas. Default: all columns but target. For an .npz the name of its array of
+            inputs.
+        error_points: Points per estimate of the spectral error, the mean of 5; null: all points, by sweeps over K.
+        output_dir: Directory for METHOD_factor.safetensors and approximation.json. Default: out/NAME for a file
+            NAME.csv; nothing is saved for "all".
         overwrite: Replace the factor of an earlier call.
-        random_state: Seed of everything random.
+        random_state: Seed of all random numbers.
     """
-    folder = _folder(data, output_dir, method)
-    methods = list(METHODS) if method == "all" else [method]
-    if folder is not None and not overwrite:
-        _refuse_existing(folder, methods)
+    if output_dir is None and method != "all":
+        output_dir = Path("out", data.resolve().name.partition(".")[0])
+    methods = list(LOWRANK_METHODS) if method == "all" else [method]
+    if output_dir is not None and not overwrite:
+        _refuse_existing(output_dir, methods)
     X = read_points(open_source(data, target=target, columns=listed(columns)), standardize=standardize)
     say("data", f"{data}: {len(X):,} points, {X.shape[1]:,} inputs{', standardized' if standardize else ''}")
-    found = resolve_kernel(kernel, bandwidth, X, Generator().manual_seed(random_state))
-    say("kernel", repr(found) + (f", bandwidth by the {bandwidth} rule" if isinstance(bandwidth, str) else ""))
-    size = stable_rank(found, X, num_points=error_points, generator=Generator().manual_seed(random_state))
-    say("K", f"stable rank {shown(size)}{_points(error_points, X)}")
+    resolved = resolve_kernel(kernel, bandwidth, X, Generator().manual_seed(random_state))
+    say("kernel", repr(resolved) + (f", bandwidth by the {bandwidth} rule" if isinstance(bandwidth, str) else ""))
+    size = stable_rank(resolved, X, num_points=error_points, generator=Generator().manual_seed(random_state))
+    say("K", f"stable rank {format_estimate(size)}{_points(error_points, X)}")
     say("errors", _protocol(error_points, X))
     print(f"\n{HEADER}", flush=True)
     rows = []
-    for row, factor in _fitted(methods, found, X, rank, error_points, random_state):
-        print(line(row), flush=True)
-        rows.append(row)
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            save(factor, _factor_file(folder, row.method))
-    if folder is not None:
-        write_rows(
-            folder / "approximation.json", rows, kernel=repr(found), points=len(X), protocol=_protocol(error_points, X)
-        )
+    for row, factor in _fit_methods(methods, resolved, X, rank, error_points, random_state):
+        print(format_row(row), flush=True)
+        rows.append({name: _plain(value) for name, value in asdict(row).items()})
+        if output_dir is not None:
+            output_dir.mkdir(parents=True, exist_ok=True)
+            save(factor, _factor_file(output_dir, row.method))
+    if output_dir is not None:
+        summary = {"kernel": repr(resolved), "points": len(X), "errors": _protocol(error_points, X), "methods": rows}
+        write_json(output_dir / "approximation.json", summary)
         print()
-        say("factors", str(folder))
+        say("factors", str(output_dir))
 
 
 def read_points(source: Source, *, standardize: bool) -> Tensor:
-    """All rows [n, d] in float64: kernel values have the digits of the points."""
+    """All rows [n, d] in float64: kernel values are as precise as the points."""
     if standardize:
-        found = statistics(source)
-        source = MappedSource(source, Standardize(found.mean, found.std))
+        moments = statistics(source)
+        source = MappedSource(source, Standardize(moments.mean, moments.std))
     shards = [shard for shard, size in enumerate(source.shard_sizes) if size]
     return checks.finite("the inputs", concatenate([read_shard(source, shard) for shard in shards]).X.double())
 
 
-def _fitted(
+def _fit_methods(
     methods: Sequence[str], kernel: Kernel, X: Tensor, rank: int, error_points: int | None, seed: int
 ) -> Iterator[tuple[Row, Factor]]:
-    """One method after the other, each from the same seed; among several, one that cannot be is left out."""
+    """Each method's factor, all from the same seed; one of several that cannot be fitted is skipped with a warning."""
     for method in methods:
         start = time.perf_counter()
         try:
-            factor = METHODS[method](kernel, X, rank, Generator().manual_seed(seed))
+            factor = fit_factor(method, kernel, X, rank=rank, generator=Generator().manual_seed(seed))
         except ValueError as error:
             if len(methods) == 1 or rank > len(X):
                 raise
-            warn(f"{method} is left out: {error}")
+            warn(f"{method} is skipped: {error}")
             continue
-        yield _measured(method, factor, X, time.perf_counter() - start, error_points, seed), factor
+        yield _measure(method, factor, X, time.perf_counter() - start, error_points, seed), factor
 
 
-def _measured(method: str, factor: Factor, X: Tensor, seconds: float, error_points: int | None, seed: int) -> Row:
-    """Errors on points and rows that are the same for every method."""
+def _measure(method: str, factor: Factor, X: Tensor, seconds: float, error_points: int | None, seed: int) -> Row:
+    """Errors on the same points and rows for every method."""
     values, seed = factor.eigenpairs().values, seed + ERROR_SEED
     return Row(
         method,
@@ -160,34 +167,27 @@ def _measured(method: str, factor: Factor, X: Tensor, seconds: float, error_poin
     )
 
 
-# -- what is said and written ----------------------------------------------------------------------------------
-
 HEADER = (
-    f"{'method':<17} {'rank':>5} {'parameters':>12} {'seconds':>8} {'spectral':>20} {'Frobenius':>20} {'trace':>10} "
+    f"{'method':<24} {'rank':>5} {'parameters':>12} {'seconds':>8} {'spectral':>20} {'Frobenius':>20} {'trace':>10} "
     f"{'condition':>10} {'stable rank':>11}"
 )
 
 
-def line(row: Row) -> str:
+def format_row(row: Row) -> str:
+    spectral, frobenius, trace = map(format_estimate, (row.spectral, row.frobenius, row.trace))
     return (
-        f"{row.method:<17} {row.rank:>5} {row.parameters:>12,} {row.seconds:>8.2f} {shown(row.spectral):>20} "
-        f"{shown(row.frobenius):>20} {shown(row.trace):>10} {row.condition_number:>10.3g} {row.stable_rank:>11.4g}"
+        f"{row.method:<24} {row.rank:>5} {row.parameters:>12,} {row.seconds:>8.2f} {spectral:>20} {frobenius:>20} "
+        f"{trace:>10} {row.condition_number:>10.3g} {row.stable_rank:>11.4g}"
     )
 
 
-def shown(estimate: Estimate) -> str:
-    """The value, and what is unsure about it where it was sampled.
+def format_estimate(estimate: Estimate) -> str:
+    """The value, with its error if it was estimated.
 
-    >>> shown(Estimate(0.51234, 0.0)), shown(Estimate(0.51234, 0.0123))
+    >>> format_estimate(Estimate(0.51234, 0.0)), format_estimate(Estimate(0.51234, 0.0123))
     ('0.512', '0.512 ± 0.012')
     """
     return f"{estimate.value:.3g}" + (f" ± {estimate.error:.2g}" if estimate.error else "")
-
-
-def write_rows(path: Path, rows: Sequence[Row], *, kernel: str, points: int, protocol: str) -> None:
-    found = [{name: _plain(value) for name, value in asdict(row).items()} for row in rows]
-    content = {"kernel": kernel, "points": points, "errors": protocol, "methods": found}
-    path.write_text(json.dumps(content, indent=1) + "\n")
 
 
 def _plain(value: object) -> object:
@@ -203,17 +203,11 @@ def _points(error_points: int | None, X: Tensor) -> str:
     return "" if error_points is None or error_points >= len(X) else f" on {error_points:,} random points"
 
 
-def _folder(data: Path, output_dir: Path | None, method: str) -> Path | None:
-    if output_dir is None and method != "all":
-        return Path("out", data.resolve().name.partition(".")[0])
-    return output_dir
+def _factor_file(output_dir: Path, method: str) -> Path:
+    return output_dir / f"{method}_factor.safetensors"
 
 
-def _factor_file(folder: Path, method: str) -> Path:
-    return folder / f"{method}_factor.safetensors"
-
-
-def _refuse_existing(folder: Path, methods: Sequence[str]) -> None:
-    for file in (_factor_file(folder, method) for method in methods):
+def _refuse_existing(output_dir: Path, methods: Sequence[str]) -> None:
+    for file in (_factor_file(output_dir, method) for method in methods):
         if file.exists():
             raise ValueError(f"output_dir: {file} exists; choose another --output_dir, or give --overwrite.")

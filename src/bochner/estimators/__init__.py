@@ -1,16 +1,14 @@
-"""The scikit-learn face: thin classes over kernels, maps and learners."""
+"""scikit-learn estimators over kernels, feature maps, low-rank factors and solvers."""
 
 from bochner.estimators.classifier import KernelClassifier
-from bochner.estimators.lowrank_clustering import LowRankSpectralClustering
-from bochner.estimators.lowrank_pca import LowRankPCA
-from bochner.estimators.lowrank_ridge import LowRankRidge
-from bochner.estimators.maps import (
+from bochner.estimators.lowrank import LowRankPCA, LowRankRidge, LowRankSpectralClustering
+from bochner.estimators.regressor import KernelRegressor
+from bochner.estimators.transformers import (
     ArcCosineFeatures,
     FourierFeatures,
     NystromFeatures,
     TensorSketchFeatures,
 )
-from bochner.estimators.regressor import KernelRegressor
 
 __all__ = [
     "ArcCosineFeatures",

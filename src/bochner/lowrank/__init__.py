@@ -14,6 +14,7 @@ from bochner.lowrank.errors import (
 from bochner.lowrank.factor import DenseFactor, Eigenpairs, Factor, extend
 from bochner.lowrank.lela import TwoSidedFactor, fit_lela
 from bochner.lowrank.meka import BlockFactor, ClusterMap, fit_meka
+from bochner.lowrank.methods import LOWRANK_METHODS, Fit, Method, fit_equal_meka, fit_factor
 from bochner.lowrank.nystrom import fit_ensemble, fit_fourier, fit_nystrom, fit_pivoted_cholesky
 from bochner.lowrank.regression import (
     ExactSolution,
@@ -28,6 +29,7 @@ from bochner.lowrank.regression import (
 from bochner.lowrank.svd import truncate
 
 __all__ = [
+    "LOWRANK_METHODS",
     "BlockFactor",
     "ClusterMap",
     "Components",
@@ -36,6 +38,8 @@ __all__ = [
     "Estimate",
     "ExactSolution",
     "Factor",
+    "Fit",
+    "Method",
     "RidgeProblem",
     "TwoSidedFactor",
     "candidate_ridges",
@@ -44,6 +48,8 @@ __all__ = [
     "extend",
     "fit_als",
     "fit_ensemble",
+    "fit_equal_meka",
+    "fit_factor",
     "fit_fourier",
     "fit_lela",
     "fit_meka",

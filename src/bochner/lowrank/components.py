@@ -20,22 +20,22 @@ class Components(NamedTuple):
     mean: Tensor  # [r]
 
 
-def principal_components(root: Tensor, *, num_components: int) -> Components:
+def principal_components(root: Tensor, *, n_components: int) -> Components:
     """The c main eigenpairs of H U U^T H, H = I - 1 1^T / n, for U = `root` [n, r], from the [r, r] problem U^T H U.
 
     Scores (U - mean(U)) directions [n, c] have squared column norms `values`. Each direction points to where its score
     of largest size is positive. O(n r^2 + r^3). Source: Schölkopf, Smola & Müller 1998.
 
     >>> U = torch.tensor([[3.0, 0.0], [-3.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
-    >>> principal_components(U, num_components=1).values
+    >>> principal_components(U, n_components=1).values
     tensor([18.], dtype=torch.float64)
     """
-    if checks.positive_int("num_components", num_components) > checks.inputs("root", root).shape[1]:
-        raise ValueError(f"num_components must be at most the rank, {root.shape[1]}, got {num_components}.")
+    if checks.positive_int("n_components", n_components) > checks.inputs("root", root).shape[1]:
+        raise ValueError(f"n_components must be at most the rank, {root.shape[1]}, got {n_components}.")
     U, mean = centred(root.double())
     values, vectors = torch.linalg.eigh(gram(U))
-    directions = vectors.flip(1)[:, :num_components]
-    return Components(values.flip(0)[:num_components].clamp_min(0), directions * _signs(U @ directions), mean)
+    directions = vectors.flip(1)[:, :n_components]
+    return Components(values.flip(0)[:n_components].clamp_min(0), directions * _signs(U @ directions), mean)
 
 
 def _signs(scores: Tensor) -> Tensor:
@@ -48,7 +48,7 @@ def _signs(scores: Tensor) -> Tensor:
 UNSEEN = 0.01
 
 
-def spectral_embedding(factor: Factor, *, num_vectors: int) -> Tensor:
+def spectral_embedding(factor: Factor, *, n_components: int) -> Tensor:
     """D^{-1/2} [v_1 .. v_c] [n, c] in float64, v_j the main eigenvectors of D^{-1/2} U U^T D^{-1/2} and D the degrees
     U U^T 1: where points fall apart into c groups, it is constant on each.
 
@@ -59,19 +59,19 @@ def spectral_embedding(factor: Factor, *, num_vectors: int) -> Tensor:
     >>> from torch import Generator; from bochner.kernels import Gaussian; from bochner.lowrank import truncate
     >>> X = torch.tensor([[0.0], [0.1], [9.0], [9.1]])
     >>> factor = truncate(Gaussian(), X, rank=4, generator=Generator().manual_seed(0))
-    >>> embedding = spectral_embedding(factor, num_vectors=2)
+    >>> embedding = spectral_embedding(factor, n_components=2)
     >>> torch.cdist(embedding, embedding).gt(0.1).int()
     tensor([[0, 0, 1, 1],
             [0, 0, 1, 1],
             [1, 1, 0, 0],
             [1, 1, 0, 0]], dtype=torch.int32)
     """
-    if checks.positive_int("num_vectors", num_vectors) > factor.rank:
-        raise ValueError(f"num_vectors must be at most the rank, {factor.rank}, got {num_vectors}.")
+    if checks.positive_int("n_components", n_components) > factor.rank:
+        raise ValueError(f"n_components must be at most the rank, {factor.rank}, got {n_components}.")
     scale = _degrees(factor).rsqrt()[:, None]
     B = scale * factor.root.double()
     values, V = torch.linalg.eigh(gram(B))
-    values, V = values.flip(0)[:num_vectors], V.flip(1)[:, :num_vectors]
+    values, V = values.flip(0)[:n_components], V.flip(1)[:, :n_components]
     roots = torch.where(values > values[0] * len(B) * torch.finfo(B.dtype).eps, values, torch.inf).sqrt()
     return scale * (B @ (V / roots))
 

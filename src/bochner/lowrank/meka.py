@@ -223,4 +223,5 @@ def _sample(X: Tensor, block: Block, generator: Generator) -> tuple[Tensor, Tens
 def link_root(L: Tensor) -> Tensor:
     """A [c q, c q] with A A^T the positive semi-definite part of a symmetric L, of which the lower half is read."""
     values, vectors = torch.linalg.eigh(L, UPLO="L")
-    return vectors * values.clamp_min(0).sqrt()
+    # row-major, as a loaded factor is: the rounding of a product depends on the layout
+    return (vectors * values.clamp_min(0).sqrt()).contiguous()

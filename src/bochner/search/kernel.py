@@ -9,12 +9,15 @@ import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Generator, Tensor
 
+from bochner import checks
 from bochner.features import ArcCosineMap, FeatureMap, FourierMap, NystromMap, TensorSketchMap
 from bochner.kernels import (
     KERNEL_ALIASES,
     KERNEL_NAMES,
     ArcCosine,
+    Gaussian,
     Kernel,
+    Laplacian,
     Polynomial,
     Spectral,
     Stationary,
@@ -24,18 +27,49 @@ from bochner.kernels import (
 KERNEL_CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [StrOptions({*KERNEL_NAMES, *KERNEL_ALIASES}), Kernel],
     "bandwidth": [None, StrOptions({"median", "mean"}), Interval(Real, 0, None, closed="neither")],
+    "gamma": [None, Interval(Real, 0, None, closed="neither")],
 }
 # From so many inputs a chain of Hadamard transforms takes a fraction of a dense product, its bias far below the noise.
 STRUCTURED_INPUTS = 256
 
 
-def resolve_kernel(kernel: str | Kernel, bandwidth: float | str | None, X: Tensor, generator: Generator) -> Kernel:
-    """The kernel for data like X [n, d]: a name gets the median rule unless `bandwidth` says otherwise."""
-    if isinstance(kernel, str):
-        kernel = kernel_named(kernel, num_inputs=X.shape[1])
-        if bandwidth is None and isinstance(kernel, Stationary):
-            bandwidth = "median"
-    return kernel if bandwidth is None else kernel.with_bandwidth(bandwidth, X, generator=generator)
+def resolve_kernel(
+    kernel: str | Kernel, bandwidth: float | str | None, X: Tensor, generator: Generator, *, gamma: float | None = None
+) -> Kernel:
+    """The kernel for data like X [n, d]: a name gets the median rule unless `bandwidth` or `gamma` is given.
+
+    >>> X = torch.randn(10, 2, generator=Generator().manual_seed(0))
+    >>> resolve_kernel("laplacian", None, X, Generator(), gamma=0.5)
+    Laplacian(bandwidth=2.0)
+    """
+    resolved = kernel_named(kernel, num_inputs=X.shape[1]) if isinstance(kernel, str) else kernel
+    if gamma is not None:
+        if bandwidth is not None:
+            raise ValueError(f"give bandwidth or gamma, not both; got bandwidth={bandwidth!r} and gamma={gamma!r}.")
+        return with_gamma(resolved, gamma)
+    if bandwidth is None and isinstance(kernel, str) and isinstance(resolved, Stationary):
+        bandwidth = "median"
+    return resolved if bandwidth is None else resolved.with_bandwidth(bandwidth, X, generator=generator)
+
+
+def with_gamma(kernel: Kernel, gamma: float) -> Kernel:
+    """The kernel with scikit-learn's gamma: exp(-gamma ||x - y||^2) (Gaussian), exp(-gamma ||x - y||_1) (Laplacian) or
+    (gamma x . y + offset)^degree (polynomial).
+
+    >>> with_gamma(Gaussian(), 0.125)
+    Gaussian(bandwidth=2.0)
+    """
+    gamma = checks.positive_float("gamma", gamma)
+    if isinstance(kernel, Gaussian):
+        return kernel.replace(bandwidth=(2 * gamma) ** -0.5)
+    if isinstance(kernel, Laplacian):
+        return kernel.replace(bandwidth=1 / gamma)
+    if isinstance(kernel, Polynomial):
+        return kernel.replace(scale=gamma**0.5)
+    raise ValueError(
+        f"gamma={gamma!r} was given, but only Gaussian, Laplacian and polynomial kernels have one, not {kernel!r}; "
+        "use bandwidth."
+    )
 
 
 def draw_map(

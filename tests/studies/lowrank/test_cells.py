@@ -104,7 +104,7 @@ def test_every_method_gives_a_factor_and_the_same_one_by_the_same_seed(method: s
 
 def test_the_samples_are_counted_in_n_log_n(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    monkeypatch.setattr(methods, "fit_als", lambda k, X, **options: seen.append(options) or truncate(
+    monkeypatch.setattr(methods, "fit_factor", lambda method, k, X, **options: seen.append(options) or truncate(
         k, X, rank=options["rank"], generator=options["generator"]
     ))  # fmt: skip
     measure(Cell("factor", "german", 1.5, 100, "als", rank=5, samples=4.0, rounds=2), data_dir)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 from torch import Generator, Tensor
 
-from bochner.estimators.transformer import MapTransformer
+from bochner import checks
+from bochner.estimators.arrays import as_tensor, checked_inputs, make_generator, resolve_device
+from bochner.estimators.store import SavableMixin
 from bochner.features import (
     LANDMARK_RULES,
     PROJECTION_NAMES,
@@ -21,12 +28,85 @@ from bochner.features import (
     TensorSketchMap,
 )
 from bochner.kernels import ArcCosine, Kernel, Polynomial
+from bochner.ops import row_tiles
 from bochner.search.kernel import KERNEL_CONSTRAINTS, resolve_kernel
 
 _COUNT = Interval(Integral, 1, None, closed="left")
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 
 DEFAULT_LANDMARKS = 1000
+GPU_TILE_ELEMENTS = 2**26  # features computed on the GPU at once: 256 MiB in float32
+
+
+class MapTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavableMixin):
+    """A scikit-learn transformer around one feature map.
+
+    NumPy arrays and data frames give arrays (or what `set_output` asks for), tensors give tensors; float32 and float64
+    are kept. A subclass declares its parameters and implements `_draw`.
+    """
+
+    map_: FeatureMap
+    _fitted_state: ClassVar[Mapping[str, Any]] = {"map_": FeatureMap}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "device": [str, torch.device],
+        "random_state": ["random_state"],
+    }
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Draw the map for data like X [n, d]. `y` is ignored."""
+        self._validate_params()
+        X = checked_inputs(self, X, reset=True)
+        device = resolve_device(self.device)
+        self.map_ = self._draw(X, make_generator(self.random_state)).to(device)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """z(X) [n, n_components]."""
+        check_is_fitted(self)
+        is_tensor = isinstance(X, Tensor)
+        X = checked_inputs(self, X, reset=False).to(self._dtype)
+        if is_tensor:
+            return self.map_(X.to(self._device)).to(X.device)
+        # np.empty requests large pages from the system and torch.empty does not, which saves a fifth of the time
+        features = np.empty((len(X), self.map_.num_features), dtype=X.numpy().dtype)
+        self._write(X, as_tensor(features))
+        return features
+
+    def stream(self, X: Any, *, rows: int = 4096) -> Iterator[Any]:
+        """z(X) in blocks of `rows` rows, each a new array (or tensor): the whole of z(X) is never in memory."""
+        for tile in row_tiles(len(X), row_elements=1, tile_elements=checks.positive_int("rows", rows)):
+            yield self.transform(X.iloc[tile] if hasattr(X, "iloc") else X[tile])
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.map_.num_features
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return self.map_.dtype
+
+    @property
+    def _device(self) -> torch.device:
+        return next(iter(self.map_.state_dict().values())).device
+
+    def _write(self, X: Tensor, out: Tensor) -> None:
+        if self._device.type == "cpu":
+            self.map_.write(X, out)
+            return
+        for tile in row_tiles(len(X), row_elements=self.map_.num_features, tile_elements=GPU_TILE_ELEMENTS):
+            out[tile] = self.map_(X[tile].to(self._device)).cpu()
+
+    def _check_fitted_state(self) -> None:
+        if self.map_.num_inputs != self.n_features_in_:
+            raise ValueError(f"map_ must have {self.n_features_in_} inputs, got {self.map_.num_inputs}.")
+
+    def _draw(self, X: Tensor, generator: Generator) -> FeatureMap:
+        raise TypeError(f"{type(self).__name__} must define _draw(X, generator).")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
 
 class FourierFeatures(MapTransformer):
@@ -38,14 +118,17 @@ class FourierFeatures(MapTransformer):
         "gaussian", "laplacian", "sparse-gaussian", "matern12", "matern32", "matern52", "cauchy", or a kernel object
         (for sums, products, scales and metrics).
     bandwidth : float, "median", "mean" or None, default=None
-        None takes the median rule for a kernel given by name and leaves a kernel object as it is.
-    num_features : int, default=1024
+        None is the median rule for a kernel given by name and leaves a kernel object as it is.
+    gamma : float or None, default=None
+        scikit-learn's parameter instead of `bandwidth`: exp(-gamma ||x - y||^2) for the Gaussian kernel,
+        exp(-gamma ||x - y||_1) for the Laplacian, (gamma x . y + offset)^degree for the polynomial kernel.
+    n_components : int, default=1024
     projection : str, default="auto"
         How frequencies are drawn and stored: "iid", "orthogonal", "sobol", "hadamard1", "hadamard2", "hadamard3",
         "fastfood", "circulant", "sparse"; "auto" is "orthogonal" for isotropic kernels, "sparse" for the sparse
         Gaussian, else "iid".
-    form : {"paired", "cosine"}, default="paired"
-        [cos(w.x), sin(w.x)] pairs, or cos(w.x + b).
+    form : {"auto", "paired", "cosine"}, default="auto"
+        [cos(w.x), sin(w.x)] pairs, or cos(w.x + b); "auto" is "paired" for an even `n_components`, else "cosine".
     device : str, default="auto"
         Where to compute; "auto" is the GPU when there is one.
     random_state : int, RandomState or None, default=None
@@ -61,18 +144,19 @@ class FourierFeatures(MapTransformer):
     >>> from sklearn.linear_model import RidgeClassifier
     >>> from sklearn.pipeline import make_pipeline
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = make_pipeline(FourierFeatures(num_features=2048, random_state=0), RidgeClassifier())
+    >>> model = make_pipeline(FourierFeatures(n_components=2048, random_state=0), RidgeClassifier())
     >>> model.fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.95
     True
     """
 
     map_: FourierMap
+    _fitted_state: ClassVar[Mapping[str, Any]] = {"map_": FourierMap}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MapTransformer._parameter_constraints,
         **KERNEL_CONSTRAINTS,
-        "num_features": [_COUNT],
+        "n_components": [_COUNT],
         "projection": [StrOptions(set(PROJECTION_NAMES))],
-        "form": [StrOptions({"paired", "cosine"})],
+        "form": [StrOptions({"auto", "paired", "cosine"})],
     }
 
     def __init__(
@@ -80,52 +164,55 @@ class FourierFeatures(MapTransformer):
         *,
         kernel: str | Kernel = "gaussian",
         bandwidth: float | str | None = None,
-        num_features: int = 1024,
+        gamma: float | None = None,
+        n_components: int = 1024,
         projection: str = "auto",
-        form: str = "paired",
+        form: str = "auto",
         device: str | torch.device = "auto",
         random_state: Any = None,
     ) -> None:
         self.kernel = kernel
         self.bandwidth = bandwidth
-        self.num_features = num_features
+        self.gamma = gamma
+        self.n_components = n_components
         self.projection = projection
         self.form = form
         self.device = device
         self.random_state = random_state
 
     def _draw(self, X: Tensor, generator: Generator) -> FeatureMap:
+        is_odd = self.n_components % 2 == 1
+        if self.form == "paired" and is_odd:
+            raise ValueError(f"n_components must be even when form='paired', got {self.n_components}.")
         return FourierMap.draw(
-            resolve_kernel(self.kernel, self.bandwidth, X, generator),
+            resolve_kernel(self.kernel, self.bandwidth, X, generator, gamma=self.gamma),
             num_inputs=X.shape[1],
-            num_features=self.num_features,
+            num_features=checks.positive_int("n_components", self.n_components),
             projection=self.projection,
-            form=self.form,
+            form=("cosine" if is_odd else "paired") if self.form == "auto" else self.form,
             generator=generator,
             dtype=X.dtype,
         )
 
 
 class NystromFeatures(MapTransformer):
-    """Nystrom features of any kernel: the kernel seen from landmarks in the data.
+    """Nystrom features of any kernel, z(x) = (W^+)^{1/2} k(L, x) with W = k(L, L), on landmarks L chosen from the data.
 
     Parameters
     ----------
     kernel : str or Kernel, default="gaussian"
         A name (see `FourierFeatures`) or any kernel object.
-    bandwidth : float, "median", "mean" or None, default=None
-        None takes the median rule for a kernel given by name and leaves a kernel object as it is.
+    bandwidth, gamma, device, random_state
+        As in `FourierFeatures`.
     num_landmarks : int or None, default=None
         None is 1,000, or all points if there are fewer.
-    num_features : int or None, default=None
-        At most `num_landmarks`; None is as many. Fewer keep the largest eigenvalues.
+    n_components : int or None, default=None
+        At most `num_landmarks`, and as many when None. Fewer keep the largest eigenvalues of W.
     landmarks : {"uniform", "kmeans", "leverage", "pivoted-cholesky"}, default="uniform"
     num_experts : int, default=1
-        More than one makes an ensemble: landmarks and features are split evenly over the experts.
+        More than 1 is an ensemble: landmarks and features are split evenly among the experts.
     weighting : {"uniform", "fitted"}, default="uniform"
         Weights of the experts in an ensemble.
-    device : str, default="auto"
-    random_state : int, RandomState or None, default=None
 
     Attributes
     ----------
@@ -139,11 +226,13 @@ class NystromFeatures(MapTransformer):
     (1797, 50)
     """
 
+    map_: NystromMap | EnsembleNystromMap
+    _fitted_state: ClassVar[Mapping[str, Any]] = {"map_": NystromMap | EnsembleNystromMap}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MapTransformer._parameter_constraints,
         **KERNEL_CONSTRAINTS,
         "num_landmarks": [None, _COUNT],
-        "num_features": [None, _COUNT],
+        "n_components": [None, _COUNT],
         "landmarks": [StrOptions(set(LANDMARK_RULES))],
         "num_experts": [_COUNT],
         "weighting": [StrOptions({"uniform", "fitted"})],
@@ -154,8 +243,9 @@ class NystromFeatures(MapTransformer):
         *,
         kernel: str | Kernel = "gaussian",
         bandwidth: float | str | None = None,
+        gamma: float | None = None,
         num_landmarks: int | None = None,
-        num_features: int | None = None,
+        n_components: int | None = None,
         landmarks: str = "uniform",
         num_experts: int = 1,
         weighting: str = "uniform",
@@ -164,8 +254,9 @@ class NystromFeatures(MapTransformer):
     ) -> None:
         self.kernel = kernel
         self.bandwidth = bandwidth
+        self.gamma = gamma
         self.num_landmarks = num_landmarks
-        self.num_features = num_features
+        self.n_components = n_components
         self.landmarks = landmarks
         self.num_experts = num_experts
         self.weighting = weighting
@@ -174,12 +265,14 @@ class NystromFeatures(MapTransformer):
 
     def _draw(self, X: Tensor, generator: Generator) -> FeatureMap:
         count = self.num_landmarks
-        if count is None:  # for an ensemble, a number that splits evenly
+        if count is None:  # a multiple of the number of experts
             count = min(DEFAULT_LANDMARKS, len(X)) // self.num_experts * self.num_experts
-        kernel = resolve_kernel(self.kernel, self.bandwidth, X, generator)
+        if self.n_components is not None and self.n_components > count:
+            raise ValueError(f"n_components must be at most num_landmarks, {count}, got {self.n_components}.")
+        kernel = resolve_kernel(self.kernel, self.bandwidth, X, generator, gamma=self.gamma)
         shared: dict[str, Any] = {
             "num_landmarks": count,
-            "num_features": self.num_features,
+            "num_features": self.n_components,
             "landmarks": self.landmarks,
             "generator": generator,
         }
@@ -189,18 +282,18 @@ class NystromFeatures(MapTransformer):
 
 
 class ArcCosineFeatures(MapTransformer):
-    """Random features of an arc-cosine kernel: a network of random weights.
+    """Random features of an arc-cosine kernel: a network with random weights.
 
     Parameters
     ----------
-    num_features : int, default=1024
-        The width of every layer.
+    n_components : int, default=1024
+        The width of each layer.
     order : int, default=1
-        0 is a step, 1 the ReLU, 2 its square.
+        Of the activation: 0 is a step function, 1 the ReLU, 2 its square.
     depth : int, default=1
         The number of layers.
-    device : str, default="auto"
-    random_state : int, RandomState or None, default=None
+    device, random_state
+        As in `FourierFeatures`.
 
     Attributes
     ----------
@@ -209,14 +302,15 @@ class ArcCosineFeatures(MapTransformer):
     Examples
     --------
     >>> import numpy as np
-    >>> ArcCosineFeatures(num_features=64, depth=2, random_state=0).fit_transform(np.eye(3)).shape
+    >>> ArcCosineFeatures(n_components=64, depth=2, random_state=0).fit_transform(np.eye(3)).shape
     (3, 64)
     """
 
     map_: ArcCosineMap
+    _fitted_state: ClassVar[Mapping[str, Any]] = {"map_": ArcCosineMap}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MapTransformer._parameter_constraints,
-        "num_features": [_COUNT],
+        "n_components": [_COUNT],
         "order": [Interval(Integral, 0, 2, closed="both")],
         "depth": [_COUNT],
     }
@@ -224,13 +318,13 @@ class ArcCosineFeatures(MapTransformer):
     def __init__(
         self,
         *,
-        num_features: int = 1024,
+        n_components: int = 1024,
         order: int = 1,
         depth: int = 1,
         device: str | torch.device = "auto",
         random_state: Any = None,
     ) -> None:
-        self.num_features = num_features
+        self.n_components = n_components
         self.order = order
         self.depth = depth
         self.device = device
@@ -240,7 +334,7 @@ class ArcCosineFeatures(MapTransformer):
         return ArcCosineMap.draw(
             ArcCosine(order=self.order, depth=self.depth),
             num_inputs=X.shape[1],
-            num_features=self.num_features,
+            num_features=checks.positive_int("n_components", self.n_components),
             generator=generator,
             dtype=X.dtype,
         )
@@ -251,12 +345,12 @@ class TensorSketchFeatures(MapTransformer):
 
     Parameters
     ----------
-    num_features : int, default=1024
+    n_components : int, default=1024
     degree : int, default=2
     offset : float, default=1.0
     scale : float, default=1.0
-    device : str, default="auto"
-    random_state : int, RandomState or None, default=None
+    device, random_state
+        As in `FourierFeatures`.
 
     Attributes
     ----------
@@ -265,14 +359,15 @@ class TensorSketchFeatures(MapTransformer):
     Examples
     --------
     >>> import numpy as np
-    >>> TensorSketchFeatures(num_features=64, degree=3, random_state=0).fit_transform(np.eye(3)).shape
+    >>> TensorSketchFeatures(n_components=64, degree=3, random_state=0).fit_transform(np.eye(3)).shape
     (3, 64)
     """
 
     map_: TensorSketchMap
+    _fitted_state: ClassVar[Mapping[str, Any]] = {"map_": TensorSketchMap}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MapTransformer._parameter_constraints,
-        "num_features": [_COUNT],
+        "n_components": [_COUNT],
         "degree": [_COUNT],
         "offset": [Interval(Real, 0, None, closed="left")],
         "scale": [_POSITIVE],
@@ -281,14 +376,14 @@ class TensorSketchFeatures(MapTransformer):
     def __init__(
         self,
         *,
-        num_features: int = 1024,
+        n_components: int = 1024,
         degree: int = 2,
         offset: float = 1.0,
         scale: float = 1.0,
         device: str | torch.device = "auto",
         random_state: Any = None,
     ) -> None:
-        self.num_features = num_features
+        self.n_components = n_components
         self.degree = degree
         self.offset = offset
         self.scale = scale
@@ -299,7 +394,7 @@ class TensorSketchFeatures(MapTransformer):
         return TensorSketchMap.draw(
             Polynomial(degree=self.degree, offset=self.offset, scale=self.scale),
             num_inputs=X.shape[1],
-            num_features=self.num_features,
+            num_features=checks.positive_int("n_components", self.n_components),
             generator=generator,
             dtype=X.dtype,
         )
