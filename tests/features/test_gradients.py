@@ -7,7 +7,7 @@ import torch
 from torch import Generator, Tensor
 from torch.func import functional_call
 
-from tests.train.adaptation.families import FAMILIES, draw
+from tests.adaptation.families import FAMILIES, draw
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -35,8 +35,8 @@ class Criterion:
 
     Source: May 2018, Section 4.1.3; JMLR 2019, Section 5. What the thesis calls ERP is erll with beta = 1.
 
-    >>> Metric.parse("erll:0.5")
-    Metric(name='erll', parameter=0.5)
+    >>> Criterion.parse("erll:0.5")
+    Criterion(name='erll', parameter=0.5)
     """
 
     name: str
@@ -45,17 +45,17 @@ class Criterion:
     @classmethod
     def parse(cls, text: str) -> Criterion:
         name, _, value = text.partition(":")
-        checks.one_of("metric", name, DEFAULTS)
+        checks.one_of("criterion", name, DEFAULTS)
         if not value:
             return cls(name, DEFAULTS[name])
         if DEFAULTS[name] is None:
-            raise ValueError(f"metric {name!r} takes no parameter, got {text!r}.")
+            raise ValueError(f"criterion {name!r} takes no parameter, got {text!r}.")
         try:
             parameter = checks.nonnegative_float(name, float(value))
         except ValueError as error:
-            raise ValueError(f"metric {text!r}: the parameter must be a non-negative number.") from error
+            raise ValueError(f"criterion {text!r}: the parameter must be a non-negative number.") from error
         if name == "topk" and not 0 < parameter <= 1:
-            raise ValueError(f"metric {text!r}: the fraction must lie in (0, 1].")
+            raise ValueError(f"criterion {text!r}: the fraction must lie in (0, 1].")
         return cls(name, parameter)
 
     def of(self, rows: Scores) -> float:

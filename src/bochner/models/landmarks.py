@@ -15,6 +15,7 @@ TILE_ELEMENTS = 2**21
 class LandmarkModel(Storable):
     """f(x) = sum_j k(x, l_j) a_j + b: landmarks [m, d], coefficients [m, t], bias [t]; can be saved and loaded.
 
+    >>> import torch
     >>> from bochner.kernels import Gaussian
     >>> model = LandmarkModel(Gaussian(), torch.zeros(1, 2), torch.ones(1, 3), torch.zeros(3))
     >>> model.decision(torch.zeros(4, 2)).shape

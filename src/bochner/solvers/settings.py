@@ -56,7 +56,7 @@ class SGDSettings:
         checks.one_of("precision", self.precision, PRECISIONS)
         for name in ("batch_size", "preconditioner_rows", "max_epochs", "max_halvings"):
             checks.positive_int(name, getattr(self, name))
-        checks.nonnegative_float("l2", self.alpha)
+        checks.nonnegative_float("alpha", self.alpha)
         checks.nonnegative_float("improvement", self.improvement)
         if self.learning_rate != "auto":
             checks.positive_float("learning_rate", self.learning_rate)
@@ -68,4 +68,6 @@ class SGDSettings:
             )
         regression = Criterion.parse(self.criterion).name == "mse"
         if regression != (self.loss == "squared"):
-            raise ValueError(f"metric={self.criterion!r} does not fit loss={self.loss!r}: 'mse' goes with 'squared'.")
+            raise ValueError(
+                f"criterion={self.criterion!r} does not fit loss={self.loss!r}: 'mse' goes with 'squared'."
+            )

@@ -35,7 +35,7 @@ class TensorBoardWriter:
             raise _missing("TensorBoardWriter", "tensorboard", "tensorboard") from error
         self._writer = SummaryWriter(str(checkpoint_dir))
         if settings is not None:
-            self._writer.add_text("recipe", _table(asdict(settings)))
+            self._writer.add_text("settings", _table(asdict(settings)))
             self._writer.flush()
 
     def __call__(self, record: Record) -> None:
@@ -132,7 +132,7 @@ def _name(key: str) -> str:
 def _table(values: Mapping[str, object]) -> str:
     """Markdown, which is what TensorBoard shows text as."""
     rows = "".join(f"| {name} | {value} |\n" for name, value in values.items())
-    return f"| recipe | |\n|---|---|\n{rows}"
+    return f"| setting | value |\n|---|---|\n{rows}"
 
 
 def _missing(writer: str, package: str, extra: str) -> ImportError:

@@ -57,7 +57,7 @@ def write_shared(
     try:
         save(shared, storage_writer=HuggingFaceStorageWriter(str(checkpoint_dir / name), save_distributed=True))
         if mesh.is_first:
-            named = {"folder": name, **state, BY_FEATURE: sorted(by_feature)}
+            named = {"directory": name, **state, BY_FEATURE: sorted(by_feature)}
             write_atomically(checkpoint_dir / SHARED_NAME, json.dumps(named).encode())
             _remove_others(checkpoint_dir, name)
     except (OSError, CheckpointException) as error:
@@ -75,10 +75,10 @@ def read_shared(checkpoint_dir: Path, fingerprint: Mapping[str, Any], *, mesh: M
     state = _read_state(path)
     check_fingerprint(path, state, fingerprint)
     try:
-        return _read_parts(checkpoint_dir / state["folder"], set(state[BY_FEATURE]), mesh), state
+        return _read_parts(checkpoint_dir / state["directory"], set(state[BY_FEATURE]), mesh), state
     except Exception as error:  # a damaged file can fail in any way
         raise ValueError(
-            f"{checkpoint_dir / state['folder']} does not hold the parts of a checkpoint: {error}"
+            f"{checkpoint_dir / state['directory']} does not hold the parts of a checkpoint: {error}"
         ) from error
 
 
@@ -91,11 +91,11 @@ def remove_shared(checkpoint_dir: Path) -> None:
 def _read_state(path: Path) -> dict[str, Any]:
     try:
         state = dict(json.loads(path.read_text()))
-        names, name = list(map(str, state[BY_FEATURE])), Path(state["folder"])
+        names, name = list(map(str, state[BY_FEATURE])), Path(state["directory"])
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"{path} is not the checkpoint of a team: {error!r}") from error
     if name.name != str(name) or not name.name.startswith(PREFIX):
-        raise ValueError(f"{path} must name a folder beside it, got {state['folder']!r}.")
+        raise ValueError(f"{path} must name a folder beside it, got {state['directory']!r}.")
     return state | {BY_FEATURE: names}
 
 

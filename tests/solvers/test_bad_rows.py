@@ -9,8 +9,8 @@ import torch
 
 from bochner.kernels import Gaussian
 from bochner.solvers import fit_exact_ridge, fit_landmark_logistic, fit_landmark_ridge, fit_ridge, fit_saga
-from tests.learn.solvers.problems import classes, fourier_map, generator, points
-from tests.learn.solvers.rows import Rows
+from tests.solvers.problems import classes, fourier_map, generator, points
+from tests.solvers.rows import Rows
 
 Fit = Callable[..., object]
 SOLVERS: dict[str, Fit] = {

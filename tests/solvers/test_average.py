@@ -14,8 +14,8 @@ from bochner.kernels import Gaussian
 from bochner.models import LandmarkModel, LogitAverage
 from bochner.models.heads import FeatureModel, draw_blocks
 from bochner.solvers import fit_ridge
-from tests.learn.solvers.problems import generator, points
-from tests.learn.solvers.rows import Rows
+from tests.solvers.problems import generator, points
+from tests.solvers.rows import Rows
 
 
 def draw(num_features: int, generator: Generator) -> FourierMap:

@@ -13,9 +13,9 @@ from torch import Tensor
 from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.storage import read_tensors, write_tensors
-from tests.train.runs import model, sources
+from tests.solvers.runs import model, sources
 
-RECIPE = SGDSettings(learning_rate=0.5, batch_size=32, max_epochs=2, optimizer="momentum")
+SETTINGS = SGDSettings(learning_rate=0.5, batch_size=32, max_epochs=2, optimizer="momentum")
 Change = Callable[[dict[str, Tensor], dict[str, Any]], object]
 CHANGES: dict[str, Change] = {
     "epoch must be an integer of at least 0": lambda tensors, state: state.update(epoch=-5),
@@ -36,10 +36,10 @@ CHANGES: dict[str, Change] = {
 
 @pytest.mark.parametrize("said", CHANGES)
 def test_what_no_run_can_have_said_is_refused(said: str, tmp_path: Path) -> None:
-    train(model(), *sources(), RECIPE, checkpoint_dir=tmp_path, verbose=False)
+    train(model(), *sources(), SETTINGS, checkpoint_dir=tmp_path, verbose=False)
     path = tmp_path / "checkpoint.safetensors"
     tensors, state = read_tensors(path)
     CHANGES[said](tensors, state)
     write_tensors(path, tensors, state)
     with pytest.raises(ValueError, match=f"(?s){tmp_path.name}.*{said}.*delete it to begin anew"):
-        train(model(), *sources(), RECIPE, checkpoint_dir=tmp_path, verbose=False)
+        train(model(), *sources(), SETTINGS, checkpoint_dir=tmp_path, verbose=False)

@@ -95,11 +95,11 @@ def test_losses_are_the_metrics() -> None:
 @given(st.text(max_size=8))
 def test_nonsense_is_refused(text: str) -> None:
     assume(text.split(":")[0] not in ("ce", "ent", "err", "perplexity", "erll", "capped", "topk", "mse"))
-    with pytest.raises(ValueError, match="metric must be one of"):
+    with pytest.raises(ValueError, match="criterion must be one of"):
         Criterion.parse(text)
 
 
 @pytest.mark.parametrize("text", ["ce:1", "erll:-1", "erll:x", "topk:0", "topk:1.5", "capped:nan"])
 def test_bad_parameters_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=f"metric .*{text.split(':')[0]}"):
+    with pytest.raises(ValueError, match=f"criterion .*{text.split(':')[0]}"):
         Criterion.parse(text)

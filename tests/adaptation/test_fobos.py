@@ -17,10 +17,10 @@ from bochner.kernels import Gaussian, SparseGaussian
 from bochner.models.heads import BottleneckHead, FeatureModel, LinearHead
 from bochner.solvers.settings import SGDSettings
 from bochner.solvers.step import evaluate
-from tests.train.runs import generator, rings
+from tests.solvers.runs import generator, rings
 
 NUM_INPUTS, USEFUL = 20, 2
-RECIPE = SGDSettings(learning_rate=8.0, batch_size=100)
+SETTINGS = SGDSettings(learning_rate=8.0, batch_size=100)
 
 
 def data(count: int = 2000) -> ArraySource:
@@ -90,11 +90,11 @@ def test_shrink_is_the_proximal_step(form: str, amount: float) -> None:
 @pytest.mark.parametrize("form", ["paired", "cosine"])
 def test_the_fit_alternates_gradient_and_proximal_steps(form: str) -> None:
     X, y = rings(300)
-    source, recipe = ArraySource(X.double(), y), SGDSettings(learning_rate=4.0, batch_size=32)
+    source, settings = ArraySource(X.double(), y), SGDSettings(learning_rate=4.0, batch_size=32)
     model = float64_model(form)
-    fit_fobos(model, source, recipe, penalty=0.06, num_rows=500)  # more rows than there are: a second lap
+    fit_fobos(model, source, settings, penalty=0.06, num_rows=500)  # more rows than there are: a second lap
     W, b = torch.zeros(3, 12, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
-    for block in random_batches(source, recipe, 500, pass_number=0):
+    for block in random_batches(source, settings, 500, pass_number=0):
         Z = model.feature_map(block.X)
         residual = torch.softmax(Z @ W.T + b, dim=1) - torch.nn.functional.one_hot(block.y, 3)
         W, b = W - 4.0 * residual.T @ Z / len(Z), b - 4.0 * residual.mean(dim=0)
@@ -125,7 +125,7 @@ def test_selection_keeps_the_largest_of_enough_survivors(form: str) -> None:
         draw,
         linear,
         source,
-        RECIPE,
+        SETTINGS,
         num_features=40,
         num_drawn=200,
         num_rows=2000,
@@ -143,7 +143,7 @@ def test_selection_keeps_the_largest_of_enough_survivors(form: str) -> None:
     assert chosen.penalty == max(enough)
 
     model = FeatureModel(draw(200, generator(3)), linear(200, generator()))
-    fit_fobos(model, source, RECIPE, penalty=chosen.penalty, num_rows=2000)
+    fit_fobos(model, source, SETTINGS, penalty=chosen.penalty, num_rows=2000)
     best = frequency_norms(model).topk(wanted).indices.sort().values
     torch.testing.assert_close(chosen.feature_map.frequencies(), model.feature_map.frequencies()[:, best])
     assert (frequency_norms(model)[best] > 0).all()
@@ -168,7 +168,7 @@ def test_a_given_penalty_is_fitted_once() -> None:
         draw_for("paired"),
         linear,
         data(),
-        RECIPE,
+        SETTINGS,
         num_features=20,
         num_drawn=200,
         num_rows=2000,
@@ -202,8 +202,8 @@ def test_bad_arguments() -> None:
     source, draw = data(500), draw_for("paired")
     sizes = {"num_features": 20, "num_drawn": 40, "num_rows": 500, "generator": generator(), "verbose": False}
 
-    def select(make_head=linear, recipe: SGDSettings = RECIPE, **changed: object) -> None:
-        select_by_fobos(draw, make_head, source, recipe, **{**sizes, **changed})
+    def select(make_head=linear, settings: SGDSettings = SETTINGS, **changed: object) -> None:
+        select_by_fobos(draw, make_head, source, settings, **{**sizes, **changed})
 
     with pytest.raises(ValueError, match="num_drawn must be at least num_features, 20, got 10"):
         select(num_drawn=10)
@@ -214,13 +214,13 @@ def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match=r"penalty=9\.0 leaves 0 of the 10 frequencies wanted; give a smaller one"):
         select(penalty=9.0)
     with pytest.raises(ValueError, match="optimizer must be 'sgd' for FOBOS, got 'adam'"):
-        select(recipe=SGDSettings(learning_rate=0.01, optimizer="adam"))
+        select(settings=SGDSettings(learning_rate=0.01, optimizer="adam"))
     with pytest.raises(ValueError, match="learning_rate must be a number for selection"):
-        select(recipe=SGDSettings())
+        select(settings=SGDSettings())
     with pytest.raises(TypeError, match=r"FOBOS needs a LinearHead.*got BottleneckHead"):
         select(make_head=lambda D, g: BottleneckHead.glorot(num_features=D, num_outputs=2, rank=1, generator=g))
-    with pytest.raises(FloatingPointError, match=r"diverged at recipe\.learning_rate=1e\+38; give a smaller one"):
-        select(recipe=SGDSettings(learning_rate=1e38))
+    with pytest.raises(FloatingPointError, match=r"diverged at learning_rate=1e\+38; give a smaller one"):
+        select(settings=SGDSettings(learning_rate=1e38))
     X = torch.randn(50, 3, generator=generator())
     z = NystromMap.fit(Gaussian(), X, num_landmarks=10, generator=generator())
     with pytest.raises(TypeError, match="selection needs a model on a FourierMap, got one on a NystromMap"):

@@ -11,9 +11,9 @@ from bochner.data.blocks import Source
 from bochner.models.heads import FeatureModel, LinearHead
 from bochner.solvers import fit_ridge, fit_ridge_path
 from bochner.solvers import ridge as ridge_module
-from tests.learn.solvers.problems import assert_heads_close, classes, fourier_map, numbers, points, weights
-from tests.learn.solvers.rows import Rows
 from tests.oracles.memory import PeakMemory
+from tests.solvers.problems import assert_heads_close, classes, fourier_map, numbers, points, weights
+from tests.solvers.rows import Rows
 
 
 def expected(Z: Tensor, Y: Tensor, ridge: float, weight: Tensor | None = None) -> LinearHead:

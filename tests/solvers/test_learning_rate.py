@@ -17,7 +17,7 @@ from bochner.solvers import sgd as loop
 from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import evaluate
-from tests.train.runs import generator, model, sources, weights
+from tests.solvers.runs import generator, model, sources, weights
 
 DIGITS = SGDSettings(batch_size=1024, preconditioner_rank="auto", average=True, max_epochs=12)
 
@@ -53,11 +53,11 @@ def stop(*arguments: object, **more: object) -> None:
 
 
 def test_a_rate_is_found_once_though_the_run_is_stopped_before_its_first_step(tmp_path: Path) -> None:
-    recipe = SGDSettings(batch_size=32, max_epochs=2)
+    settings = SGDSettings(batch_size=32, max_epochs=2)
     whole, resumed = model(), model()
-    expected = train(whole, *sources(), recipe, verbose=False)
+    expected = train(whole, *sources(), settings, verbose=False)
     with patch.object(loop, "take_step", stop), pytest.raises(StoppedError):
-        train(model(), *sources(), recipe, checkpoint_dir=tmp_path, verbose=False)
+        train(model(), *sources(), settings, checkpoint_dir=tmp_path, verbose=False)
     with patch.object(loop, "find_rate", stop):
-        assert train(resumed, *sources(), recipe, checkpoint_dir=tmp_path, verbose=False) == expected
+        assert train(resumed, *sources(), settings, checkpoint_dir=tmp_path, verbose=False) == expected
     assert all(torch.equal(a, b) for a, b in zip(weights(resumed), weights(whole), strict=True))

@@ -26,10 +26,10 @@ from bochner.solvers.parallel.mesh import share
 from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import take_step
-from tests.train.parallel.ranks import run_ranks
-from tests.train.parallel.test_equality import RECIPE, linear, numbers, sources
+from tests.solvers.parallel.ranks import run_ranks
+from tests.solvers.parallel.test_equality import SETTINGS, linear, numbers, sources
 
-LONG = replace(RECIPE, optimizer="momentum", learning_rate=0.5, preconditioner_rank=3, max_epochs=4, average=True)
+LONG = replace(SETTINGS, optimizer="momentum", learning_rate=0.5, preconditioner_rank=3, max_epochs=4, average=True)
 ONCE = SGDSettings(learning_rate=0.1, batch_size=50, max_epochs=1)
 
 
@@ -146,7 +146,7 @@ def test_a_hostile_or_damaged_checkpoint_is_an_error(tmp_path: Path) -> None:
     assert not list((tmp_path / "run").rglob(".metadata"))  # DCP's usual metadata is a pickle
     with pytest.raises(ValueError, match=r"belongs to another configuration \(seed: 0 there, 1 here\)"):
         read_shared(tmp_path / "run", {**state["fingerprint"], "seed": 1})
-    file = next((tmp_path / "run" / state["folder"]).iterdir())
+    file = next((tmp_path / "run" / state["directory"]).iterdir())
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(ValueError, match="does not hold the parts of a checkpoint"):
         read_shared(tmp_path / "run", state["fingerprint"])
@@ -154,8 +154,8 @@ def test_a_hostile_or_damaged_checkpoint_is_an_error(tmp_path: Path) -> None:
         "{",
         "[]",
         "3",
-        json.dumps({**state, "checkpoint_dir": "../elsewhere"}),
-        json.dumps({"checkpoint_dir": 1}),
+        json.dumps({**state, "directory": "../elsewhere"}),
+        json.dumps({"directory": 1}),
     ):
         pointer.write_text(text)
         with pytest.raises(ValueError, match=r"checkpoint\.json"):

@@ -19,8 +19,8 @@ from bochner.solvers.preconditioner import SMALLEST_FLOOR, Preconditioner, fit_p
 from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import take_step
-from tests.train.runs import generator, model, rings, weights
-from tests.train.test_loop import StoppedError, StoppingSource
+from tests.solvers.runs import generator, model, rings, weights
+from tests.solvers.test_sgd import StoppedError, StoppingSource
 
 
 def double_model(num_features: int = 12, num_outputs: int = 1) -> FeatureModel:
@@ -49,12 +49,12 @@ def naive(U: np.ndarray, preconditioner_rank: int, batch_size: int) -> tuple[np.
 
 
 def full_batch(
-    m: FeatureModel, preconditioner: Preconditioner | None, block: Block, recipe: SGDSettings, steps: int
+    m: FeatureModel, preconditioner: Preconditioner | None, block: Block, settings: SGDSettings, steps: int
 ) -> None:
-    assert not isinstance(recipe.learning_rate, str)
-    optimizer = make_optimizer(m, recipe, recipe.learning_rate)
+    assert not isinstance(settings.learning_rate, str)
+    optimizer = make_optimizer(m, settings, settings.learning_rate)
     for _ in range(steps):
-        take_step(m, optimizer, block, recipe, preconditioner)
+        take_step(m, optimizer, block, settings, preconditioner)
 
 
 # -- the matrix --------------------------------------------------------------------------------------------------------
@@ -64,8 +64,8 @@ def full_batch(
 @pytest.mark.parametrize("l2", [0.0, 0.3])
 def test_is_the_matrix_of_its_definition(preconditioner_rank: int, l2: float) -> None:
     m, X = double_model(num_outputs=3), points()
-    recipe = SGDSettings(preconditioner_rank=preconditioner_rank, preconditioner_rows=1000, batch_size=64, alpha=l2)
-    found = fit_preconditioner(m, ArraySource(X, torch.zeros(200).long()), recipe)
+    settings = SGDSettings(preconditioner_rank=preconditioner_rank, preconditioner_rows=1000, batch_size=64, alpha=l2)
+    found = fit_preconditioner(m, ArraySource(X, torch.zeros(200).long()), settings)
     assert found is not None
     P, floor = naive(augmented(m, X), preconditioner_rank, 64)
     assert found.floor == pytest.approx(floor, rel=1e-8)
@@ -85,8 +85,8 @@ def test_of_a_bottleneck_the_first_factor_is_evened_out(l2: float) -> None:
     X, sizes = points(), {"num_features": 12, "num_outputs": 5, "rank": 3, "dtype": torch.float64}
     head = BottleneckHead.glorot(**sizes, generator=generator(4))
     m = FeatureModel(double_model().feature_map, head)
-    recipe = SGDSettings(preconditioner_rank=4, preconditioner_rows=1000, batch_size=64, alpha=l2)
-    found = fit_preconditioner(m, ArraySource(X, torch.zeros(200).long()), recipe)
+    settings = SGDSettings(preconditioner_rank=4, preconditioner_rows=1000, batch_size=64, alpha=l2)
+    found = fit_preconditioner(m, ArraySource(X, torch.zeros(200).long()), settings)
     assert found is not None
     assert found.rate == 1.0
     P, floor = naive(m.feature_map(X).numpy(), 4, 64)
@@ -104,8 +104,8 @@ def test_of_a_bottleneck_the_first_factor_is_evened_out(l2: float) -> None:
 
 def test_is_positive_definite_and_flattens_the_curvature() -> None:
     m, X = double_model(num_features=40), points(300)
-    recipe = SGDSettings(preconditioner_rank=15, batch_size=1000)
-    found = fit_preconditioner(m, ArraySource(X, torch.zeros(300)), recipe)
+    settings = SGDSettings(preconditioner_rank=15, batch_size=1000)
+    found = fit_preconditioner(m, ArraySource(X, torch.zeros(300)), settings)
     assert found is not None
     V, values = found.vectors.numpy(), found.values.numpy()
     P = np.eye(41) - (V.T * (1 - found.floor / values)) @ V
@@ -175,8 +175,8 @@ def test_all_directions_solve_a_quadratic_in_a_step() -> None:
     best = U @ np.linalg.lstsq(U, y, rcond=None)[0]
     source = ArraySource(block.X, block.y)
     # a huge batch has little noise, so that no direction is left as it is
-    recipe = SGDSettings(loss="squared", criterion="mse", preconditioner_rank=100, batch_size=10**9)
-    preconditioner = fit_preconditioner(evened, source, recipe)
+    settings = SGDSettings(loss="squared", criterion="mse", preconditioner_rank=100, batch_size=10**9)
+    preconditioner = fit_preconditioner(evened, source, settings)
     assert preconditioner is not None
     rate = SGDSettings(loss="squared", criterion="mse", preconditioner_rank=100, learning_rate=preconditioner.rate)
     full_batch(evened, preconditioner, block, rate, 1)
@@ -234,45 +234,45 @@ def test_learns_in_an_epoch_what_plain_sgd_does_not() -> None:
 @pytest.mark.parametrize("reads", [12, 21, 32])
 def test_stopped_anywhere_it_resumes_bit_equal(optimizer: str, average: bool, reads: int, tmp_path: Path) -> None:
     X, y = rings()
-    recipe = SGDSettings(
+    settings = SGDSettings(
         optimizer=optimizer, preconditioner_rank="auto", learning_rate=8.0, batch_size=32, max_epochs=4, average=average
     )
     heldout = ArraySource(X[:100], y[:100])
     whole = model()
-    expected = train(whole, ArraySource(X[100:], y[100:], shard_rows=64), heldout, recipe, verbose=False)
+    expected = train(whole, ArraySource(X[100:], y[100:], shard_rows=64), heldout, settings, verbose=False)
     stopping = StoppingSource(X[100:], y[100:], shard_rows=64)
     stopping.reads_left = reads
     with pytest.raises(StoppedError):
-        train(model(), stopping, heldout, recipe, checkpoint_dir=tmp_path, checkpoint_seconds=0.0, verbose=False)
+        train(model(), stopping, heldout, settings, checkpoint_dir=tmp_path, checkpoint_seconds=0.0, verbose=False)
     resumed = model()
     rows = ArraySource(X[100:], y[100:], shard_rows=64)
-    assert train(resumed, rows, heldout, recipe, checkpoint_dir=tmp_path, verbose=False) == expected
+    assert train(resumed, rows, heldout, settings, checkpoint_dir=tmp_path, verbose=False) == expected
     assert all(torch.equal(a, b) for a, b in zip(weights(resumed), weights(whole), strict=True))
 
 
 def test_a_resumed_run_takes_the_stored_directions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = rings()
     arguments = (ArraySource(X[100:], y[100:]), ArraySource(X[:100], y[:100]))
-    recipe = SGDSettings(preconditioner_rank=5, learning_rate=8.0, batch_size=32, max_epochs=2)
-    history = train(model(), *arguments, recipe, checkpoint_dir=tmp_path, verbose=False)
+    settings = SGDSettings(preconditioner_rank=5, learning_rate=8.0, batch_size=32, max_epochs=2)
+    history = train(model(), *arguments, settings, checkpoint_dir=tmp_path, verbose=False)
     monkeypatch.setattr("bochner.solvers.preconditioner.fit_preconditioner", None)
-    assert train(model(), *arguments, recipe, checkpoint_dir=tmp_path, verbose=False) == history
+    assert train(model(), *arguments, settings, checkpoint_dir=tmp_path, verbose=False) == history
 
 
 def test_directions_of_another_configuration_are_not_taken(tmp_path: Path) -> None:
     """Left by a run that was killed before its first checkpoint."""
     X, y = rings()
     arguments = (ArraySource(X[100:], y[100:]), ArraySource(X[:100], y[:100]))
-    recipe = SGDSettings(preconditioner_rank=5, learning_rate=8.0, batch_size=32, max_epochs=2)
+    settings = SGDSettings(preconditioner_rank=5, learning_rate=8.0, batch_size=32, max_epochs=2)
     other = SGDSettings(preconditioner_rank=2, learning_rate=8.0, batch_size=32, max_epochs=2)
     train(model(), *arguments, other, checkpoint_dir=tmp_path, verbose=False)
     (tmp_path / "checkpoint.safetensors").unlink()
     try:
-        history = train(model(), *arguments, recipe, checkpoint_dir=tmp_path, verbose=False)
+        history = train(model(), *arguments, settings, checkpoint_dir=tmp_path, verbose=False)
     except ValueError as error:
         assert "another configuration" in str(error)
     else:
-        assert history == train(model(), *arguments, recipe, verbose=False)
+        assert history == train(model(), *arguments, settings, verbose=False)
 
 
 # -- where there can be none -------------------------------------------------------------------------------------------
@@ -281,9 +281,9 @@ def test_directions_of_another_configuration_are_not_taken(tmp_path: Path) -> No
 def test_models_and_optimizers_that_cannot_have_it() -> None:
     X, y = rings()
     source = ArraySource(X, y)
-    recipe = SGDSettings(preconditioner_rank=5)
+    settings = SGDSettings(preconditioner_rank=5)
     with pytest.raises(ValueError, match="preconditioner_rank must be 0 without a head on features, got 5"):
-        fit_preconditioner(torch.nn.Linear(2, 3), source, recipe)
+        fit_preconditioner(torch.nn.Linear(2, 3), source, settings)
     for optimizer in ("adam", "adamw"):
         for preconditioner_rank in (3, "auto"):
             with pytest.raises(
@@ -294,6 +294,6 @@ def test_models_and_optimizers_that_cannot_have_it() -> None:
     for bad in (-1, 2.5, "many", True):
         with pytest.raises(ValueError, match="preconditioner_rank must be"):
             SGDSettings(preconditioner_rank=bad)
-    with pytest.raises(ValueError, match="direction_rows must be"):
+    with pytest.raises(ValueError, match="preconditioner_rows must be"):
         SGDSettings(preconditioner_rows=0)
     assert fit_preconditioner(model(), source, SGDSettings()) is None

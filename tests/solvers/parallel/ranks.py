@@ -15,7 +15,7 @@ from bochner.solvers.parallel.group import working
 from bochner.solvers.parallel.mesh import Mesh
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["tests.train.parallel.ranks"])
+CONTEXT.set_forkserver_preload(["tests.solvers.parallel.ranks"])
 
 
 def run_ranks(work: Callable[..., Any], count: int, folder: Path, *arguments: Any, features: int = 1) -> list[Any]:

@@ -17,9 +17,9 @@ from bochner.solvers import sgd as loop
 from bochner.solvers.parallel import joined
 from bochner.solvers.parallel.mesh import num_restarts
 from bochner.solvers.step import take_step
-from tests.train.parallel.ranks import run_ranks
-from tests.train.parallel.test_checkpoints import LONG
-from tests.train.parallel.test_equality import linear, numbers, sources
+from tests.solvers.parallel.ranks import run_ranks
+from tests.solvers.parallel.test_checkpoints import LONG
+from tests.solvers.parallel.test_equality import linear, numbers, sources
 
 
 def undisturbed() -> dict[str, np.ndarray]:

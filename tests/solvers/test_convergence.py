@@ -11,8 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bochner.kernels import Gaussian
 from bochner.solvers import fit_landmark_logistic, fit_landmark_ridge, fit_saga
-from tests.learn.solvers.problems import classes, fourier_map, generator, numbers, points
-from tests.learn.solvers.rows import Rows
+from tests.solvers.problems import classes, fourier_map, generator, numbers, points
+from tests.solvers.rows import Rows
 
 X = points()
 CLASSES = Rows(X, classes(X, 3))

@@ -22,12 +22,12 @@ from bochner.models.heads import BottleneckHead, FeatureModel, LinearHead
 from bochner.models.network import Network
 from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
-from tests.train.parallel.ranks import run_ranks
-from tests.train.runs import generator, rings
+from tests.solvers.parallel.ranks import run_ranks
+from tests.solvers.runs import generator, rings
 
 Numbers = dict[str, Any]
 # 203 rows in batches of 50: the last has 3, fewer than some teams.
-RECIPE = SGDSettings(learning_rate=8.0, batch_size=50, max_epochs=3, improvement=0.0)
+SETTINGS = SGDSettings(learning_rate=8.0, batch_size=50, max_epochs=3, improvement=0.0)
 
 
 def sources() -> tuple[ArraySource, ArraySource]:
@@ -60,8 +60,8 @@ def numbers(model: torch.nn.Module) -> dict[str, np.ndarray]:
     return {name: p.detach().numpy().copy() for name, p in model.named_parameters() if p.requires_grad}
 
 
-def trained(model: torch.nn.Module, recipe: SGDSettings) -> Numbers:
-    history = train(model, *sources(), recipe, verbose=False)
+def trained(model: torch.nn.Module, settings: SGDSettings) -> Numbers:
+    history = train(model, *sources(), settings, verbose=False)
     return {**numbers(model), "heldout": np.array([record["ce"] for record in history])}
 
 
@@ -81,10 +81,10 @@ def selected(num_features: int = 16) -> Numbers:
     rounds = {"rounds": 3, "rows_per_round": 120}
     cosine, rows = partial(drawn_map, form="cosine"), sources()[0]
     chosen = [
-        select_features(drawn_map, zero_head, rows, RECIPE, **settings, **rounds, generator=generator(4)),
-        select_features(cosine, drawn_bottleneck, rows, RECIPE, **settings, **rounds, generator=generator(5)),
+        select_features(drawn_map, zero_head, rows, SETTINGS, **settings, **rounds, generator=generator(4)),
+        select_features(cosine, drawn_bottleneck, rows, SETTINGS, **settings, **rounds, generator=generator(5)),
         select_by_fobos(
-            drawn_map, zero_head, rows, RECIPE, **settings, num_drawn=32, num_rows=120, generator=generator(6)
+            drawn_map, zero_head, rows, SETTINGS, **settings, num_drawn=32, num_rows=120, generator=generator(6)
         ),
     ]
     return {str(number): each.feature_map.frequencies().numpy() for number, each in enumerate(chosen)}
@@ -93,12 +93,12 @@ def selected(num_features: int = 16) -> Numbers:
 def linear_models(count: int = 4) -> list[Numbers]:
     """What both ways of dividing must get right: optimizers with memory, penalty, mean, rate and directions."""
     cases = [
-        (linear(form="cosine"), replace(RECIPE, learning_rate=1.0, alpha=1e-3)),
-        (linear(), replace(RECIPE, optimizer="momentum", learning_rate=1.0, preconditioner_rank=4, alpha=1e-3)),
-        (linear(), replace(RECIPE, learning_rate="auto", average=True, max_epochs=2)),
-        (bottleneck(), replace(RECIPE, optimizer="adam", learning_rate=0.05)),
+        (linear(form="cosine"), replace(SETTINGS, learning_rate=1.0, alpha=1e-3)),
+        (linear(), replace(SETTINGS, optimizer="momentum", learning_rate=1.0, preconditioner_rank=4, alpha=1e-3)),
+        (linear(), replace(SETTINGS, learning_rate="auto", average=True, max_epochs=2)),
+        (bottleneck(), replace(SETTINGS, optimizer="adam", learning_rate=0.05)),
     ]
-    return [trained(model, recipe) for model, recipe in cases[:count]]
+    return [trained(model, settings) for model, settings in cases[:count]]
 
 
 def two_models() -> list[Numbers]:
@@ -110,7 +110,7 @@ def divisible_models() -> list[Numbers]:
 
 
 def all_models() -> list[Numbers]:
-    return [*divisible_models(), trained(network(), replace(RECIPE, learning_rate=0.1))]
+    return [*divisible_models(), trained(network(), replace(SETTINGS, learning_rate=0.1))]
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +134,7 @@ def test_a_team_makes_the_model_of_one_process(
 
 def refusals() -> list[str]:
     said = []
-    for work in (partial(train, network(), *sources(), RECIPE, verbose=False), partial(selected, 14)):
+    for work in (partial(train, network(), *sources(), SETTINGS, verbose=False), partial(selected, 14)):
         try:
             work()
         except ValueError as error:

@@ -12,7 +12,7 @@ from bochner.adaptation import alignment
 from bochner.adaptation import alignment as public
 from bochner.adaptation.alignment import ROWS
 from bochner.data import ArraySource
-from tests.train.adaptation.families import draw, points
+from tests.adaptation.families import draw, points
 
 
 def naive(family: str, X: torch.Tensor, y: torch.Tensor) -> float:

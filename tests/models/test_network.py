@@ -166,16 +166,16 @@ RATES = {"sgd": 0.3, "momentum": 0.05, "adam": 3e-3, "adamw": 3e-3}
 
 @pytest.mark.parametrize(("optimizer", "activation"), [*zip(OPTIMIZERS, ["tanh", "relu"] * 2, strict=True)])
 def test_learns_digits_with_every_optimizer(optimizer: str, activation: str) -> None:
-    recipe = SGDSettings(optimizer=optimizer, learning_rate=RATES[optimizer], batch_size=32, max_epochs=8)
-    history = train(small(activation=activation), *digits(), recipe, verbose=False)
+    settings = SGDSettings(optimizer=optimizer, learning_rate=RATES[optimizer], batch_size=32, max_epochs=8)
+    history = train(small(activation=activation), *digits(), settings, verbose=False)
     assert history[-1]["err"] < 0.1
 
 
 @pytest.mark.parametrize("change", [{"precision": "bf16"}, {"criterion": "erll:1"}, {"learning_rate": "auto"}])
 def test_learns_digits_through_a_bottleneck(change: dict) -> None:
-    recipe = SGDSettings(**{"learning_rate": 0.3, "batch_size": 32, "max_epochs": 8, **change})
+    settings = SGDSettings(**{"learning_rate": 0.3, "batch_size": 32, "max_epochs": 8, **change})
     network = small(rank=9)
-    history = train(network, *digits(), recipe, verbose=False)
+    history = train(network, *digits(), settings, verbose=False)
     assert isinstance(network.head, BottleneckHead)
     assert history[-1]["err"] < 0.1
     assert all(p.dtype == torch.float32 for p in network.parameters())
@@ -185,14 +185,14 @@ def test_logistic_and_squared() -> None:
     X, y = load_digits(return_X_y=True)
     X = (X / 16).astype(np.float32)
     odd = y % 2
-    for loss, target, metric, untrained in (
+    for loss, target, criterion, untrained in (
         ("logistic", odd, "ce", np.log(2)),
         ("squared", odd.astype(np.float32) - 0.5, "mse", 0.25),
     ):
-        recipe = SGDSettings(loss=loss, metric=metric, learning_rate=0.2, batch_size=32, max_epochs=5)
+        settings = SGDSettings(loss=loss, criterion=criterion, learning_rate=0.2, batch_size=32, max_epochs=5)
         parts = ArraySource(X[400:], target[400:]), ArraySource(X[:400], target[:400])
-        history = train(small(1), *parts, recipe, verbose=False)
-        assert history[-1][metric] < untrained / 2
+        history = train(small(1), *parts, settings, verbose=False)
+        assert history[-1][criterion] < untrained / 2
 
 
 def test_l2_shrinks_weights_and_not_biases() -> None:

@@ -24,10 +24,10 @@ from bochner.solvers.preconditioner import fit_preconditioner
 from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import take_step
-from tests.train.runs import generator, model, rings, sources, weights
-from tests.train.test_loop import StoppedError, StoppingSource
+from tests.solvers.runs import generator, model, rings, sources, weights
+from tests.solvers.test_sgd import StoppedError, StoppingSource
 
-RECIPE = SGDSettings(learning_rate=4.0, batch_size=32, max_epochs=2)
+SETTINGS = SGDSettings(learning_rate=4.0, batch_size=32, max_epochs=2)
 KERNELS = [
     ("iid", Gaussian(bandwidth=1.0)),
     ("sparse", SparseGaussian(bandwidth=1.0, subset_size=1)),
@@ -35,13 +35,13 @@ KERNELS = [
 ]
 
 
-def both(fast: FeatureModel, slow: FeatureModel, recipe: SGDSettings, *, weighted: bool = False) -> FusedSteps:
+def both(fast: FeatureModel, slow: FeatureModel, settings: SGDSettings, *, weighted: bool = False) -> FusedSteps:
     """An epoch of superbatches for the one, of steps for the other."""
-    steps, source, rate = FusedSteps(fast, recipe), sources()[0], recipe.learning_rate
-    optimizer = make_optimizer(slow, recipe, rate)
+    steps, source, rate = FusedSteps(fast, settings), sources()[0], settings.learning_rate
+    optimizer = make_optimizer(slow, settings, rate)
     rows = weigh if weighted else lambda block: block
-    for block in batches(source, batch_size=recipe.batch_size, seed=0, epoch=0):
-        take_step(slow, optimizer, rows(block), recipe)
+    for block in batches(source, batch_size=settings.batch_size, seed=0, epoch=0):
+        take_step(slow, optimizer, rows(block), settings)
     for block in batches(source, batch_size=steps.rows, seed=0, epoch=0):
         steps.take(rows(block), rate=rate)
     return steps
@@ -57,7 +57,7 @@ def weigh(block: Block) -> Block:
 def test_steps_are_those_of_autograd(precision: str, tolerance: float, rank: int | None, weighted: bool) -> None:
     fast, slow = model(rank=rank), model(rank=rank)
     rate = 4.0 if rank is None else 0.25
-    steps = both(fast, slow, replace(RECIPE, precision=precision, learning_rate=rate), weighted=weighted)
+    steps = both(fast, slow, replace(SETTINGS, precision=precision, learning_rate=rate), weighted=weighted)
     assert steps.minibatches > 1 or precision == "float32"
     for found, wanted in zip(weights(fast), weights(slow), strict=True):
         assert (found - wanted).norm() < tolerance * wanted.norm()
@@ -71,7 +71,7 @@ def test_steps_are_those_of_autograd(precision: str, tolerance: float, rank: int
 def test_every_map(projection: str, kernel: Gaussian, form: str, precision: str, tolerance: float) -> None:
     z = FourierMap.draw(kernel, num_inputs=2, num_features=64, projection=projection, form=form, generator=generator())
     fast, slow = (FeatureModel(z, LinearHead.zeros(num_features=64, num_outputs=3)) for _ in range(2))
-    both(fast, slow, replace(RECIPE, precision=precision))
+    both(fast, slow, replace(SETTINGS, precision=precision))
     found, wanted = weights(fast)[0], weights(slow)[0]
     assert (found - wanted).norm() < tolerance * wanted.norm()
 
@@ -79,10 +79,10 @@ def test_every_map(projection: str, kernel: Gaussian, form: str, precision: str,
 def test_the_loop_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU: the same history, epochs and rows."""
     fast, slow = model(), model()
-    recipe = replace(RECIPE, precision="tf32")
-    wanted = train(slow, *sources(), recipe, verbose=False)
+    settings = replace(SETTINGS, precision="tf32")
+    wanted = train(slow, *sources(), settings, verbose=False)
     monkeypatch.setattr(loop, "fused_steps", FusedSteps)
-    found = train(fast, *sources(), recipe, verbose=False)
+    found = train(fast, *sources(), settings, verbose=False)
     torch.testing.assert_close(weights(fast)[0], weights(slow)[0], rtol=1e-4, atol=1e-5)
     assert [record["decision"] for record in found] == [record["decision"] for record in wanted]
 
@@ -94,14 +94,14 @@ def test_stopped_between_superbatches_it_resumes_bit_equal(
     monkeypatch.setattr(loop, "fused_steps", FusedSteps)
     monkeypatch.setattr(fused, "FEATURE_ROWS", 64)
     X, y = rings()
-    recipe = replace(RECIPE, precision="bf16")
+    settings = replace(SETTINGS, precision="bf16")
     whole, resumed, heldout = model(), model(), ArraySource(X[:100], y[:100])
     source, stopping = (kind(X[100:], y[100:], shard_rows=8) for kind in (ArraySource, StoppingSource))
-    expected = train(whole, source, heldout, recipe, verbose=False)
+    expected = train(whole, source, heldout, settings, verbose=False)
     stopping.reads_left = reads
     with pytest.raises(StoppedError):
-        train(model(), stopping, heldout, recipe, checkpoint_dir=tmp_path, checkpoint_seconds=0.0, verbose=False)
-    assert train(resumed, source, heldout, recipe, checkpoint_dir=tmp_path, verbose=False) == expected
+        train(model(), stopping, heldout, settings, checkpoint_dir=tmp_path, checkpoint_seconds=0.0, verbose=False)
+    assert train(resumed, source, heldout, settings, checkpoint_dir=tmp_path, verbose=False) == expected
     assert all(torch.equal(a, b) for a, b in zip(weights(resumed), weights(whole), strict=True))
 
 
@@ -109,12 +109,12 @@ def test_stopped_between_superbatches_it_resumes_bit_equal(
 @pytest.mark.parametrize("rank", [None, 2])
 def test_evened_steps_are_those_of_the_preconditioner(rank: int | None, precision: str, tolerance: float) -> None:
     fast, slow = model(rank=rank), model(rank=rank)
-    recipe = replace(RECIPE, precision=precision, preconditioner_rank=6)
-    found, wanted = (fit_preconditioner(part, sources()[0], recipe) for part in (fast, slow))
+    settings = replace(SETTINGS, precision=precision, preconditioner_rank=6)
+    found, wanted = (fit_preconditioner(part, sources()[0], settings) for part in (fast, slow))
     rate = 0.5 * wanted.rate
-    steps, optimizer = FusedSteps(fast, recipe, found), make_optimizer(slow, recipe, rate)
-    for block in batches(sources()[0], batch_size=recipe.batch_size, seed=0, epoch=0):
-        take_step(slow, optimizer, block, recipe, wanted)
+    steps, optimizer = FusedSteps(fast, settings, found), make_optimizer(slow, settings, rate)
+    for block in batches(sources()[0], batch_size=settings.batch_size, seed=0, epoch=0):
+        take_step(slow, optimizer, block, settings, wanted)
     for block in batches(sources()[0], batch_size=steps.rows, seed=0, epoch=0):
         steps.take(block, rate=rate)
     for one, other in zip(weights(fast), weights(slow), strict=True):
@@ -125,25 +125,25 @@ def test_the_mean_of_an_epoch_counts_every_step(monkeypatch: pytest.MonkeyPatch)
     """Superbatches of which the last is short: their ends weigh as much as they have steps."""
     monkeypatch.setattr(loop, "fused_steps", FusedSteps)
     monkeypatch.setattr(fused, "FEATURE_ROWS", 64)
-    recipe, ends = replace(RECIPE, precision="tf32", average=True, max_epochs=1), []
+    settings, ends = replace(SETTINGS, precision="tf32", average=True, max_epochs=1), []
     found, source = model(), sources()[0]
-    train(found, *sources(), recipe, verbose=False)
-    steps = FusedSteps(single := model(), replace(recipe, average=False))
-    for block in batches(source, batch_size=steps.rows, seed=recipe.seed, epoch=0):
-        steps.take(block, rate=recipe.learning_rate)
-        ends.append((-(-len(block.y) // recipe.batch_size), weights(single)[0].clone()))
+    train(found, *sources(), settings, verbose=False)
+    steps = FusedSteps(single := model(), replace(settings, average=False))
+    for block in batches(source, batch_size=steps.rows, seed=settings.seed, epoch=0):
+        steps.take(block, rate=settings.learning_rate)
+        ends.append((-(-len(block.y) // settings.batch_size), weights(single)[0].clone()))
     wanted = sum(count * end for count, end in ends) / sum(count for count, _ in ends)
     torch.testing.assert_close(weights(found)[0], wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_only_sgd_of_the_softmax_loss_is_fused() -> None:
-    assert is_plain(RECIPE)
+    assert is_plain(SETTINGS)
     for change in ({"optimizer": "adam"}, {"alpha": 1e-3}, {"loss": "logistic"}):
-        assert not is_plain(replace(RECIPE, **change))
+        assert not is_plain(replace(SETTINGS, **change))
 
 
 def test_small_steps_on_a_cpu_are_the_ordinary_ones() -> None:
-    assert fused_steps(model(), RECIPE) is None
+    assert fused_steps(model(), SETTINGS) is None
 
 
 @pytest.fixture
@@ -155,24 +155,24 @@ def columns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_which_steps_on_a_cpu_are_made_by_columns(columns: None) -> None:
-    assert isinstance(fused_steps(model(), RECIPE), ColumnSteps)
+    assert isinstance(fused_steps(model(), SETTINGS), ColumnSteps)
     z = FourierMap.draw(
         Gaussian(bandwidth=1.0), num_inputs=2, num_features=64, projection="hadamard2", generator=generator()
     )
-    assert fused_steps(FeatureModel(z, LinearHead.zeros(num_features=64, num_outputs=3)), RECIPE) is None
+    assert fused_steps(FeatureModel(z, LinearHead.zeros(num_features=64, num_outputs=3)), SETTINGS) is None
     for change in ({"precision": "bf16"}, {"alpha": 1e-3}, {"batch_size": 16}, {"batch_size": 2**20}):
-        assert fused_steps(model(), replace(RECIPE, **change)) is None
+        assert fused_steps(model(), replace(SETTINGS, **change)) is None
 
 
 @pytest.mark.parametrize("rank", [None, 2])
 def test_steps_by_columns_are_those_of_autograd(columns: None, rank: int | None) -> None:
     fast, slow = model(rank=rank).double(), model(rank=rank).double()
-    recipe = replace(RECIPE, learning_rate=4.0 if rank is None else 0.25)
-    steps, optimizer = fused_steps(fast, recipe), make_optimizer(slow, recipe, recipe.learning_rate)
+    settings = replace(SETTINGS, learning_rate=4.0 if rank is None else 0.25)
+    steps, optimizer = fused_steps(fast, settings), make_optimizer(slow, settings, settings.learning_rate)
     assert isinstance(steps, ColumnSteps)
     for block in map(weigh, batches(sources()[0], batch_size=steps.rows, seed=0, epoch=0)):  # the last one is short
-        take_step(slow, optimizer, block, recipe)
-        steps.take(block, rate=recipe.learning_rate)
+        take_step(slow, optimizer, block, settings)
+        steps.take(block, rate=settings.learning_rate)
     for found, wanted in zip(weights(fast), weights(slow), strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-11, atol=1e-13)
 
@@ -181,11 +181,11 @@ def test_the_loop_takes_columns_and_resumes_bit_equal(columns: None, tmp_path: P
     X, y = rings()
     whole, resumed, heldout = model(), model(), ArraySource(X[:100], y[:100])
     source, stopping = (kind(X[100:], y[100:], shard_rows=8) for kind in (ArraySource, StoppingSource))
-    expected = train(whole, source, heldout, RECIPE, verbose=False)
+    expected = train(whole, source, heldout, SETTINGS, verbose=False)
     stopping.reads_left = 20
     with pytest.raises(StoppedError):
-        train(model(), stopping, heldout, RECIPE, checkpoint_dir=tmp_path, checkpoint_seconds=0.0, verbose=False)
-    assert train(resumed, source, heldout, RECIPE, checkpoint_dir=tmp_path, verbose=False) == expected
+        train(model(), stopping, heldout, SETTINGS, checkpoint_dir=tmp_path, checkpoint_seconds=0.0, verbose=False)
+    assert train(resumed, source, heldout, SETTINGS, checkpoint_dir=tmp_path, verbose=False) == expected
     assert all(torch.equal(a, b) for a, b in zip(weights(resumed), weights(whole), strict=True))
     assert expected[-1]["ce"] < 0.5
 
@@ -194,10 +194,10 @@ def test_the_loop_takes_columns_and_resumes_bit_equal(columns: None, tmp_path: P
 @pytest.mark.parametrize("precision", ["float32", "tf32", "bf16"])
 @pytest.mark.parametrize("rank", [None, 2])
 def test_a_gpu_learns_the_same(rank: int | None, precision: str) -> None:
-    recipe = replace(RECIPE, learning_rate=4.0 if rank is None else 0.25, max_epochs=3)
+    settings = replace(SETTINGS, learning_rate=4.0 if rank is None else 0.25, max_epochs=3)
     found, wanted = (model(num_features=256, rank=rank) for _ in range(2))
-    on_gpu = train(found.cuda(), *sources(), replace(recipe, precision=precision), verbose=False)
-    on_cpu = train(wanted, *sources(), recipe, verbose=False)
+    on_gpu = train(found.cuda(), *sources(), replace(settings, precision=precision), verbose=False)
+    on_cpu = train(wanted, *sources(), settings, verbose=False)
     assert on_gpu[-1]["ce"] == pytest.approx(on_cpu[-1]["ce"], rel=5e-3)
 
 
@@ -206,10 +206,10 @@ def test_a_gpu_learns_the_same(rank: int | None, precision: str) -> None:
 def test_replayed_launches_take_the_same_steps(rank: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rate changes on the way, the last block is short."""
     found, wanted = (model(num_features=256, rank=rank).cuda() for _ in range(2))
-    recipe, blocks = replace(RECIPE, precision="bf16"), list(batches(sources()[0], batch_size=64, seed=0, epoch=0))
+    settings, blocks = replace(SETTINGS, precision="bf16"), list(batches(sources()[0], batch_size=64, seed=0, epoch=0))
     for patience, part in ((1, found), (10**9, wanted)):
         monkeypatch.setattr(replay, "PATIENCE", patience)
-        steps = FusedSteps(part, recipe)
+        steps = FusedSteps(part, settings)
         graphs = []
         for number, block in enumerate(blocks):
             steps.take(block, rate=0.5 if number < 4 else 0.25)

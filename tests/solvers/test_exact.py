@@ -8,8 +8,8 @@ from torch import Tensor
 
 from bochner.kernels import Gaussian, Laplacian
 from bochner.solvers import fit_exact_ridge, fit_landmark_ridge
-from tests.learn.solvers.problems import classes, dense_landmark_ridge, numbers, points, weights
-from tests.learn.solvers.rows import Rows
+from tests.solvers.problems import classes, dense_landmark_ridge, numbers, points, weights
+from tests.solvers.rows import Rows
 
 
 @pytest.mark.parametrize("weight", [None, weights(120)], ids=["even", "weighted"])  # some weights are 0

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from bochner.models.heads import LinearHead
 from bochner.solvers import fit_ridge, fit_saga
-from tests.learn.solvers.problems import (
+from tests.oracles.memory import PeakMemory
+from tests.solvers.problems import (
     assert_heads_close,
     classes,
     dense_logistic,
@@ -20,8 +21,7 @@ from tests.learn.solvers.problems import (
     points,
     weights,
 )
-from tests.learn.solvers.rows import Rows
-from tests.oracles.memory import PeakMemory
+from tests.solvers.rows import Rows
 
 pytestmark = pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
 EXACT = {"tolerance": 1e-7, "max_epochs": 3000, "batch_size": 8}

@@ -13,9 +13,9 @@ import pytest
 from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.tracking import MLflowWriter, TensorBoardWriter
-from tests.train.runs import model, sources
+from tests.solvers.runs import model, sources
 
-RECIPE = SGDSettings(batch_size=64, learning_rate=4.0, max_epochs=3, criterion="erll:0.5")
+SETTINGS = SGDSettings(batch_size=64, learning_rate=4.0, max_epochs=3, criterion="erll:0.5")
 DIVERGED = {"epoch": 7, "rate": 2, "decision": "revert and halve", "ce": math.nan, "stopped": True, "note": None}
 
 
@@ -50,16 +50,16 @@ class TestTensorBoard:
         return [(event.step, event.tensor_proto.string_val[0].decode()) for event in found]
 
     def test_a_run_is_read_back(self, tmp_path: Path) -> None:
-        with TensorBoardWriter(tmp_path, recipe=RECIPE) as writer:
-            history = train(model(), *sources(), RECIPE, verbose=False, writers=[writer])
+        with TensorBoardWriter(tmp_path, settings=SETTINGS) as writer:
+            history = train(model(), *sources(), SETTINGS, verbose=False, writers=[writer])
         events = self.read(tmp_path)
         names = {name.replace(":", "_"): name for name in history[0] if name not in ("epoch", "decision")}
         assert set(events.Tags()["scalars"]) == set(names) > {"erll_0.5", "rate", "ce"}
         for tag, name in names.items():
             assert [(e.step, pytest.approx(e.value, rel=1e-6)) for e in events.Scalars(tag)] == series(history, name)
         assert self.texts(events, "decision") == series(history, "decision")
-        ((_, recipe),) = self.texts(events, "recipe")
-        assert all(f"| {name} | {value} |" in recipe for name, value in asdict(RECIPE).items())
+        ((_, settings),) = self.texts(events, "settings")
+        assert all(f"| {name} | {value} |" in settings for name, value in asdict(SETTINGS).items())
 
     def test_events_are_on_disk_before_the_end(self, tmp_path: Path) -> None:
         writer = TensorBoardWriter(tmp_path)
@@ -94,14 +94,14 @@ class TestMLflow:
         return MlflowClient(store)
 
     def test_a_run_is_read_back(self, store: str) -> None:
-        arguments = {"run_name": "rings", "experiment": "three classes", "tracking_uri": store, "recipe": RECIPE}
+        arguments = {"run_name": "rings", "experiment": "three classes", "tracking_uri": store, "settings": SETTINGS}
         with MLflowWriter(**arguments) as writer:
-            history = train(model(), *sources(), RECIPE, verbose=False, writers=[writer])
+            history = train(model(), *sources(), SETTINGS, verbose=False, writers=[writer])
         client = self.client(store)
         run = client.get_run(writer.run_id)
         assert (run.info.run_name, run.info.status) == ("rings", "FINISHED")
         assert client.get_experiment(run.info.experiment_id).name == "three classes"
-        assert run.data.params == {name: str(value) for name, value in asdict(RECIPE).items()}
+        assert run.data.params == {name: str(value) for name, value in asdict(SETTINGS).items()}
         assert run.data.tags["decision"] == history[-1]["decision"]
         names = {name.replace(":", "_"): name for name in history[0] if name not in ("epoch", "decision")}
         assert set(run.data.metrics) == set(names) > {"erll_0.5", "rate", "ce"}
@@ -137,10 +137,10 @@ class TestMLflow:
         assert self.client(store).get_run(writer.run_id).info.status == status
 
     def test_a_second_recipe_is_a_second_run(self, store: str) -> None:
-        for recipe in (RECIPE, replace(RECIPE, batch_size=32)):
-            with MLflowWriter(tracking_uri=store, recipe=recipe) as writer:
+        for settings in (SETTINGS, replace(SETTINGS, batch_size=32)):
+            with MLflowWriter(tracking_uri=store, settings=settings) as writer:
                 pass
-            assert self.client(store).get_run(writer.run_id).data.params["batch_size"] == str(recipe.batch_size)
+            assert self.client(store).get_run(writer.run_id).data.params["batch_size"] == str(settings.batch_size)
 
 
 def test_a_missing_library_names_its_extra(monkeypatch, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from bochner.solvers.learning_rate import find_rate
 from bochner.solvers.settings import OPTIMIZERS, SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import evaluate
-from tests.train.runs import model, rings, sources, weights
+from tests.solvers.runs import model, rings, sources, weights
 
 SHORT = SGDSettings(learning_rate=16.0, batch_size=32, max_epochs=6)
 
@@ -41,10 +41,12 @@ def test_learns_with_every_optimizer(optimizer: str) -> None:
     assert (m(X).argmax(dim=1) == y).double().mean() > 0.85
 
 
-@pytest.mark.parametrize("metric", ["ce", "erll:0.5", "capped:0.1", "topk:0.8", "err", "perplexity", "ent"])
-def test_any_metric_drives_the_schedule(metric: str) -> None:
-    history = train(model(), *sources(), SGDSettings(learning_rate=16.0, metric=metric, max_epochs=5), verbose=False)
-    assert all(metric in record for record in history)
+@pytest.mark.parametrize("criterion", ["ce", "erll:0.5", "capped:0.1", "topk:0.8", "err", "perplexity", "ent"])
+def test_any_metric_drives_the_schedule(criterion: str) -> None:
+    history = train(
+        model(), *sources(), SGDSettings(learning_rate=16.0, criterion=criterion, max_epochs=5), verbose=False
+    )
+    assert all(criterion in record for record in history)
 
 
 def test_bottleneck_logistic_and_squared() -> None:
@@ -78,7 +80,7 @@ def test_a_step_is_the_formula_of_the_papers() -> None:
     """Theta <- Theta - rate z^T (p - onehot) / B, and the same for the bias, by hand in float64."""
     train_source, heldout = sources()
     m = model()
-    recipe = SGDSettings(learning_rate=2.0, batch_size=50, max_epochs=1, improvement=0.0)
+    settings = SGDSettings(learning_rate=2.0, batch_size=50, max_epochs=1, improvement=0.0)
     W, b = np.zeros((64, 3)), np.zeros(3)
     for block in batches(train_source, batch_size=50, seed=0, epoch=0):
         Z = m.feature_map(block.X).double().numpy()
@@ -86,7 +88,7 @@ def test_a_step_is_the_formula_of_the_papers() -> None:
         P /= P.sum(axis=1, keepdims=True)
         P[np.arange(len(P)), block.y.numpy()] -= 1
         W, b = W - 2.0 * Z.T @ P / len(P), b - 2.0 * P.mean(axis=0)
-    train(m, train_source, heldout, recipe, verbose=False)
+    train(m, train_source, heldout, settings, verbose=False)
     np.testing.assert_allclose(m.head.weights.detach().numpy(), W.T, atol=1e-5)
     np.testing.assert_allclose(m.head.bias.detach().numpy(), b, atol=1e-5)
 
@@ -110,8 +112,8 @@ def test_not_a_number_cuts_the_rate_and_goes_on() -> None:
     X, _ = rings()
     source = ArraySource(X[100:], X[100:].sum(dim=1))
     m = model(num_outputs=1)
-    recipe = SGDSettings(loss="squared", criterion="mse", learning_rate=1e5, max_halvings=30, max_epochs=40)
-    history = train(m, source, ArraySource(X[:100], X[:100].sum(dim=1)), recipe, verbose=False)
+    settings = SGDSettings(loss="squared", criterion="mse", learning_rate=1e5, max_halvings=30, max_epochs=40)
+    history = train(m, source, ArraySource(X[:100], X[:100].sum(dim=1)), settings, verbose=False)
     assert history[0]["decision"] == "revert and halve"
     assert history[-1]["mse"] < 1.0
 
@@ -169,20 +171,20 @@ class StoppingSource(ArraySource):
 @pytest.mark.parametrize("reads", [3, 9, 17, 30])
 def test_stopped_anywhere_it_resumes_bit_equal(optimizer: str, reads: int, tmp_path: Path) -> None:
     X, y = rings()
-    recipe = SGDSettings(
+    settings = SGDSettings(
         optimizer=optimizer, learning_rate=0.05 if "adam" in optimizer else 64.0, batch_size=32, max_epochs=5
     )
     heldout = ArraySource(X[:100], y[:100])
     whole = model()
-    expected = train(whole, ArraySource(X[100:], y[100:], shard_rows=64), heldout, recipe, verbose=False)
+    expected = train(whole, ArraySource(X[100:], y[100:], shard_rows=64), heldout, settings, verbose=False)
 
     stopping = StoppingSource(X[100:], y[100:], shard_rows=64)
     stopping.reads_left = reads
     with pytest.raises(StoppedError):
-        train(model(), stopping, heldout, recipe, checkpoint_dir=tmp_path, checkpoint_seconds=0.0, verbose=False)
+        train(model(), stopping, heldout, settings, checkpoint_dir=tmp_path, checkpoint_seconds=0.0, verbose=False)
     resumed = model()
     history = train(
-        resumed, ArraySource(X[100:], y[100:], shard_rows=64), heldout, recipe, checkpoint_dir=tmp_path, verbose=False
+        resumed, ArraySource(X[100:], y[100:], shard_rows=64), heldout, settings, checkpoint_dir=tmp_path, verbose=False
     )
     assert history == expected
     assert all(torch.equal(a, b) for a, b in zip(weights(resumed), weights(whole), strict=True))
@@ -242,18 +244,18 @@ KILLED = """
 import sys
 from pathlib import Path
 from bochner.solvers.sgd import train
-from bochner.solvers.settings import Recipe
-from tests.train.runs import model, sources
+from bochner.solvers.settings import SGDSettings
+from tests.solvers.runs import model, sources
 m = model(num_features=256)
-train(m, *sources(), Recipe(learning_rate=16.0, batch_size=8, max_epochs=12), checkpoint_dir=Path(sys.argv[1]),
+train(m, *sources(), SGDSettings(learning_rate=16.0, batch_size=8, max_epochs=12), checkpoint_dir=Path(sys.argv[1]),
       checkpoint_seconds=0.0, verbose=False)
 """
 
 
 def test_killed_again_and_again_it_ends_bit_equal(tmp_path: Path) -> None:
-    recipe = SGDSettings(learning_rate=16.0, batch_size=8, max_epochs=12)
+    settings = SGDSettings(learning_rate=16.0, batch_size=8, max_epochs=12)
     whole = model(num_features=256)
-    expected = train(whole, *sources(), recipe, verbose=False)
+    expected = train(whole, *sources(), settings, verbose=False)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
     for _ in range(3):
         child = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], env=environment)
@@ -267,7 +269,7 @@ def test_killed_again_and_again_it_ends_bit_equal(tmp_path: Path) -> None:
         child.send_signal(signal.SIGKILL)
         child.wait()
     resumed = model(num_features=256)
-    assert train(resumed, *sources(), recipe, checkpoint_dir=tmp_path, verbose=False) == expected
+    assert train(resumed, *sources(), settings, checkpoint_dir=tmp_path, verbose=False) == expected
     assert all(torch.equal(a, b) for a, b in zip(weights(resumed), weights(whole), strict=True))
 
 

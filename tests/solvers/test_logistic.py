@@ -11,8 +11,8 @@ from bochner.models.losses import LOSSES
 from bochner.solvers import fit_landmark_logistic
 from bochner.solvers.landmarks import prepare
 from bochner.solvers.newton import _Newton
-from tests.learn.solvers.problems import classes, dense_logistic, points, weights
-from tests.learn.solvers.rows import Rows
+from tests.solvers.problems import classes, dense_logistic, points, weights
+from tests.solvers.rows import Rows
 
 pytestmark = pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
 KERNEL = Gaussian(bandwidth=1.5)

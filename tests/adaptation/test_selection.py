@@ -65,7 +65,7 @@ def bottleneck(num_features: int, generator: Generator) -> BottleneckHead:
     return BottleneckHead.glorot(num_features=num_features, num_outputs=2, rank=2, generator=generator)
 
 
-RECIPE = SGDSettings(learning_rate=16.0, batch_size=64)
+SETTINGS = SGDSettings(learning_rate=16.0, batch_size=64)
 SPARSE = SparseGaussian(subset_size=2, bandwidth=1.0)
 
 
@@ -87,7 +87,7 @@ def test_counts_and_kinds(kernel, projection: str, form: str, head) -> None:
         draw_for(kernel, projection=projection, form=form),
         head,
         source,
-        RECIPE,
+        SETTINGS,
         num_features=D,
         rounds=T,
         rows_per_round=200,
@@ -122,7 +122,7 @@ def test_selection_finds_the_useful_inputs_and_lowers_the_loss() -> None:
             draw,
             linear,
             source,
-            RECIPE,
+            SETTINGS,
             num_features=160,
             rounds=10,
             rows_per_round=2500,
@@ -189,7 +189,7 @@ def test_survival_counts_what_reaches_the_end() -> None:
 def test_one_round_only_draws() -> None:
     source, _ = data(1000)
     chosen = select_features(
-        draw_for(SPARSE), linear, source, RECIPE, num_features=8, rounds=1, generator=generator(4), verbose=False
+        draw_for(SPARSE), linear, source, SETTINGS, num_features=8, rounds=1, generator=generator(4), verbose=False
     )
     expected = draw_for(SPARSE)(8, generator(4))
     torch.testing.assert_close(chosen.feature_map.frequencies(), expected.frequencies())
@@ -198,9 +198,9 @@ def test_one_round_only_draws() -> None:
 
 def test_random_batches_lap_and_differ_by_pass() -> None:
     source = ArraySource(torch.arange(10.0)[:, None], torch.arange(10))
-    recipe = SGDSettings(batch_size=5)
+    settings = SGDSettings(batch_size=5)
     first, again, other = (
-        [block.y.tolist() for block in random_batches(source, recipe, 28, pass_number=number)] for number in (1, 1, 2)
+        [block.y.tolist() for block in random_batches(source, settings, 28, pass_number=number)] for number in (1, 1, 2)
     )
     assert first == again != other
     assert len(first) == 6  # 28 rows take six batches of 5
@@ -212,10 +212,12 @@ def test_random_batches_lap_and_differ_by_pass() -> None:
 def test_blocks_of_several_batches_hold_the_same_batches() -> None:
     """Batches of 4, 4 and 2 rows a lap, two a block: the pass may end with either of a block, or with a lap."""
     source = ArraySource(torch.arange(10.0)[:, None], torch.arange(10))
-    recipe = SGDSettings(batch_size=4)
+    settings = SGDSettings(batch_size=4)
     for num_rows in (1, 8, 12, 25, 29):
-        single = [block.y for block in random_batches(source, recipe, num_rows, pass_number=1)]
-        several = [block.y for block in random_batches(source, recipe, num_rows, pass_number=1, rows=8, prefetch=True)]
+        single = [block.y for block in random_batches(source, settings, num_rows, pass_number=1)]
+        several = [
+            block.y for block in random_batches(source, settings, num_rows, pass_number=1, rows=8, prefetch=True)
+        ]
         again = [y.tolist() for ys in several for y in ys.split(4)]
         assert again == [y.tolist() for y in single]
         assert len(single) == -(-num_rows // 4)
@@ -235,7 +237,7 @@ def selected(head, kernel) -> tuple[Selection, list[LinearHead | BottleneckHead]
         return heads[-1]
 
     settings = {"num_features": 40, "rounds": 4, "rows_per_round": 600, "generator": generator(), "verbose": False}
-    return select_features(draw, make_head, source, replace(RECIPE, learning_rate=2.0), **settings), heads
+    return select_features(draw, make_head, source, replace(SETTINGS, learning_rate=2.0), **settings), heads
 
 
 def assert_same(found: tuple[Selection, list], wanted: tuple[Selection, list]) -> None:
@@ -263,7 +265,7 @@ def test_superbatches_select_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU."""
     wanted = selected(linear, SPARSE)
     monkeypatch.setattr(
-        selection, "fused_steps", lambda model, recipe: FusedSteps(model, replace(recipe, precision="tf32"))
+        selection, "fused_steps", lambda model, settings: FusedSteps(model, replace(settings, precision="tf32"))
     )
     monkeypatch.setattr(selection, "take_step", None)
     assert_same(selected(linear, SPARSE), wanted)
@@ -273,16 +275,16 @@ def test_bad_arguments() -> None:
     source, _ = data(1000)
     arguments = {"num_features": 8, "generator": generator(), "verbose": False}
     with pytest.raises(ValueError, match="rounds must be an integer of at least 1, got 0"):
-        select_features(draw_for(SPARSE), linear, source, RECIPE, rounds=0, **arguments)
+        select_features(draw_for(SPARSE), linear, source, SETTINGS, rounds=0, **arguments)
     with pytest.raises(ValueError, match=r"rounds must be at most 8, the number of frequencies.* Got 9"):
-        select_features(draw_for(SPARSE), linear, source, RECIPE, rounds=9, **arguments)
+        select_features(draw_for(SPARSE), linear, source, SETTINGS, rounds=9, **arguments)
     with pytest.raises(ValueError, match=r"learning_rate must be a number for selection"):
         select_features(draw_for(SPARSE), linear, source, SGDSettings(), **arguments)
-    with pytest.raises(ValueError, match=r"recipe\.preconditioner_rank must be 0 for selection, got 4"):
+    with pytest.raises(ValueError, match=r"preconditioner_rank must be 0 for selection, got 4"):
         select_features(
             draw_for(SPARSE), linear, source, SGDSettings(learning_rate=1.0, preconditioner_rank=4), **arguments
         )
-    with pytest.raises(FloatingPointError, match=r"selection diverged at recipe\.learning_rate=1e\+38"):
+    with pytest.raises(FloatingPointError, match=r"selection diverged at learning_rate=1e\+38"):
         select_features(
             draw_for(SPARSE), linear, source, SGDSettings(learning_rate=1e38), rounds=2, rows_per_round=999, **arguments
         )

@@ -12,9 +12,9 @@ from bochner.models import LandmarkModel
 from bochner.ops.linalg import conjugate_gradients
 from bochner.solvers import fit_landmark_ridge
 from bochner.solvers.landmarks import Whitening
-from tests.learn.solvers.problems import classes, dense_landmark_ridge, numbers, points, weights
-from tests.learn.solvers.rows import Rows
 from tests.oracles.memory import PeakMemory
+from tests.solvers.problems import classes, dense_landmark_ridge, numbers, points, weights
+from tests.solvers.rows import Rows
 
 pytestmark = pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
 EXACT = {"tolerance": 1e-12, "max_iterations": 200}

@@ -15,7 +15,7 @@ from bochner.features import ArcCosineMap, FourierMap, NystromMap
 from bochner.kernels import ArcCosine, Gaussian
 from bochner.models.heads import FeatureModel, LinearHead
 from bochner.solvers.step import evaluate
-from tests.train.adaptation.families import FAMILIES, FOURIER, draw, points, rows
+from tests.adaptation.families import FAMILIES, FOURIER, draw, points, rows
 
 QUICK = Plan(batches=60, heldout_batches=10, max_epochs=2, learning_rate=0.02)
 

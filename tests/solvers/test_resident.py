@@ -9,7 +9,7 @@ from bochner.data import ArraySource
 from bochner.data.batches import batches
 from bochner.solvers import step as module
 from bochner.solvers.step import ResidentSource, resident
-from tests.train.runs import rings
+from tests.solvers.runs import rings
 
 X, y = rings()
 
