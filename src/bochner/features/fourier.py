@@ -38,11 +38,9 @@ class FourierMap(FeatureMap):
 
     def __init__(self, kernel: Spectral, projection: Projection, phases: Tensor | None = None) -> None:
         super().__init__()
-        if not isinstance(kernel, Spectral) or not isinstance(projection, Projection):
+        if not isinstance(kernel, Spectral) or not kernel.spectral or not isinstance(projection, Projection):
             raise TypeError(f"FourierMap needs a spectral kernel and a projection, got {kernel!r} and {projection!r}.")
-        self.kernel = kernel
-        self.projection = projection
-        self.num_inputs = projection.num_inputs
+        self.kernel, self.projection, self.num_inputs = kernel, projection, projection.num_inputs
         if phases is None:
             self.register_parameter("phases", None)
         else:
@@ -65,7 +63,7 @@ class FourierMap(FeatureMap):
         form: str = "paired",
         dtype: torch.dtype = torch.float32,
     ) -> FourierMap:
-        """A random map for `kernel`; see `draw_projection` for the names. The same generator state, the same map."""
+        """A random map for `kernel`, a function of the generator's state; see `draw_projection` for the names."""
         checks.positive_int("num_inputs", num_inputs)
         checks.positive_int("num_features", num_features)
         checks.one_of("form", form, ["paired", "cosine"])
@@ -86,10 +84,9 @@ class FourierMap(FeatureMap):
         return self.projection.num_outputs
 
     def take(self, frequencies: Tensor) -> FourierMap:
-        """The map of some frequencies only, given by index; the others are dropped and the amplitude adjusts.
+        """The map of some frequencies only, given by index; its amplitude is that of the smaller number of features.
 
-        Dense and sparse projections stay what they are; structured ones, whose frequencies only come in blocks, become
-        dense.
+        Dense and sparse projections keep their form; structured ones, whose frequencies come in blocks, become dense.
         """
         kept = self.projection.take(frequencies) or self._dense().take(frequencies)
         return FourierMap(self.kernel, kept, None if self.phases is None else self.phases[frequencies])
@@ -105,7 +102,7 @@ class FourierMap(FeatureMap):
         return FourierMap(self.kernel, joined, torch.cat([self.phases, other.phases]))
 
     def frequencies(self) -> Tensor:
-        """W [d, P], acting on the inputs as they come: scale and metric included."""
+        """W [d, P] for inputs that were not prepared: scale and metric are included."""
         W = self.projection.matrix()
         return self.kernel.fold(W) if self.projection.prepared else W
 
@@ -119,28 +116,24 @@ class FourierMap(FeatureMap):
 
     @property
     def amplitude(self) -> float:
-        """The factor before the cosine."""
+        """The factor of the cosines."""
         return math.sqrt(2 * self.kernel.amplitude / self.num_features)
 
     def _features(self, X: Tensor) -> Tensor:
-        angles = self.projection(self._inputs(X))
+        angles = self.projection(self.kernel.prepare(X) if self.projection.prepared else X)
         if self.phases is not None:
             return self.amplitude * torch.cos(angles + self.phases)
         return self.amplitude * torch.cat([angles.cos(), angles.sin()], dim=1)
 
     def _write_tile(self, X: Tensor, out: Tensor) -> None:
-        X = self._inputs(X)
-        angles = out[:, : self.projection.num_outputs]
-        self.projection.write(X, angles)
+        P = self.projection.num_outputs
+        angles, sines = out[:, :P], None if self.phases is not None else out[:, P:]
+        self.projection.write(self.kernel.prepare(X) if self.projection.prepared else X, angles)
         if self.phases is not None:
-            write_cosines(angles.add_(self.phases), self.amplitude)
-        else:
-            write_cosines(angles, self.amplitude, sines=out[:, self.projection.num_outputs :])
+            angles.add_(self.phases)
+        write_cosines(angles, self.amplitude, sines=sines)
 
     def _dense(self) -> DenseProjection:
         if isinstance(self.projection, DenseProjection):
             return self.projection
         return DenseProjection(self.frequencies())
-
-    def _inputs(self, X: Tensor) -> Tensor:
-        return self.kernel.prepare(X) if self.projection.prepared else X

@@ -1,4 +1,4 @@
-"""Landmarks: the points on which a Nystrom map stands."""
+"""Landmarks of Nystrom maps: uniform, k-means, ridge leverage scores and pivoted Cholesky."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from torch import Generator, Tensor
 
 from bochner import checks
 from bochner.kernels import Kernel
-from bochner.ops import row_tiles, squared_distances
+from bochner.ops import TILE_ELEMENTS, row_tiles, squared_distances
+
+LANDMARK_RULES = ["uniform", "kmeans", "leverage", "pivoted-cholesky"]
 
 
 def uniform_sample(population: int, count: int, *, generator: Generator) -> Tensor:
@@ -19,25 +21,23 @@ def uniform_sample(population: int, count: int, *, generator: Generator) -> Tens
 
 
 def weighted_sample(weights: Tensor, count: int, *, generator: Generator) -> Tensor:
-    """`count` distinct indices, drawn one after the other in proportion to the weights still there.
+    """`count` distinct indices, drawn one after another in proportion to the weights that are left.
 
-    Adding Gumbel noise to log-weights and taking the largest does just that, for any number of weights; indices of
-    weight 0 come last.
+    This is the distribution of the largest log-weights after Gumbel noise is added; indices of weight 0 come last.
     """
     uniforms = torch.rand(len(weights), generator=generator, device=generator.device, dtype=torch.float64)
     gumbel = -torch.log(-torch.log(uniforms.clamp(1e-300, 1 - 1e-16)))
     return (weights.double().log() + gumbel.to(weights.device)).topk(count).indices
 
 
-# Lloyd's algorithm looks at this many points a centre; more do not move the centres noticeably.
+# Points per centre for Lloyd's algorithm; more do not move the centres noticeably.
 POINTS_PER_CENTER = 50
-TILE_ELEMENTS = 2**22
 
 
 def kmeans_centers(X: Tensor, num_centers: int, *, generator: Generator, rounds: int = 10) -> Tensor:
     """Centres [m, d] of X [n, d] by `rounds` of Lloyd's algorithm from random points, on X's device.
 
-    At most 50 points a centre are used. An empty cluster moves to the point farthest from its centre.
+    At most 50 points per centre are used. An empty cluster moves to the point farthest from its centre.
     O(rounds * n' m d) with n' = min(n, 50 m). Source for Nystrom: Zhang, Tsang & Kwok 2008.
 
     >>> X = torch.tensor([[0.0], [0.1], [9.0], [9.1]])
@@ -77,9 +77,9 @@ def _assign(X: Tensor, centers: Tensor) -> tuple[Tensor, Tensor]:
 def leverage_sample(kernel: Kernel, X: Tensor, num_landmarks: int, *, generator: Generator) -> Tensor:
     """Indices [m] of distinct points of X [n, d], in proportion to their approximate ridge leverage scores.
 
-    The score of a point, l_i = (K (K + lambda I)^-1)_ii, says how much of it the others cannot explain. The recursion
-    of Musco & Musco 2017: points are halved at random until about m are left; going back up, the sample of one level
-    gives the scores of the next, twice as large, and they give its sample. O(n m^2 + nmd) in all.
+    The score of a point, l_i = (K (K + lambda I)^-1)_ii, is the part of it that the others do not explain. Points are
+    halved at random until about m are left; on the way back the sample of one level gives the scores of the next, which
+    has twice as many points, and these give its sample. O(n m^2 + nmd). Source: Musco & Musco 2017.
     """
     n = len(X)
     order = uniform_sample(n, n, generator=generator).to(X.device)
@@ -94,7 +94,7 @@ def leverage_sample(kernel: Kernel, X: Tensor, num_landmarks: int, *, generator:
         if size == n:
             return level[weighted_sample(scores, num_landmarks, generator=generator)]
         keep = (oversampling * scores).clamp_max(1)
-        keep = keep * min(1.0, num_landmarks / float(keep.sum()))  # about m points a level, never many more
+        keep = keep * min(1.0, num_landmarks / float(keep.sum()))  # about m points per level
         coins = torch.rand(size, generator=generator, device=generator.device).to(X.device)
         picked = (coins < keep).nonzero().squeeze(1)
         if len(picked) > 0:
@@ -105,8 +105,8 @@ def leverage_sample(kernel: Kernel, X: Tensor, num_landmarks: int, *, generator:
 def _leverage_scores(kernel: Kernel, X: Tensor, sample: Tensor, weights: Tensor, oversampling: float) -> Tensor:
     """Scores [n] of X from a weighted sample [s, d]: (k(x, x) - k_x S (S^T K S + lambda I)^-1 S^T k_x) / lambda.
 
-    lambda is the sum of the eigenvalues of the weighted sample past the first q = s / (4 log m), divided by q: the
-    ridge that makes about q dimensions count.
+    lambda is the sum of the eigenvalues of the weighted sample past the first q = s / (4 log m), divided by q: with
+    this penalty the effective dimension is about q.
     """
     K = weights[:, None] * kernel(sample.double()) * weights
     values = torch.linalg.eigvalsh(K).flip(0).clamp_min(0)
@@ -134,9 +134,9 @@ def pivoted_cholesky(
 ) -> PivotedCholesky:
     """Partial Cholesky factorisation of k(X, X), X [n, d], with pivots drawn in proportion to the residual diagonal.
 
-    The accelerated form: `block_size` pivots are proposed at once from the residual diagonal and each is kept with
-    the probability that makes the result one of pivoting one by one. Only m columns of K are ever evaluated.
-    Kept in float64. O(n m^2 + nmd) time, O(nm) memory. Source: Chen et al. 2025; Epperly et al. 2024.
+    The accelerated form: `block_size` pivots are proposed at once from the residual diagonal, and each is accepted with
+    the probability that gives the distribution of one pivot at a time. Only m columns of K are evaluated, in float64.
+    O(n m^2 + nmd) time, O(nm) memory. Source: Chen et al. 2025; Epperly et al. 2024.
     """
     points = X.double()
     residual = kernel.diagonal(points).clone()
@@ -144,7 +144,7 @@ def pivoted_cholesky(
     factor = residual.new_zeros(len(X), rank)
     pivots: list[int] = []
     while len(pivots) < rank:
-        if float(residual.sum()) <= 1e-14 * start:  # K is exhausted: any further points will do
+        if float(residual.sum()) <= 1e-14 * start:  # K is exhausted: any further points serve
             return _filled(pivots, factor, rank)
         proposals = _proposals(residual, min(block_size, 2 * (rank - len(pivots))), generator)
         known = factor[:, : len(pivots)]
@@ -167,18 +167,17 @@ def _proposals(residual: Tensor, count: int, generator: Generator) -> Tensor:
     """Indices drawn with replacement in proportion to the residual, by inverting its cumulative sum."""
     heights = residual.cumsum(0)
     uniforms = torch.rand(count, generator=generator, device=generator.device, dtype=torch.float64)
-    found = torch.searchsorted(heights, uniforms.to(residual.device) * heights[-1])
-    return found.clamp_max(len(residual) - 1)
+    return torch.searchsorted(heights, uniforms.to(residual.device) * heights[-1]).clamp_max(len(residual) - 1)
 
 
 def _accept(core: Tensor, bounds: Tensor, proposals: Tensor, generator: Generator) -> list[int]:
-    """Which proposals survive: each with the share of its residual that the accepted before it leave."""
+    """Indices of accepted proposals: each with the share of its residual that those accepted before it leave."""
     coins = torch.rand(len(core), generator=generator, device=generator.device, dtype=torch.float64)
     H, coins, bounds = core.cpu().clone(), coins.cpu(), bounds.cpu()
     accepted: list[int] = []
     for i in range(len(H)):
         left = float(H[i, i])
-        # the floor keeps the small Cholesky factorisation of the accepted positive definite
+        # The floor keeps the Cholesky factorisation of the accepted block positive definite.
         if left > 1e-10 * float(bounds[i]) and float(coins[i]) * float(bounds[i]) < left:
             accepted.append(i)
             column = H[:, i] / left**0.5
@@ -191,18 +190,6 @@ def _filled(pivots: list[int], factor: Tensor, rank: int) -> PivotedCholesky:
     unused[pivots] = False
     others = unused.nonzero().squeeze(1)[: rank - len(pivots)].tolist()
     return PivotedCholesky(torch.tensor(pivots + others, device=factor.device), factor)
-
-
-__all__ = [
-    "LANDMARK_RULES",
-    "choose_landmarks",
-    "kmeans_centers",
-    "leverage_sample",
-    "pivoted_cholesky",
-    "uniform_sample",
-]
-
-LANDMARK_RULES = ["uniform", "kmeans", "leverage", "pivoted-cholesky"]
 
 
 def choose_landmarks(rule: str, kernel: Kernel, X: Tensor, num_landmarks: int, *, generator: Generator) -> Tensor:

@@ -1,4 +1,4 @@
-"""What every feature map can do."""
+"""The base class of feature maps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from bochner import checks
 from bochner.kernels import Kernel
-from bochner.ops import row_tiles
+from bochner.ops import TILE_ELEMENTS, row_tiles
 from bochner.storage import Storable
 
 
@@ -24,8 +24,7 @@ class FeatureMap(Storable, abstract=True):
     num_inputs: int
     num_features: int
 
-    # Rows are taken in tiles of about this many features: bounded temporaries.
-    tile_elements = 2**22
+    tile_elements = TILE_ELEMENTS  # features that are computed at once: bounds the temporaries
 
     def forward(self, X: Tensor) -> Tensor:
         checks.inputs("X", X, width=self.num_inputs)
@@ -42,23 +41,23 @@ class FeatureMap(Storable, abstract=True):
         return out
 
     def stream(self, X: Tensor, *, rows: int = 4096) -> Iterator[tuple[slice, Tensor]]:
-        """z(X) a few rows at a time: pairs of the row slice and its features. The buffer is reused between blocks."""
+        """z(X) a few rows at a time: pairs of the row slice and its features. One buffer serves all blocks."""
         buffer = X.new_empty(min(checks.positive_int("rows", rows), len(X)), self.num_features)
         for tile in row_tiles(len(X), row_elements=1, tile_elements=rows):
             yield tile, self.write(X[tile], buffer[: tile.stop - tile.start])
 
     @property
     def dtype(self) -> torch.dtype:
-        """What the map computes in: that of its own numbers, whatever its kernel keeps a metric in."""
+        """The dtype of the map's own numbers; its kernel may hold a metric in another one."""
         own = (tensor for name, tensor in self.state_dict().items() if not name.startswith("kernel."))
         return next(tensor.dtype for tensor in own if tensor.is_floating_point())
 
     def adaptable(self) -> list[str]:
-        """Names of the parameters that adapting the map to data changes; none unless a subclass says so."""
+        """Names of the parameters that adapting the map to data changes; by default none."""
         return []
 
     def approximate(self, X: Tensor, Y: Tensor) -> Tensor:
-        """z(X) z(Y)^T [n, m]: what this map makes of k(X, Y)."""
+        """z(X) z(Y)^T [n, m], the approximation of k(X, Y)."""
         return self(X) @ self(Y).T
 
     def _features(self, X: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Nystrom maps: the kernel seen from a few landmarks."""
+"""Nystrom maps, from the kernel values between points and a few landmarks."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class NystromMap(FeatureMap):
     ) -> NystromMap:
         """Choose landmarks in X [n, d] and normalise by their kernel matrix; D = `num_features` <= m, all m if None.
 
-        The small eigenproblem is solved in float64; directions whose eigenvalue is lost in the rounding of X's
-        dtype are set to zero, so duplicated landmarks do no harm.
+        The small eigenproblem is solved in float64; eigenvectors whose eigenvalue is lost in the rounding of X's dtype
+        are set to zero, so duplicated landmarks do no harm.
         """
         chosen = choose_landmarks(landmarks, kernel, X, num_landmarks, generator=generator)
         D = num_landmarks if num_features is None else checks.positive_int("num_features", num_features)

@@ -1,4 +1,4 @@
-"""Projections x -> W^T x whose columns are frequencies of a spectral kernel, stored in different ways."""
+"""Projections x -> W^T x on frequencies of a spectral kernel: dense, sparse, circulant, Hadamard and Fastfood."""
 
 from __future__ import annotations
 
@@ -14,22 +14,33 @@ from torch.quasirandom import SobolEngine
 from bochner import checks
 from bochner.kernels import Kernel, SparseGaussian, Spectral
 from bochner.kernels.stationary import open_uniforms
-from bochner.ops import hadamard_transform, row_tiles
+from bochner.ops import TILE_ELEMENTS, hadamard_transform, row_tiles
 from bochner.storage import Storable
+
+__all__ = [
+    "PROJECTION_NAMES",
+    "CirculantProjection",
+    "DenseProjection",
+    "FastfoodProjection",
+    "HadamardProjection",
+    "Projection",
+    "SparseProjection",
+    "draw_projection",
+]
 
 
 class Projection(Storable, abstract=True):
-    """A linear map from d inputs to P outputs, W [d, P], however it is stored; P frequencies of a spectral kernel.
+    """A linear map from d inputs to P outputs, W [d, P], whose columns are frequencies of a spectral kernel.
 
-    `prepared` says that the inputs must have gone through `kernel.prepare`; otherwise W holds scale and metric itself.
+    `prepared` means that inputs must have gone through `kernel.prepare`; otherwise W includes scale and metric.
     """
 
     num_inputs: int
     num_outputs: int
     prepared = True
-    structured = False  # whether W is a chain of diagonals and fast transforms
+    structured = False  # whether W is a product of diagonals and fast transforms
     adaptable: tuple[str, ...] = ()  # the parameters that adapting a map to data changes
-    tile_elements = 2**20  # outputs a tile, a few MiB: they stay in cache from one pass to the next
+    tile_elements = 2**20  # outputs computed at once, 4 MiB: in cache from one pass of a transform to the next
 
     def forward(self, X: Tensor) -> Tensor:
         """X W, as [N, P]; differentiable."""
@@ -40,11 +51,11 @@ class Projection(Storable, abstract=True):
         out.copy_(self(X))
 
     def take(self, columns: Tensor) -> Projection | None:
-        """Only some outputs, stored the same way; None where that is not possible."""
+        """Some of the outputs, stored in the same form; None where that is not possible."""
         return None
 
     def join(self, other: Projection) -> Projection | None:
-        """Both projections side by side, stored the same way; None where that is not possible."""
+        """Both projections side by side, stored in the same form; None where that is not possible."""
         return None
 
     def matrix(self) -> Tensor:
@@ -54,14 +65,14 @@ class Projection(Storable, abstract=True):
 
 
 def frozen(values: Tensor) -> nn.Parameter:
-    """A parameter that is not trained unless someone asks for it."""
+    """A parameter that requires no gradient."""
     return nn.Parameter(values, requires_grad=False)
 
 
 def sample_radii(kernel: Spectral, num_inputs: int, count: int, *, generator: Generator, dtype: torch.dtype) -> Tensor:
     """Lengths of `count` frequencies of the kernel in `num_inputs` dimensions, [count]."""
     radii = torch.empty(count, dtype=dtype, device=generator.device)
-    for tile in row_tiles(count, row_elements=num_inputs, tile_elements=2**22):
+    for tile in row_tiles(count, row_elements=num_inputs, tile_elements=TILE_ELEMENTS):
         W = kernel.sample_frequencies(num_inputs, tile.stop - tile.start, generator=generator, dtype=dtype)
         radii[tile] = W.norm(dim=0)
     return radii
@@ -85,7 +96,7 @@ class DenseProjection(Projection):
 
     prepared = False
     adaptable = ("frequencies",)
-    tile_elements = 2**23  # matrix products want tall tiles
+    tile_elements = 2**23  # matrix products are faster on tall tiles
 
     def __init__(self, frequencies: Tensor) -> None:
         super().__init__()
@@ -120,20 +131,20 @@ def draw_iid(
 def draw_orthogonal(
     kernel: Spectral, num_inputs: int, count: int, *, generator: Generator, dtype: torch.dtype
 ) -> DenseProjection:
-    """Frequencies orthogonal to each other within blocks of d: Haar directions times the kernel's own lengths.
+    """Frequencies orthogonal to each other within blocks of d: uniform unit vectors times the kernel's own lengths.
 
-    Each frequency keeps its distribution, so the map stays unbiased; the repulsion lowers the variance.
+    Each frequency keeps its distribution, so the map is unbiased; orthogonality lowers the variance.
     Source: Yu et al. 2016.
     """
     blocks = -(-count // num_inputs)
     shape = (blocks, num_inputs, num_inputs)
     normals = torch.randn(shape, generator=generator, device=generator.device, dtype=dtype)
     Q, R = torch.linalg.qr(normals)
-    # QR fixes no signs; with R's diagonal made positive Q is uniform over rotations
+    # QR leaves signs open; with the diagonal of R made positive, Q is uniform over orthogonal matrices.
     Q = Q * R.diagonal(dim1=1, dim2=2).sign()[:, None, :]
-    directions = Q.transpose(0, 1).reshape(num_inputs, -1)[:, :count]
+    unit = Q.transpose(0, 1).reshape(num_inputs, -1)[:, :count]
     radii = sample_radii(kernel, num_inputs, count, generator=generator, dtype=dtype)
-    return DenseProjection(kernel.fold(directions * radii).contiguous())
+    return DenseProjection(kernel.fold(unit * radii).contiguous())
 
 
 def draw_quasi(
@@ -156,17 +167,17 @@ def draw_quasi(
     return DenseProjection(kernel.fold(W).contiguous())
 
 
-# Outputs made at once: their sums are transposed, P first to N first, while they are still in cache.
-CHUNK = 4096
+# Outputs of a sparse projection computed at once: their sums are transposed to [N, P] while still in cache.
+SPARSE_OUTPUTS = 4096
 
 
 class SparseProjection(Projection):
-    """W with k non-zero entries a column: places [P, k] and values [P, k]; O(NPk) time, O(Pk) memory.
+    """W with k non-zero entries per column: places [P, k] and values [P, k]; O(NPk) time, O(Pk) memory.
 
     An output is a weighted sum of k rows of X^T, which is what an embedding bag computes.
     """
 
-    tile_elements = 2**21
+    tile_elements = 2**21  # 8 MiB of outputs besides X^T
     adaptable = ("values",)
 
     def __init__(self, num_inputs: int, places: Tensor, values: Tensor) -> None:
@@ -188,7 +199,7 @@ class SparseProjection(Projection):
 
     def write(self, X: Tensor, out: Tensor) -> None:
         columns_of_X = X.T.contiguous()
-        for tile in row_tiles(self.num_outputs, row_elements=1, tile_elements=CHUNK):
+        for tile in row_tiles(self.num_outputs, row_elements=1, tile_elements=SPARSE_OUTPUTS):
             sums = embedding_bag(self.places[tile], columns_of_X, mode="sum", per_sample_weights=self.values[tile])
             out[:, tile] = sums.T.contiguous()
 
@@ -217,7 +228,7 @@ def draw_sparse(
 class CirculantProjection(Projection):
     """Blocks of rows of S circ(g) D: all shifts of one Gaussian vector g, random signs D, lengths S.
 
-    Each row is exactly a Gaussian direction, so the map is unbiased; rows of a block depend on each other.
+    Each row by itself is a Gaussian vector, so the map is unbiased; rows of a block depend on each other.
     normals, signs [blocks, d]; radii [P]. O(NP log d) time, O(P) memory, no padding. Source: Feng et al. 2015.
     """
 
@@ -257,8 +268,8 @@ class HadamardProjection(Projection):
     """Blocks of rows of S H D_i .. H D_1, with H the orthonormal Hadamard matrix of size p, the power of two >= d.
 
     diagonals [chain, blocks, p] holds the D's (random signs), radii [P] the S: the length of each frequency.
-    Inputs are padded with zeros to p. Signs only imitate a rotation, so the map is biased: a chain of one badly where
-    points differ in few inputs, a chain of three hardly from d = 16 on.
+    Inputs are padded with zeros to p. Random signs only approximate a rotation, so the map is biased: a chain of one
+    strongly where points differ in few inputs, a chain of three hardly from d = 16 on.
     O(NP log d) time, O(P) memory. Source: Yu et al. 2016; Alber et al. 2017.
     """
 
@@ -304,7 +315,7 @@ def draw_hadamard(
     generator: Generator,
     dtype: torch.dtype,
 ) -> HadamardProjection:
-    """Random signs and the kernel's own frequency lengths; the longer the chain, the closer to a uniform rotation."""
+    """Random signs and lengths of the kernel's frequencies; a longer chain is closer to a uniform rotation."""
     checks.positive_int("chain", chain)
     size = next_power_of_two(num_inputs)
     signs = random_signs((chain, math.ceil(count / size), size), generator=generator, dtype=dtype)
@@ -315,7 +326,7 @@ def draw_hadamard(
 class FastfoodProjection(Projection):
     """Blocks of rows of S H G P H B: signs B, permutation P, Gaussian diagonal G, lengths S, Hadamard H of size p >= d.
 
-    Each row is exactly a Gaussian direction, so the map is unbiased; rows of a block depend on each other.
+    Each row by itself is a Gaussian vector, so the map is unbiased; rows of a block depend on each other.
     signs, normals, permutations [blocks, p]; radii [P]. O(NP log d) time, O(P) memory. Source: Le et al. 2013.
     """
 
@@ -346,7 +357,7 @@ class FastfoodProjection(Projection):
         size = self.signs.shape[1]
         Y = hadamard_transform(pad_inputs(X, size)[:, None, :] * self.signs)
         Y = Y.gather(2, self.permutations.long().expand(len(X), -1, -1)) * self.normals
-        # a row of H G has length ||G|| / sqrt(p): divide it out, S brings the right one
+        # A row of H G has length ||G|| / sqrt(p), which is divided out: S holds the lengths of frequencies.
         unit = math.sqrt(size) / self.normals.norm(dim=1, keepdim=True)
         Y = (hadamard_transform(Y) * unit).reshape(len(X), -1)
         return Y[:, : self.num_outputs] * self.radii
@@ -364,17 +375,6 @@ def draw_fastfood(
     radii = sample_radii(kernel, size, count, generator=generator, dtype=dtype)
     return FastfoodProjection(num_inputs, signs, permutations, normals, radii)
 
-
-__all__ = [
-    "PROJECTION_NAMES",
-    "CirculantProjection",
-    "DenseProjection",
-    "FastfoodProjection",
-    "HadamardProjection",
-    "Projection",
-    "SparseProjection",
-    "draw_projection",
-]
 
 _DRAWS: dict[str, Callable[..., Projection]] = {
     "iid": draw_iid,
@@ -401,7 +401,7 @@ def draw_projection(
     generator: Generator,
     dtype: torch.dtype = torch.float32,
 ) -> Projection:
-    """`count` frequencies of the kernel, by name.
+    """A projection on `count` random frequencies of the kernel, by name.
 
     "auto" is "sparse" for the sparse Gaussian kernel, "orthogonal" for isotropic kernels, else "iid".
     """
@@ -411,15 +411,9 @@ def draw_projection(
             f"kernel must have a spectral sampler, {kernel!r} has none; use a Nystrom map, which takes any kernel."
         )
     if name == "auto":
-        name = _default_projection(kernel)
+        name = "sparse" if isinstance(kernel, SparseGaussian) else "orthogonal" if kernel.isotropic else "iid"
     if name in _NEEDS_ISOTROPY and not kernel.isotropic:
         raise ValueError(
             f"projection={name!r} needs an isotropic kernel (Gaussian, Matern), got {kernel!r}; use 'iid' or 'sobol'."
         )
     return _DRAWS[name](kernel, num_inputs, count, generator=generator, dtype=dtype)
-
-
-def _default_projection(kernel: Spectral) -> str:
-    if isinstance(kernel, SparseGaussian):
-        return "sparse"
-    return "orthogonal" if kernel.isotropic else "iid"
