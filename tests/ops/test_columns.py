@@ -19,7 +19,7 @@ ROWS, INPUTS, FREQUENCIES, OUTPUTS = 12, 5, 31, 3
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of eight columns and of five rows, the last ones short."""
-    monkeypatch.setattr(reference, "CACHED", 8 * ROWS)
+    monkeypatch.setattr(reference, "CACHED_FEATURES", 8 * ROWS)
     monkeypatch.setattr(reference, "CACHED_ROWS", 5)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
 
@@ -30,8 +30,8 @@ def problem(num_rows: int, *, paired: bool) -> tuple[Tensor, Tensor, Tensor | No
     shapes = [(num_rows, INPUTS), (INPUTS, FREQUENCIES), (FREQUENCIES,), (OUTPUTS, 2 * FREQUENCIES)]
     X, W, b, weights = (draw.normal(*shape, dtype=torch.float64).cpu() for shape in shapes)
     angles = X.numpy() @ W.numpy()
-    waves = np.hstack([np.cos(angles), np.sin(angles)]) if paired else np.cos(angles + b.numpy())
-    Z = torch.from_numpy(0.5 * waves)
+    features = np.hstack([np.cos(angles), np.sin(angles)]) if paired else np.cos(angles + b.numpy())
+    Z = torch.from_numpy(0.5 * features)
     return X, W, None if paired else b, weights[:, : Z.shape[1]].contiguous(), Z
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from bochner.ops import cosines as waves
+from bochner.ops import cosines as cosines_module
 from bochner.ops.cosines import write_cosines
 
 
@@ -15,10 +15,10 @@ from bochner.ops.cosines import write_cosines
 @pytest.mark.parametrize("large", [1, 2**40])
 @pytest.mark.parametrize("paired", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_waves(dtype: torch.dtype, paired: bool, large: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waves, "SMALL", 1)
-    monkeypatch.setattr(waves, "LARGE", large)
-    monkeypatch.setattr(waves, "CACHED", 64)  # several parts, the last one short
+def test_cosines(dtype: torch.dtype, paired: bool, large: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cosines_module, "SMALL", 1)
+    monkeypatch.setattr(cosines_module, "LARGE", large)
+    monkeypatch.setattr(cosines_module, "CACHED_ANGLES", 64)  # several parts, the last one short
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     board = torch.full((13, 44), torch.nan, dtype=dtype)
     angles, sines = board[:, 1:22], board[:, 22:43]
@@ -33,7 +33,7 @@ def test_waves(dtype: torch.dtype, paired: bool, large: int, threads: int, monke
 
 
 @pytest.mark.parametrize("largest", [1.0, 1e3, 1e6])
-def test_float32_waves_are_right_to_a_rounding(largest: float) -> None:
+def test_float32_cosines_are_right_to_a_rounding(largest: float) -> None:
     angles = largest * (2 * torch.rand(64, 4096, generator=Generator().manual_seed(0)) - 1)
     sines, exact = torch.empty_like(angles), angles.double()
     write_cosines(angles, 1.0, sines=sines)
@@ -43,8 +43,8 @@ def test_float32_waves_are_right_to_a_rounding(largest: float) -> None:
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("large", [1, 2**40])
-def test_infinite_angles_give_no_number_and_no_noise(large: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waves, "LARGE", large)
+def test_infinite_angles_give_nan_without_a_warning(large: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cosines_module, "LARGE", large)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     angles = torch.zeros(4, 4096)
     angles[1, 2] = torch.inf
@@ -63,12 +63,12 @@ def test_infinite_angles_give_no_number_and_no_noise(large: int, monkeypatch: py
         (1, 4096, torch.bfloat16, False),
     ],
 )
-def test_the_faster_cosine_is_taken(
+def test_the_faster_cosine_is_used(
     threads: int, columns: int, dtype: torch.dtype, by_numpy: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     calls = []
-    monkeypatch.setattr(waves, "_write_by_numpy", lambda *arguments: calls.append(arguments))
+    monkeypatch.setattr(np, "cos", lambda *arguments, out: calls.append(arguments))
     write_cosines(torch.zeros(4, columns, dtype=dtype), 1.0)
     assert len(calls) == by_numpy
 
@@ -82,8 +82,8 @@ class Cosines(torch.nn.Module):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("record", [torch.jit.trace, torch.export.export], ids=["trace", "export"])
-def test_what_is_recorded_is_what_is_done(record) -> None:
-    """NumPy would leave no trace."""
+def test_traced_cosines_are_those_of_torch(record) -> None:
+    """NumPy's operations would not be traced."""
     angles = torch.rand(8, 1024, generator=Generator().manual_seed(0))
     recorded = record(Cosines(), (angles,))
     again = recorded if isinstance(recorded, torch.nn.Module) else recorded.module()

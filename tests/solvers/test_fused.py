@@ -150,7 +150,7 @@ def test_small_steps_on_a_cpu_are_the_ordinary_ones() -> None:
 def columns(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if 64 features were many, in tiles of ten columns."""
     monkeypatch.setattr(fused, "LEAST_COLUMNS", 64 * 32)
-    monkeypatch.setattr(reference, "CACHED", 320)
+    monkeypatch.setattr(reference, "CACHED_FEATURES", 320)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
 
 

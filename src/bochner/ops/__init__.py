@@ -1,4 +1,4 @@
-"""The fast parts below everything else: tiles that bound memory, transforms on tensors, the steps of training."""
+"""Numerical primitives: tiles that bound memory, distances, cosines, fast transforms and fused training steps."""
 
 from bochner.ops.cosines import write_cosines
 from bochner.ops.descent import (

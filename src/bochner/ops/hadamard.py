@@ -8,9 +8,9 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-# Small factors do little arithmetic, few factors make few passes; measured, 16 is the best of 8 to 128 on a CPU.
+# Small factors need little arithmetic, few factors need few passes; 16 was the fastest of 8 to 128 on a CPU.
 FACTOR = 16
-WHOLE = 64  # up to this size one plain product is as fast
+SINGLE_PRODUCT = 64  # up to this size one product with the whole matrix is as fast
 
 
 def hadamard_matrix(size: int, *, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -31,8 +31,8 @@ def hadamard_matrix(size: int, *, dtype: torch.dtype = torch.float32) -> Tensor:
 def hadamard_transform(X: Tensor, *, scratch: Tensor | None = None) -> Tensor:
     """X H / sqrt(d) along the last dimension, whose size d is a power of two; orthogonal and its own inverse.
 
-    H_d is the Kronecker product of factors of 16 rows, so one axis of the reshaped array is multiplied
-    after another: O(N d (a + b + ...)) for d = a b .... Differentiable; any device and float dtype.
+    H_d is the Kronecker product of factors of 16 rows, so the axes of the reshaped array are multiplied one after
+    another: O(N d (a + b + ...)) for d = a b .... Differentiable; any device and float dtype.
 
     With `scratch`, a contiguous buffer of X's shape, nothing is allocated: X and `scratch` are both overwritten and
     the result is one of the two.
@@ -60,7 +60,7 @@ def _axes(d: int) -> list[tuple[int, int]]:
     axes: list[tuple[int, int]] = []
     inner = 1
     while inner < d or not axes:
-        factor = d if d <= WHOLE else min(FACTOR, d // inner)
+        factor = d if d <= SINGLE_PRODUCT else min(FACTOR, d // inner)
         axes.append((inner, factor))
         inner *= factor
     return axes

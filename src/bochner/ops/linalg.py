@@ -1,4 +1,4 @@
-"""The largest eigenpairs of a small symmetric matrix."""
+"""Conjugate gradients, the largest eigenpairs of a symmetric matrix, and the warning of solvers that stop early."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from torch import Generator, Tensor
 
 
 def warn_stopped(solver: str, *, limit: str, reached: str, tolerance: float, remedy: str) -> None:
-    """A ConvergenceWarning that points at whoever called the function that calls this one."""
+    """A ConvergenceWarning at the call of the solver that calls this function."""
     message = f"{solver} stopped at {limit} with {reached}, tolerance {tolerance:g}: {remedy}."
     warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 
 Operator = Callable[[Tensor], Tensor]
 Report = Callable[[int, float], None]
-"""Called with the iteration, from 1, and how far from solved the problem still is."""
+"""Called with the iteration, from 1, and the remaining relative residual."""
 
 
 class Solution(NamedTuple):
-    """X [m, t], and the part of the preconditioned residual that is left in the worst column."""
+    """X [m, t], and the remaining relative residual (preconditioned norm) of the worst column."""
 
     X: Tensor
     left: float
@@ -38,11 +38,12 @@ def conjugate_gradients(
     max_iterations: int,
     report: Report | None = None,
 ) -> Solution:
-    """X with H X = rhs for positive definite H, rhs [m, t]: every column on its own, all through one `apply`.
+    """X with H X = rhs for positive definite H and rhs [m, t]; each column has its own step sizes.
 
-    `precondition` applies an approximate inverse P of H. Stops when sqrt(r^T P r) has fallen by `tolerance` in every
-    column. After k steps the error has fallen by 2 ((sqrt(c) - 1) / (sqrt(c) + 1))^k or more, c the condition number
-    of P H. Source: Hestenes & Stiefel 1952; Saad 2003, Section 9.2.
+    `apply` multiplies by H, `precondition` by an approximate inverse P of H. Stops when sqrt(r^T P r) has fallen by
+    `tolerance` in every column. After k steps the error is at most 2 ((sqrt(c) - 1) / (sqrt(c) + 1))^k times the first,
+    c the condition number of P H. Cost: one product with H and one with P per step.
+    Source: Hestenes & Stiefel 1952; Saad 2003, Section 9.2.
 
     >>> H = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
     >>> conjugate_gradients(lambda V: H @ V, torch.ones(2, 1), lambda R: R, tolerance=1e-6, max_iterations=9).X
@@ -70,10 +71,12 @@ def conjugate_gradients(
 
 
 def _ratio(above: Tensor, below: Tensor) -> Tensor:
-    """0 for 0 / 0: a column that is solved already stays as it is."""
+    """above / below, and 0 for 0 / 0: a solved column does not change."""
     return torch.where(below > 0, above / below, 0.0)
 
 
+# Of the randomised decomposition: extra columns, and rounds of subspace iteration. Halko et al. advise 5 to 10 extra
+# columns and few rounds; four rounds (K^5) suit the slowly decaying spectra of kernel matrices.
 OVERSAMPLING = 10
 POWER_ROUNDS = 4
 
@@ -81,8 +84,8 @@ POWER_ROUNDS = 4
 def top_eigenpairs(K: Tensor, count: int, *, generator: Generator) -> tuple[Tensor, Tensor]:
     """The `count` largest eigenvalues [D], descending, and eigenvectors [m, D] of a positive semi-definite K [m, m].
 
-    All of them are wanted: the exact decomposition, O(m^3). Few of them: a randomised one, O(m^2 D), which looks at the
-    range of K^5 times a Gaussian matrix. Source: Halko, Martinsson & Tropp 2011; for Nystrom, Li et al. 2010.
+    For more than a third of them the exact decomposition, O(m^3); for fewer a randomised one, O(m^2 D), on the range of
+    K^5 times a Gaussian matrix. Source: Halko, Martinsson & Tropp 2011; for Nystrom, Li et al. 2010.
     """
     if count > len(K) // 3:
         values, vectors = torch.linalg.eigh(K)

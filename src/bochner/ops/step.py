@@ -1,4 +1,4 @@
-"""The operations of a training step, each by the fastest implementation for the tensors it is given."""
+"""The operations of a training step, each by the fastest implementation for its tensors."""
 
 from __future__ import annotations
 
@@ -14,23 +14,19 @@ from bochner.ops.reference import SoftmaxRows
 
 
 def implementation(like: Tensor, *, multiplies: bool = True) -> Any:
-    """The module whose functions compute on tensors such as `like`.
+    """The module that implements the operations for tensors such as `like`.
 
     The fused kernels where there are matrix units for them: an NVIDIA GPU of compute capability 8 or more, Triton
-    installed (CUDA builds of torch bring it), and bfloat16, float16, or float32 whose products may be TF32; for an
-    operation without products, any float32.
+    installed (CUDA builds of torch include it), and bfloat16, float16, or float32 whose products may be TF32; for an
+    operation without products, any float32. Otherwise the reference.
 
     >>> implementation(torch.ones(1)).__name__
     'bochner.ops.reference'
     """
-    suits = _is_short(like.dtype) or (like.dtype == torch.float32 and not multiplies)
+    may_round = not multiplies or torch.backends.cuda.matmul.allow_tf32
+    suits = like.dtype in (torch.bfloat16, torch.float16) or (like.dtype == torch.float32 and may_round)
     name = "fused" if suits and like.is_cuda and _has_matrix_units(like.device) else "reference"
     return import_module(f"bochner.ops.{name}")
-
-
-def _is_short(dtype: torch.dtype) -> bool:
-    short = dtype in (torch.bfloat16, torch.float16)
-    return short or (dtype == torch.float32 and torch.backends.cuda.matmul.allow_tf32)
 
 
 @cache
@@ -59,7 +55,7 @@ def cosine_features(
     """a cos(X W + b), or a [cos(X W), sin(X W)] without phases: no gradients.
 
     X [n, d], W [d, P], b [P]; the result is [n, P] or [n, 2 P] in the dtype of X, in `out` if given: on a CPU new
-    memory costs more than the waves. O(ndP), the waves in the product's own epilogue on a GPU.
+    memory costs more than the cosines. O(ndP); on a GPU the cosines are computed in the epilogue of the product.
     Source: Rahimi & Recht 2007; May 2018, Section 2.3.
 
     >>> import torch
@@ -89,7 +85,7 @@ def cosine_scores(
 ) -> Tensor:
     """z Theta for the features z above and weights Theta^T [C, D]: [n, C], summed in float32 or wider.
 
-    Only a tile of z exists at a time: the pass for prediction. With a bottleneck `weights` is its first factor and the
+    Used for prediction: only one tile of z exists at a time. With a bottleneck, `weights` is its first factor and the
     second follows as a small product. O(nD(d + C)).
 
     >>> import torch
@@ -108,7 +104,7 @@ def softmax_rows(
     weight: Tensor | None = None,
     out: Tensor | None = None,
 ) -> SoftmaxRows:
-    """What a step and the metrics need of p = softmax(scores + bias) [n, C] for classes y [n], in one pass.
+    """p = softmax(scores + bias) [n, C] for classes y [n]: its residual and the terms of the losses, in one pass.
 
     The means of -log_p, of entropy and of wrong are CE, ENT and ERR, and CE + beta ENT is ERLL. The residual, in `out`
     if given, is scale weight (p - onehot(y)), with a weight for each row. Source: May 2018, Section 4.5.
@@ -126,8 +122,8 @@ def softmax_rows(
 def update_head(weights: Tensor, G: Tensor, Z: Tensor, *, rate: float, copy: Tensor | None = None) -> None:
     """weights <- weights - rate G^T Z in place: weights [C, D], derivatives G [n, C], features Z [n, D].
 
-    `copy`, at least as many rows in a shorter dtype, gets the new weights in the same pass: what products read while
-    the weights themselves stay float32. O(nDC), one read and one write of the weights.
+    `copy` [>= C, D], in a 16-bit dtype, receives the new weights in the same pass: products read it while the weights
+    themselves stay float32. O(nDC), one read and one write of the weights.
 
     >>> import torch
     >>> weights = torch.zeros(1, 2)

@@ -1,4 +1,4 @@
-"""Triton where it is installed; without it this package still imports, and nothing chooses it."""
+"""Triton's names, tile sizes and dtypes of products. Without Triton the package can be imported but is not used."""
 
 # mypy: ignore-errors
 
@@ -24,7 +24,7 @@ __all__ = ["TensorDescriptor", "Tiles", "cdiv", "factor_type", "jit", "next_powe
 
 
 class Tiles(NamedTuple):
-    """How a product is cut: rows and columns of a tile of the result, terms of its sums read at once, and who works."""
+    """Tiles of a product: rows and columns of the result, terms of its sums read at once, warps and pipeline stages."""
 
     rows: int
     columns: int
@@ -33,17 +33,17 @@ class Tiles(NamedTuple):
     stages: int
 
     def of(self, like: Tensor) -> Tiles:
-        """For that dtype: the depth is given for two bytes a number, and what is read at once stays as many bytes."""
+        """The tiles for another dtype: `depth` is for 16-bit numbers, and the bytes read at once stay the same."""
         return self._replace(depth=self.depth * 2 // like.itemsize)
 
 
 def factor_type(like: Tensor) -> Any:
-    """What the factors of a product are read as: as they lie, but Triton's interpreter multiplies no bfloat16."""
+    """The type of the factors of a product: their own, but float32 for bfloat16 in Triton's interpreter."""
     interpreted = not like.is_cuda
     names = {torch.float32: tl.float32, torch.bfloat16: tl.float32 if interpreted else tl.bfloat16}
     return names.get(like.dtype, tl.float16)
 
 
 def precision(like: Tensor) -> str:
-    """TF32 for float32 where the caller has allowed it to torch's own products, else every bit."""
+    """TF32 for float32 if it is allowed for torch's own products, else full precision."""
     return "tf32" if like.dtype != torch.float32 or torch.backends.cuda.matmul.allow_tf32 else "ieee"

@@ -1,4 +1,4 @@
-"""a cos(X W + b) where W has a few entries a column: a gather instead of a product."""
+"""a cos(X W + b), or cosines and sines, by a product for dense W and by a gather for a few entries per column."""
 
 # mypy: ignore-errors
 
@@ -8,12 +8,28 @@ from torch import Tensor
 
 from bochner.ops.fused import hopper
 from bochner.ops.fused.compiler import Tiles, cdiv, factor_type, jit, precision, tl
-from bochner.ops.fused.trigonometry import TURNS, scaled_series, wave
+from bochner.ops.fused.trigonometry import TURNS, scaled_cosine, scaled_series
 from bochner.ops.reference import scores_by_tiles
 
 TILES = Tiles(rows=128, columns=128, depth=64, warps=4, stages=3)
-PAIRED_TILES = TILES._replace(warps=8)  # two waves at once: fewer registers would not hold them
-TILE_ELEMENTS = 2**28  # features that exist at once where only scores are wanted
+PAIRED_TILES = TILES._replace(warps=8)  # a cosine and a sine of each angle need the registers of more warps
+SPARSE_TILES = Tiles(rows=32, columns=128, depth=1, warps=4, stages=2)
+SCORE_FEATURES = 2**28  # features that exist at once when only scores are computed: 512 MiB in bfloat16
+
+
+@jit
+def _store_cosines(
+    angles, phases, Z, i, j, rows, outputs, z_stride, turns_per_radian, c0, c1, c2, c3, PAIRED: tl.constexpr
+):  # fmt: skip
+    turns = angles * turns_per_radian
+    inside = (i[:, None] < rows) & (j[None, :] < outputs)
+    place = Z + i[:, None].to(tl.int64) * z_stride + j[None, :]
+    if PAIRED:
+        tl.store(place + outputs, scaled_cosine(turns - 0.25, c0, c1, c2, c3).to(Z.dtype.element_ty), mask=inside)
+    else:
+        b = tl.load(phases + j, mask=j < outputs, other=0.0).to(tl.float32)
+        turns += (b * turns_per_radian)[None, :]
+    tl.store(place, scaled_cosine(turns, c0, c1, c2, c3).to(Z.dtype.element_ty), mask=inside)
 
 
 @jit
@@ -22,7 +38,7 @@ def _cosines(
     INPUTS: tl.constexpr, PAIRED: tl.constexpr, FACTOR: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
-    # Programs that follow each other share a tile of W: it comes from memory once, X from the cache.
+    # Consecutive programs share a tile of W, which is read from memory once; X is read from the cache.
     row_tiles = tl.cdiv(rows, ROWS)
     i = (tl.program_id(0) % row_tiles) * ROWS + tl.arange(0, ROWS)
     j = (tl.program_id(0) // row_tiles) * COLUMNS + tl.arange(0, COLUMNS)
@@ -38,15 +54,7 @@ def _cosines(
             mask=(k[:, None] < INPUTS) & (j[None, :] < outputs), other=0.0,
         )  # fmt: skip
         angles = tl.dot(x.to(FACTOR), w.to(FACTOR), angles, input_precision=PRECISION)
-    turns = angles * turns_per_radian
-    inside = (i[:, None] < rows) & (j[None, :] < outputs)
-    place = Z + i[:, None].to(tl.int64) * z_stride + j[None, :]
-    if PAIRED:
-        tl.store(place + outputs, wave(turns - 0.25, c0, c1, c2, c3).to(Z.dtype.element_ty), mask=inside)
-    else:
-        b = tl.load(phases + j, mask=j < outputs, other=0.0).to(tl.float32)
-        turns += (b * turns_per_radian)[None, :]
-    tl.store(place, wave(turns, c0, c1, c2, c3).to(Z.dtype.element_ty), mask=inside)
+    _store_cosines(angles, phases, Z, i, j, rows, outputs, z_stride, turns_per_radian, c0, c1, c2, c3, PAIRED)
 
 
 def cosine_features(
@@ -56,8 +64,8 @@ def cosine_features(
     n, (d, P) = len(X), frequencies.shape
     X, frequencies = X.contiguous(), frequencies.contiguous()
     Z = X.new_empty(n, P if phases is not None else 2 * P) if out is None else out
-    if hopper.is_short(X, frequencies, Z) and hopper.fits(X, frequencies, Z, Z[:, -P:]):
-        hopper.write_cosines(X, frequencies, phases, Z, amplitude=amplitude, tiles=tiles)
+    if hopper.is_16_bit(X, frequencies, Z) and hopper.fits(X, frequencies, Z, Z[:, -P:]):
+        hopper.write_features(X, frequencies, phases, Z, amplitude=amplitude, tiles=tiles)
         return Z
     tiles = (tiles or (PAIRED_TILES if phases is None else TILES)).of(X)
     _cosines[(cdiv(n, tiles.rows) * cdiv(P, tiles.columns),)](
@@ -71,13 +79,10 @@ def cosine_features(
 def cosine_scores(
     X: Tensor, frequencies: Tensor, phases: Tensor | None, weights: Tensor, *, amplitude: float
 ) -> Tensor:
-    """Features and product one after the other: a kernel that keeps features on the chip took twice as long."""
+    """Features, then their product: a kernel that keeps features on the chip took twice as long."""
     return scores_by_tiles(
-        cosine_features, X, frequencies, phases, weights, amplitude=amplitude, tile_elements=TILE_ELEMENTS
+        cosine_features, X, frequencies, phases, weights, amplitude=amplitude, tile_elements=SCORE_FEATURES
     )
-
-
-SPARSE_TILES = Tiles(rows=32, columns=128, depth=1, warps=4, stages=2)
 
 
 @jit
@@ -95,14 +100,7 @@ def _sparse_cosines(
         w = tl.load(values + j * ENTRIES + entry, mask=j < outputs, other=0.0).to(tl.float32)
         x = tl.load(X + i[:, None].to(tl.int64) * x_stride + k[None, :], mask=inside, other=0.0)
         angles += x.to(tl.float32) * w[None, :]
-    turns = angles * turns_per_radian
-    place = Z + i[:, None].to(tl.int64) * z_stride + j[None, :]
-    if PAIRED:
-        tl.store(place + outputs, wave(turns - 0.25, c0, c1, c2, c3).to(Z.dtype.element_ty), mask=inside)
-    else:
-        b = tl.load(phases + j, mask=j < outputs, other=0.0).to(tl.float32)
-        turns += (b * turns_per_radian)[None, :]
-    tl.store(place, wave(turns, c0, c1, c2, c3).to(Z.dtype.element_ty), mask=inside)
+    _store_cosines(angles, phases, Z, i, j, rows, outputs, z_stride, turns_per_radian, c0, c1, c2, c3, PAIRED)
 
 
 def sparse_cosine_features(

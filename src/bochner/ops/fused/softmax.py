@@ -1,4 +1,4 @@
-"""Softmax, its derivative and the metrics' parts, a row of scores read once."""
+"""Softmax, its derivative and the terms of the losses, reading each row of scores once."""
 
 # mypy: ignore-errors
 

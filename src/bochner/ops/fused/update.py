@@ -1,4 +1,4 @@
-"""weights <- weights - rate G^T Z, the weights read once and written once, with their short copy."""
+"""weights <- weights - rate G^T Z, reading and writing the weights once, with their 16-bit copy."""
 
 # mypy: ignore-errors
 
@@ -11,7 +11,7 @@ from bochner.ops.fused import hopper
 from bochner.ops.fused.compiler import Tiles, cdiv, factor_type, jit, precision, tl
 
 TILES = Tiles(rows=64, columns=128, depth=64, warps=4, stages=4)
-ALIGNED = 16  # elements; reads are then 16 bytes wide
+ALIGNED = 16  # elements between multiples of which rows start; reads are then at least 16 bytes wide
 
 
 @jit
@@ -20,7 +20,7 @@ def _update(
     COPY: tl.constexpr, FACTOR: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
-    # Programs that follow each other share a tile of Z.
+    # Consecutive programs share a tile of Z.
     row_tiles = tl.cdiv(outputs, ROWS)
     c = (tl.program_id(0) % row_tiles) * ROWS + tl.arange(0, ROWS)
     j = (tl.program_id(0) // row_tiles) * COLUMNS + tl.arange(0, COLUMNS)
@@ -48,7 +48,7 @@ def update_head(
 ) -> None:
     C, D = weights.shape
     G, follower = _aligned(G, Z), weights if copy is None else copy
-    if hopper.is_short(Z) and weights.dtype == torch.float32 and hopper.fits(weights, follower, G, Z):
+    if hopper.is_16_bit(Z) and weights.dtype == torch.float32 and hopper.fits(weights, follower, G, Z):
         hopper.write_update(weights, G, Z, rate=rate, copy=copy, tiles=tiles)
         return
     tiles = (tiles or TILES).of(Z)
@@ -60,7 +60,7 @@ def update_head(
 
 
 def _aligned(G: Tensor, Z: Tensor) -> Tensor:
-    """The derivatives in the dtype of Z, their rows a multiple of 16 elements apart."""
+    """The derivatives in the dtype of Z, with rows a multiple of 16 elements apart."""
     n, C = G.shape
     if G.dtype == Z.dtype and G.stride(1) == 1 and G.stride(0) % ALIGNED == 0:
         return G
