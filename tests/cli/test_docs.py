@@ -21,7 +21,7 @@ def steps(page: str) -> list[tuple[str, str]]:
 
 
 def words_of(text: str) -> str:
-    """Without numbers, and lines in any order: warnings go another way than what is said."""
+    """Without numbers, and lines in any order: warnings and results go to different streams."""
     return "\n".join(sorted(re.sub(r"[-\d.,e]*\d[-\d.,e]*", "#", line).strip() for line in text.splitlines()))
 
 
@@ -31,9 +31,9 @@ def test_the_page_shows_what_its_commands_print(
     monkeypatch.chdir(tmp_path)
     page = PAGE.read_text()
     exec(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0], {})
-    found = steps(page)
-    assert len([command for command, _ in found if command.startswith("bochner")]) >= 9
-    for command, shown in found:
+    commands = steps(page)
+    assert len([command for command, _ in commands if command.startswith("bochner")]) >= 9
+    for command, shown in commands:
         printed = _do(command, capsys)
         assert words_of(printed) == words_of(shown), command
 

@@ -13,7 +13,6 @@ import pytest
 import torch
 
 import bochner
-from bochner.cli import outputs
 from bochner.data import ArraySource
 from tests.cli.files import NAMES, read_csv, rings, run, write_csv
 from tests.oracles.memory import PeakMemory
@@ -34,18 +33,18 @@ def test_csv_on_the_standard_output(ring_model: Path, capsys: Capture) -> None:
 def test_all_formats_agree_however_few_rows_are_taken_at_once(
     ring_model: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(import_module("bochner.cli.predict"), "ROWS_AT_ONCE", 32)
-    found = {}
+    monkeypatch.setattr(import_module("bochner.cli.predict"), "BATCH_ROWS", 32)
+    outputs = {}
     for suffix in ("csv", "npy", "parquet"):
         output = tmp_path / f"p.{suffix}"
         code, out, _ = run(capsys, "predict", ring_model / "model", ring_model / "test.csv", "--output", output)
         assert (code, out) == (0, f"90 predictions: {output}\n")
-        found[suffix] = output
-    words = [row["prediction"] for row in read_csv(found["csv"].read_text())]
+        outputs[suffix] = output
+    words = [row["prediction"] for row in read_csv(outputs["csv"].read_text())]
     assert len(words) == 90
-    assert np.load(found["npy"]).tolist() == words
-    assert pyarrow.parquet.read_table(found["parquet"]).to_pydict() == {"prediction": words}
-    assert sorted(tmp_path.iterdir()) == sorted(found.values())
+    assert np.load(outputs["npy"]).tolist() == words
+    assert pyarrow.parquet.read_table(outputs["parquet"]).to_pydict() == {"prediction": words}
+    assert sorted(tmp_path.iterdir()) == sorted(outputs.values())
 
 
 def test_probabilities_as_an_array(ring_model: Path, tmp_path: Path, capsys: Capture) -> None:
@@ -90,7 +89,9 @@ def test_memory_does_not_grow_with_the_rows(wave_model: Path) -> None:
     for num_rows in (10_000, 20_000):
         source = ArraySource(np.zeros((num_rows, 1)))
         with PeakMemory() as memory:
-            tables = import_module("bochner.cli.predict").predicted(model, source, probabilities=False, prediction=True)
+            tables = import_module("bochner.cli.predict").predict_tables(
+                model, source, probabilities=False, predictions=True
+            )
             assert sum(len(table["prediction"]) for table in tables) == num_rows
         peaks.append(memory.peak)
     assert peaks[1] == pytest.approx(peaks[0], rel=0.01)
@@ -122,7 +123,7 @@ def test_an_output_that_fails_leaves_what_was_there(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(outputs.np.lib.format, "write_array_header_1_0", full)
+    monkeypatch.setattr(np.lib.format, "write_array_header_1_0", full)
     words = ["predict", ring_model / "model", ring_model / "test.csv", "--output", tmp_path / "p.npy"]
     code, _, err = run(capsys, *words)
     assert code == 1

@@ -1,4 +1,4 @@
-"""`bochner train`: what it leaves, what it says, and that its options are the estimators' arguments."""
+"""`bochner train`: the files it writes, what it prints, and that its options are the arguments of the estimators."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import pytest
 import torch
 
 import bochner
-from bochner.cli.rows import open_rows
-from bochner.cli.task import choose_task
+from bochner.cli.tables import choose_task, open_training_rows
 from bochner.data import ArraySource, open_source, split
 from bochner.search.memory import rows_per_shard
 from tests.cli.files import NAMES, rings, rings_csv, run, write_csv
@@ -21,39 +20,41 @@ from tests.cli.files import NAMES, rings, rings_csv, run, write_csv
 Capture = pytest.CaptureFixture[str]
 
 
-def test_it_leaves_a_model_its_configuration_and_its_heldout_metrics(tmp_path: Path, capsys: Capture) -> None:
-    data, folder = rings_csv(tmp_path / "rings.csv", 200), tmp_path / "model"
-    code, out, err = run(capsys, "train", data, "--target", "ring", "--output_dir", folder)
+def test_it_leaves_a_model_its_configuration_and_its_validation_scores(tmp_path: Path, capsys: Capture) -> None:
+    data, directory = rings_csv(tmp_path / "rings.csv", 200), tmp_path / "model"
+    code, out, err = run(capsys, "train", data, "--target", "ring", "--output_dir", directory)
     assert (code, err) == (0, "")
-    model = bochner.load(folder / "model.safetensors")
+    model = bochner.load(directory / "model.safetensors")
     assert model.classes_.tolist() == sorted(NAMES)
     assert model.feature_names_in_.tolist() == ["east", "north"]
-    metrics = json.loads((folder / "heldout_metrics.json").read_text())
-    assert metrics["num_rows"] == 20
-    assert metrics["accuracy"] > 0.7
-    assert sorted(path.name for path in folder.iterdir()) == [
+    scores = json.loads((directory / "validation_scores.json").read_text())
+    assert scores["num_rows"] == 20
+    assert scores["accuracy"] > 0.7
+    assert sorted(path.name for path in directory.iterdir() if path.name != ".lock") == [
         "config.json",
-        "heldout_metrics.json",
         "model.safetensors",
         "model_card.json",
         "model_card.md",
+        "validation_scores.json",
     ]
-    for said in ("200 rows, 2 inputs", "classify (text is taken", "solver    newton (at most 2,048", "seed 0"):
-        assert said in out
-    assert f"bochner predict {folder} {data} --output predictions.csv" in out
+    for text in ("200 rows, 2 inputs", "task      classify", "solver    newton (at most 2,048", "seed 0"):
+        assert text in out
+    assert f"bochner predict {directory} {data} --output predictions.csv" in out
     assert f"bandwidth {model.kernel_.bandwidth:.4g} by the median rule" in out
 
 
-def test_heldout_rows_are_those_of_split_and_none_is_trained_on(tmp_path: Path, capsys: Capture) -> None:
+def test_validation_rows_are_those_of_split_and_none_is_trained_on(tmp_path: Path, capsys: Capture) -> None:
     data = rings_csv(tmp_path / "rings.csv", 100)
     run(capsys, "train", data, "--target=ring", f"--output_dir={tmp_path / 'm'}", "--random_state=3")
     model = bochner.load(tmp_path / "m" / "model.safetensors")
-    _, judged = split(open_source(data, target="ring"), 0.1, seed=3)
-    block = judged.read(0)
+    _, validation = split(open_source(data, target="ring"), 0.1, seed=3)
+    block = validation.read(0)
     right = model.predict(block.X) == np.array(sorted(NAMES))[block.y]
-    assert json.loads((tmp_path / "m" / "heldout_metrics.json").read_text())["accuracy"] == pytest.approx(right.mean())
+    assert json.loads((tmp_path / "m" / "validation_scores.json").read_text())["accuracy"] == pytest.approx(
+        right.mean()
+    )
     landmarks = model.model_.landmarks.double()
-    assert len(landmarks) == 90  # every row but the heldout ones
+    assert len(landmarks) == 90  # every row but the validation rows
     assert torch.cdist(block.X.double(), landmarks).min() > 1e-4
 
 
@@ -62,7 +63,7 @@ def test_every_argument_of_both_estimators_is_an_option(tmp_path: Path, capsys: 
     config.write_text(run(capsys, "train", "rings.csv", "--print_config").out)
     printed = {line.partition(":")[0] for line in config.read_text().splitlines()}
     for estimator in (bochner.KernelClassifier, bochner.KernelRegressor):
-        # The folder is the command's own; class_weight is shown when it is given.
+        # The checkpoint directory is the command's own; class_weight is shown when it is given.
         assert {*inspect.signature(estimator).parameters} - {"folder", "class_weight"} <= printed
     assert "--class_weight" in run(capsys, "train", "--help").out
 
@@ -93,15 +94,15 @@ def test_yaml_with_a_kernel_object(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_options_with_hyphens_and_bare_switches(tmp_path: Path, capsys: Capture) -> None:
-    data, folder = rings_csv(tmp_path / "rings.csv", 60), tmp_path / "m"
-    words = ["--target", "ring", "--output-dir", folder, "--standardize", "--num-features=30"]
+    data, directory = rings_csv(tmp_path / "rings.csv", 60), tmp_path / "m"
+    words = ["--target", "ring", "--output-dir", directory, "--standardize", "--num-features=30"]
     assert run(capsys, "train", "--kernel", "sparse-gaussian", data, *words).code == 0
-    model = bochner.load(folder / "model.safetensors")
+    model = bochner.load(directory / "model.safetensors")
     assert model.standardize
     assert model.num_features == 30
     assert model.kernel == "sparse-gaussian"
     assert run(capsys, "train", data, *words, "--overwrite", "--standardize", "false").code == 0
-    assert not bochner.load(folder / "model.safetensors").standardize
+    assert not bochner.load(directory / "model.safetensors").standardize
 
 
 @pytest.mark.parametrize(
@@ -128,23 +129,23 @@ def test_sgd_leaves_its_history_and_no_checkpoint(tmp_path: Path, capsys: Captur
     np.savez(tmp_path / "rings.npz", X=X, y=y)
     words = ["--solver=sgd", "--num_features=64", "--max_epochs=3", "--num_blocks=2", f"--output_dir={tmp_path / 'm'}"]
     out = run(capsys, "train", tmp_path / "rings.npz", *words).out
-    assert "solver    sgd (as asked)" in out
+    assert "solver    sgd (as requested)" in out
     records = [json.loads(line) for line in (tmp_path / "m" / "history.jsonl").read_text().splitlines()]
     assert {record["block"] for record in records} == {0, 1}
     assert f"fit       {len(records)} epochs" in out
     assert not (tmp_path / "m" / "checkpoint").exists()
 
 
-def test_a_heldout_file_has_its_columns_found_by_name(tmp_path: Path, capsys: Capture) -> None:
+def test_a_validation_file_has_its_columns_found_by_name(tmp_path: Path, capsys: Capture) -> None:
     data = rings_csv(tmp_path / "rings.csv", 100)
     X, y = rings(40, seed=1)
     columns = {"ring": [NAMES[place] for place in y], "north": X[:, 1], "other": y, "east": X[:, 0]}
-    heldout = write_csv(tmp_path / "heldout.csv", columns)
-    words = ["train", data, "--target=ring", f"--heldout={heldout}", f"--output_dir={tmp_path / 'm'}"]
-    assert f"all 40 rows of {heldout}" in run(capsys, *words).out
+    validation = write_csv(tmp_path / "validation.csv", columns)
+    words = ["train", data, "--target=ring", f"--validation_data={validation}", f"--output_dir={tmp_path / 'm'}"]
+    assert f"all 40 rows of {validation}" in run(capsys, *words).out
     model = bochner.load(tmp_path / "m" / "model.safetensors")
     accuracy = (model.predict(torch.tensor(X)) == np.array(NAMES)[y]).mean()
-    assert json.loads((tmp_path / "m" / "heldout_metrics.json").read_text())["accuracy"] == pytest.approx(accuracy)
+    assert json.loads((tmp_path / "m" / "validation_scores.json").read_text())["accuracy"] == pytest.approx(accuracy)
     assert len(model.model_.landmarks) == 100
 
 
@@ -185,24 +186,29 @@ def test_inputs_of_different_units_are_warned_of(tmp_path: Path, capsys: Capture
         assert ("use --standardize" in run(capsys, *words).err) == is_warned
 
 
+def test_quiet_prints_nothing(tmp_path: Path, capsys: Capture) -> None:
+    data = rings_csv(tmp_path / "rings.csv", 60)
+    assert run(capsys, "train", data, "--target=ring", f"--output_dir={tmp_path / 'm'}", "--quiet") == (0, "", "")
+
+
 def test_a_finished_run_is_kept_unless_told_otherwise(tmp_path: Path, capsys: Capture) -> None:
-    data, folder = rings_csv(tmp_path / "rings.csv", 60), tmp_path / "m"
-    words = ["train", data, "--target=ring", f"--output_dir={folder}"]
+    data, directory = rings_csv(tmp_path / "rings.csv", 60), tmp_path / "m"
+    words = ["train", data, "--target=ring", f"--output_dir={directory}"]
     run(capsys, *words)
-    (folder / "notes.txt").write_text("mine")
-    before = (folder / "model.safetensors").read_bytes()
+    (directory / "notes.txt").write_text("mine")
+    before = (directory / "model.safetensors").read_bytes()
     code, _, err = run(capsys, *words, "--kernel=laplacian")
     assert code == 1
     assert "choose another --output_dir" in err
-    assert (folder / "model.safetensors").read_bytes() == before
+    assert (directory / "model.safetensors").read_bytes() == before
     assert run(capsys, *words, "--kernel=laplacian", "--overwrite").code == 0
-    assert bochner.load(folder / "model.safetensors").kernel == "laplacian"
-    assert (folder / "notes.txt").read_text() == "mine"
+    assert bochner.load(directory / "model.safetensors").kernel == "laplacian"
+    assert (directory / "notes.txt").read_text() == "mine"
 
 
 def test_a_memory_budget_cuts_the_rows_finer(tmp_path: Path) -> None:
     np.savez(tmp_path / "d.npz", X=np.zeros((5000, 40), np.float32), y=np.arange(5000))
     named = {"target": None, "columns": None, "weight": None}
-    whole, fine = (open_rows(tmp_path / "d.npz", **named, memory_budget=budget) for budget in (None, "30MB"))
+    whole, fine = (open_training_rows(tmp_path / "d.npz", **named, memory_budget=budget) for budget in (None, "30MB"))
     assert max(whole.shard_sizes) == 5000
     assert max(fine.shard_sizes) == rows_per_shard(30 * 2**20, row_bytes=8 * 40 + 16) < 5000

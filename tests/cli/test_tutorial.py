@@ -17,7 +17,7 @@ def test_the_tutorial_shows_what_its_commands_print(
     monkeypatch.chdir(tmp_path)
     page = PAGE.read_text()
     exec(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0], {})
-    found = steps(page)
-    assert [command.split()[1] for command, _ in found] == ["train", "evaluate", "predict", "-2"]
-    for command, shown in found:
+    commands = steps(page)
+    assert [command.split()[1] for command, _ in commands] == ["train", "evaluate", "predict", "-2"]
+    for command, shown in commands:
         assert words_of(output_of(command, capsys)) == words_of(shown), command

@@ -10,9 +10,9 @@ from pathlib import Path
 from jsonargparse import ArgumentParser, auto_parser
 
 from bochner.acoustic.recipe import load_recipe
-from bochner.cli.folder import RunFolder
 from bochner.cli.parser import CommandParser
 from bochner.cli.train import train
+from bochner.cli.train_directory import TrainDirectory
 from tests.fuzz.reader import Reader, written
 
 RECIPE = """like: timit-demo
@@ -35,6 +35,7 @@ kernel:
 class_weight: {0: 1.0, 1: 2.5}
 solver: sgd
 """
+RUN_OPTIONS = {"data": "rings.csv", "num_features": 64, "kernel": None}
 LAUGHS = b"a: &a [x, x]\nb: &b [*a, *a, *a]\nc: &c [*b, *b, *b]\nd: [*c, *c, *c]\n"
 HOSTILE = (
     LAUGHS, b"&a", b"*a", b"<<: *a", b"!!timestamp x", b"!!binary x", b"!!int ''", b"!!set {a}", b"!!omap [a]", b"? ",
@@ -60,15 +61,17 @@ def read_config(path: Path) -> object:
 
 
 def stopped_run(folder: Path) -> Path:
-    run = RunFolder(folder / "run")
-    run.begin({"data": "rings.csv", "num_features": 64, "kernel": None}, overwrite=False)
-    (run.checkpoint).mkdir()
-    (run.checkpoint / "checkpoint.safetensors").touch()
-    return run.config
+    directory = TrainDirectory(folder / "run")
+    with contextlib.suppress(KeyboardInterrupt), directory.run(RUN_OPTIONS, overwrite=False):
+        directory.checkpoint.mkdir()
+        (directory.checkpoint / "checkpoint.safetensors").touch()
+        raise KeyboardInterrupt
+    return directory.config
 
 
 def resume(path: Path) -> None:
-    RunFolder(path.parent).begin({"data": "rings.csv", "num_features": 64, "kernel": None}, overwrite=False)
+    with contextlib.suppress(KeyboardInterrupt), TrainDirectory(path.parent).run(RUN_OPTIONS, overwrite=False):
+        raise KeyboardInterrupt
 
 
 SETTINGS_READERS: dict[str, Reader] = {

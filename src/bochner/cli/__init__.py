@@ -1,18 +1,19 @@
-"""The command line: each command is a typed function, and its signature is the command's options."""
+"""The command line: every command is a typed function whose signature defines its options."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from jsonargparse import auto_cli
+from jsonargparse import auto_cli, set_parsing_settings
 
 from bochner import __version__
 from bochner.cli.approximate import approximate
 from bochner.cli.asr import ASR
 from bochner.cli.demo import demo
+from bochner.cli.errors import one_line_errors
 from bochner.cli.evaluate import evaluate
-from bochner.cli.failures import told_in_one_line
 from bochner.cli.info import info
+from bochner.cli.logs import console_logging
 from bochner.cli.parser import CommandParser
 from bochner.cli.predict import predict
 from bochner.cli.speech import SPEECH
@@ -34,7 +35,9 @@ GROUPS: dict[str, Any] = {"speech": SPEECH, "asr": ASR, "study": STUDY}
 
 def main(arguments: list[str] | None = None) -> None:
     """Run `bochner COMMAND ...`."""
-    with told_in_one_line():
+    # A `class_path` in a configuration is imported, which runs code: only bochner's kernels may be named.
+    set_parsing_settings(import_path_denylist=["*"], import_path_allowlist=["bochner.kernels"])
+    with console_logging(), one_line_errors():
         auto_cli(
             COMMANDS | GROUPS,
             args=arguments,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -11,9 +12,8 @@ from typing import Literal
 from torch import Generator, Tensor
 
 from bochner import checks
-from bochner.cli.failures import warn
-from bochner.cli.report import say
-from bochner.cli.rows import Columns, listed
+from bochner.cli.logs import labelled
+from bochner.cli.tables import Columns, column_list
 from bochner.data import MappedSource, Standardize, open_source, statistics
 from bochner.data.blocks import Source, concatenate, read_shard
 from bochner.kernels import Kernel
@@ -31,6 +31,8 @@ from bochner.lowrank.methods import MethodName
 from bochner.search.kernel import resolve_kernel
 from bochner.stages import write_json
 from bochner.storage import save
+
+logger = logging.getLogger(__name__)
 
 KernelName = Literal["cauchy", "gaussian", "laplacian", "matern12", "matern32", "matern52", "sparse-gaussian"]
 ERROR_ROWS = 500  # rows of K on which the Frobenius error is estimated
@@ -104,13 +106,19 @@ def approximate(
     methods = list(LOWRANK_METHODS) if method == "all" else [method]
     if output_dir is not None and not overwrite:
         _refuse_existing(output_dir, methods)
-    X = read_points(open_source(data, target=target, columns=listed(columns)), standardize=standardize)
-    say("data", f"{data}: {len(X):,} points, {X.shape[1]:,} inputs{', standardized' if standardize else ''}")
+    X = read_points(open_source(data, target=target, columns=column_list(columns)), standardize=standardize)
+    logger.info(
+        labelled("data", f"{data}: {len(X):,} points, {X.shape[1]:,} inputs{', standardized' if standardize else ''}")
+    )
     resolved = resolve_kernel(kernel, bandwidth, X, Generator().manual_seed(random_state))
-    say("kernel", repr(resolved) + (f", bandwidth by the {bandwidth} rule" if isinstance(bandwidth, str) else ""))
+    logger.info(
+        labelled(
+            "kernel", repr(resolved) + (f", bandwidth by the {bandwidth} rule" if isinstance(bandwidth, str) else "")
+        )
+    )
     size = stable_rank(resolved, X, num_points=error_points, generator=Generator().manual_seed(random_state))
-    say("K", f"stable rank {format_estimate(size)}{_points(error_points, X)}")
-    say("errors", _protocol(error_points, X))
+    logger.info(labelled("K", f"stable rank {format_estimate(size)}{_points(error_points, X)}"))
+    logger.info(labelled("errors", _protocol(error_points, X)))
     print(f"\n{HEADER}", flush=True)
     rows = []
     for row, factor in _fit_methods(methods, resolved, X, rank, error_points, random_state):
@@ -123,7 +131,7 @@ def approximate(
         summary = {"kernel": repr(resolved), "points": len(X), "errors": _protocol(error_points, X), "methods": rows}
         write_json(output_dir / "approximation.json", summary)
         print()
-        say("factors", str(output_dir))
+        logger.info(labelled("factors", str(output_dir)))
 
 
 def read_points(source: Source, *, standardize: bool) -> Tensor:
@@ -146,7 +154,7 @@ def _fit_methods(
         except ValueError as error:
             if len(methods) == 1 or rank > len(X):
                 raise
-            warn(f"{method} is skipped: {error}")
+            logger.warning(f"{method} is skipped: {error}")
             continue
         yield _measure(method, factor, X, time.perf_counter() - start, error_points, seed), factor
 

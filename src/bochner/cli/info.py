@@ -1,37 +1,123 @@
-"""`bochner info`: what a model file holds."""
+"""`bochner info`, and the model card that `bochner train` writes beside a model."""
 
 from __future__ import annotations
 
+import hashlib
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-from bochner.cli.models import load_model, model_file
-from bochner.cli.rows import names_of
+from bochner import __version__
+from bochner.cli.evaluate import Scores
+from bochner.cli.logs import labelled
+from bochner.cli.tables import Split, feature_names
+from bochner.cli.train_directory import Options, load_model, model_file
+from bochner.data.blocks import num_rows
 from bochner.data.labels import shown
+
+PACKAGES = ["torch", "numpy", "scikit-learn", "safetensors"]
 
 
 def info(model: Path) -> None:
-    """Show what is in a model: its kind, kernel, inputs, classes and settings.
+    """Show what a model file holds: the estimator, its kernel, inputs, classes and settings.
 
     Example:
 
         bochner info out/iris
 
     Args:
-        model: The folder that `bochner train` made, or a model file in it.
+        model: The output directory of `bochner train`, or a model file.
     """
-    loaded, file = load_model(model, device="cpu"), model_file(model)
-    names = names_of(loaded)
-    lines = {
+    estimator, file = load_model(model, device="cpu"), model_file(model)
+    names = feature_names(estimator)
+    fields = {
         "file": f"{file}, {file.stat().st_size / 2**20:,.1f} MiB",
-        "kind": f"{type(loaded).__name__}, {type(loaded.model_).__name__}, solver {loaded.solver_}",
-        "kernel": repr(loaded.kernel_),
-        "inputs": f"{loaded.n_features_in_:,}{'' if names is None else ': ' + shown(names)}",
+        "model": f"{type(estimator).__name__}, {type(estimator.model_).__name__}, solver {estimator.solver_}",
+        "kernel": repr(estimator.kernel_),
+        "inputs": f"{estimator.n_features_in_:,}{'' if names is None else ': ' + shown(names)}",
     }
-    if hasattr(loaded, "classes_"):
-        lines["classes"] = f"{len(loaded.classes_):,}: {shown(loaded.classes_.tolist())}"
-    defaults = type(loaded)().get_params(deep=False)
-    given = {name: value for name, value in loaded.get_params(deep=False).items() if name != "device"}
-    changed = [f"{name}={value!r}" for name, value in given.items() if value != defaults[name]]
-    lines["settings"] = ", ".join(changed) or "the defaults"
-    for name, text in lines.items():
-        print(f"{name:<9} {text}")
+    if hasattr(estimator, "classes_"):
+        fields["classes"] = f"{len(estimator.classes_):,}: {shown(estimator.classes_.tolist())}"
+    defaults = type(estimator)().get_params(deep=False)
+    settings = {name: value for name, value in estimator.get_params(deep=False).items() if name != "device"}
+    changed = [f"{name}={value!r}" for name, value in settings.items() if value != defaults[name]]
+    fields["settings"] = ", ".join(changed) or "the defaults"
+    for label, text in fields.items():
+        print(labelled(label, text))
+
+
+# -- the model card --------------------------------------------------------------------------------------------
+
+
+def model_card(model: Any, split: Split, options: Options, scores: Scores) -> dict[str, Any]:
+    """What a model is, which data it was trained on and how good it is, as plain values; equal for equal runs."""
+    return {
+        "model": {
+            "estimator": type(model).__name__,
+            "solver": model.solver_,
+            "kernel": repr(model.kernel_),
+            "num_inputs": model.n_features_in_,
+            "classes": model.classes_.tolist() if hasattr(model, "classes_") else None,
+        },
+        "data": {
+            "sha256": {str(path): checksum(path) for path in _data_files(options)},
+            "training_rows": num_rows(split.training),
+            "validation_rows": num_rows(split.validation),
+            "validation_protocol": split.protocol,
+        },
+        "validation_scores": dict(scores),
+        "seed": options["random_state"],
+        "settings": {name: value for name, value in options.items() if value is not None},
+        "versions": {"bochner": __version__, "python": platform.python_version()}
+        | {name: version(name) for name in PACKAGES},
+    }
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file, as sha256sum prints it; of a directory, that of one line "CHECKSUM  NAME" per file in it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     _ = Path(directory, "a").write_bytes(b"abc")
+    ...     checksum(Path(directory, "a"))[:16], checksum(Path(directory))[:16]
+    ('ba7816bf8f01cfea', '60eb527cba799edb')
+    """
+    if not path.is_dir():
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    lines = (f"{checksum(file)}  {file.relative_to(path).as_posix()}\n" for file in files)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def card_page(card: Mapping[str, Any]) -> str:
+    """A model card in Markdown."""
+    model, data = card["model"], card["data"]
+    inputs = f"{model['num_inputs']:,} inputs" + (f", {len(model['classes']):,} classes" if model["classes"] else "")
+    return "\n".join(
+        [
+            f"# {model['estimator']}\n",
+            f"{inputs}; kernel `{model['kernel']}`, solver `{model['solver']}`, seed {card['seed']}.\n",
+            f"Trained on {data['training_rows']:,} rows. Validation: {data['validation_protocol']}; not trained on, "
+            "but used for choices such as when to stop, so that scores on new rows will be slightly lower.\n",
+            *_table("validation", "score", {name: f"{value:.6g}" for name, value in card["validation_scores"].items()}),
+            *_table("data", "SHA-256", data["sha256"]),
+            *_table("setting", "value", card["settings"]),
+            *_table("package", "version", card["versions"]),
+        ]
+    )
+
+
+def _table(first: str, second: str, rows: Mapping[str, Any]) -> list[str]:
+    lines = [f"| {name} | {str(value).replace('|', chr(92) + '|')} |" for name, value in rows.items()]
+    return [f"| {first} | {second} |", "|---|---|", *lines, ""]
+
+
+def _data_files(options: Options) -> list[Path]:
+    """The files the rows came from; target and weight may be files of their own."""
+    names = [Path(str(options[name])) for name in ("target", "weight") if options.get(name) is not None]
+    arrays = [path for path in names if path.suffix == ".npy" and path.is_file()]
+    validation = [Path(options["validation_data"])] if options.get("validation_data") else []
+    return [Path(options["data"]), *validation, *arrays]

@@ -1,26 +1,21 @@
-"""Several processes for one command: torchrun, started with the command's own options."""
+"""Run one command in several processes: torchrun, started with the command's own options."""
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import distributed as dist
 
 from bochner import checks
-from bochner.cli.folder import Options
-from bochner.solvers.parallel import Team
 
 
-class Crew(NamedTuple):
-    """How many processes, where, and how often they may be started anew."""
+class LaunchOptions(NamedTuple):
+    """The number of processes, the machines they run on, and how often they may be restarted."""
 
     gpus: int | None = None
     processes: int | None = None
@@ -29,64 +24,58 @@ class Crew(NamedTuple):
     max_restarts: int = 0
 
     @property
-    def is_to_be_started(self) -> bool:
-        """Whether processes are asked for that torchrun has not started yet."""
+    def is_needed(self) -> bool:
+        """Whether several processes are requested and torchrun has not started them yet."""
         return (self.gpus or self.processes) is not None and not dist.is_torchelastic_launched()
 
-    def device(self) -> Options:
-        """The device where it is not what "auto" means."""
-        return {"device": "cpu"} if self.gpus is None and torch.cuda.is_available() else {}
+    @property
+    def uses_cpu(self) -> bool:
+        """Whether the device must be set to "cpu" because "auto" would choose a GPU."""
+        return self.gpus is None and torch.cuda.is_available()
 
-    def arguments(self) -> list[str]:
+    def torchrun_arguments(self) -> list[str]:
         """The options of torchrun.
 
-        >>> Crew(processes=4, max_restarts=2).arguments()
+        >>> LaunchOptions(processes=4, max_restarts=2).torchrun_arguments()
         ['--nproc-per-node=4', '--max-restarts=2', '--standalone']
-        >>> Crew(processes=4, nodes=2, rendezvous="10.0.0.1:29400").arguments()[2:]
+        >>> LaunchOptions(processes=4, nodes=2, rendezvous="10.0.0.1:29400").torchrun_arguments()[2:]
         ['--nnodes=2', '--rdzv-backend=c10d', '--rdzv-endpoint=10.0.0.1:29400', '--rdzv-id=bochner']
         """
         checks.positive_int("nodes", self.nodes)
-        count, restarts = self._count(), checks.nonnegative_int("max_restarts", self.max_restarts)
-        common = [f"--nproc-per-node={count}", f"--max-restarts={restarts}"]
+        restarts = checks.nonnegative_int("max_restarts", self.max_restarts)
+        common = [f"--nproc-per-node={self._processes_per_node()}", f"--max-restarts={restarts}"]
         if self.nodes == 1:
             return [*common, "--standalone"]
         if self.rendezvous is None:
-            raise ValueError(f"rendezvous must be given for nodes={self.nodes}: HOST:PORT of one of them.")
-        meeting = ["--rdzv-backend=c10d", f"--rdzv-endpoint={self.rendezvous}", "--rdzv-id=bochner"]
-        return [*common, f"--nnodes={self.nodes}", *meeting]
+            raise ValueError(f"rendezvous is required for nodes={self.nodes}: HOST:PORT of one of the machines.")
+        rendezvous = ["--rdzv-backend=c10d", f"--rdzv-endpoint={self.rendezvous}", "--rdzv-id=bochner"]
+        return [*common, f"--nnodes={self.nodes}", *rendezvous]
 
-    def _count(self) -> int:
+    def _processes_per_node(self) -> int:
         if self.gpus is None:
             return checks.positive_int("processes", self.processes)
         if self.processes is not None:
-            raise ValueError(f"processes must not be given with gpus={self.gpus}: each GPU has one.")
+            raise ValueError(f"processes must not be given with gpus={self.gpus}: there is one process per GPU.")
         if checks.positive_int("gpus", self.gpus) > torch.cuda.device_count():
             raise ValueError(
-                f"gpus must be at most the {torch.cuda.device_count()} of this machine, got {self.gpus}; "
-                "use --processes for its CPU."
+                f"gpus must be at most {torch.cuda.device_count()}, the number of GPUs of this machine, got "
+                f"{self.gpus}; use --processes to run on its CPU."
             )
         return self.gpus
 
 
-def launch(command: str, options: Options, crew: Crew) -> None:
-    """Run `bochner COMMAND` with these options in every process of `crew`, and end as they end."""
+def launch(command: str, options: dict[str, Any], launch_options: LaunchOptions) -> None:
+    """Run `bochner COMMAND` with these options in every process, and exit with the code of the first that fails."""
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main
 
-    with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder, "options.json")
+    with tempfile.TemporaryDirectory() as directory:
+        config = Path(directory, "options.json")
         config.write_text(json.dumps(options))
-        # A new meeting place for every restart: in the shared one, processes find the addresses of those that died.
+        # A store of its own for every restart: in a shared one, processes find the addresses of those that died.
         os.environ.setdefault("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
         try:
-            main([*crew.arguments(), "--module", "bochner", command, "--config", str(config)])
+            main([*launch_options.torchrun_arguments(), "--module", "bochner", command, "--config", str(config)])
         except ChildFailedError as error:
             codes = [failure.exitcode for failure in error.failures.values()]
             raise SystemExit(next((code for code in codes if code > 0), 1)) from None
-
-
-@contextlib.contextmanager
-def spoken_once(team: Team) -> Iterator[None]:
-    """What all processes of a team would print, the first one prints; errors are printed by whoever has them."""
-    with contextlib.nullcontext() if team.is_first else contextlib.redirect_stdout(io.StringIO()):
-        yield

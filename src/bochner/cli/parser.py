@@ -1,4 +1,4 @@
-"""How commands are read: help with an example, errors of one line, options in the spellings people try."""
+"""The argument parser of the commands: help from docstrings, one-line errors, options with hyphens, bare switches."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace, get_lo
 
 from bochner.plain_yaml import read_yaml
 
-PLAIN = "plain"  # the name of `load_plain` among jsonargparse's ways to read values
+PLAIN = "plain"  # the parser mode of jsonargparse that `load_plain` implements
 
 
 def load_plain(text: str) -> Any:
-    """A value as jsonargparse reads YAML, where it is plain YAML, see `read_yaml`.
+    """Read a value as jsonargparse reads YAML, restricted to the plain YAML of `read_yaml`.
 
     >>> load_plain("{num_features: 64, num_features: 128}")
     Traceback (most recent call last):
@@ -35,13 +35,13 @@ set_loader(PLAIN, load_plain, exceptions=(ValueError, yaml.YAMLError))
 
 
 class CommandHelp(DefaultHelpFormatter, RawDescriptionHelpFormatter):
-    """Help that keeps the lines of examples."""
+    """Keeps the line breaks of examples."""
 
 
 class CommandParser(ArgumentParser):
-    """A parser whose options are a function's arguments, and whose help is the function's docstring.
+    """A parser whose options are the arguments of a function, and whose help is its docstring.
 
-    Beside what jsonargparse takes, `--output-dir` is `--output_dir`, and a bare `--probabilities` is
+    In addition to what jsonargparse accepts, `--output-dir` is `--output_dir`, and a bare `--probabilities` is
     `--probabilities=true`.
     """
 
@@ -50,19 +50,19 @@ class CommandParser(ArgumentParser):
 
     def add_function_arguments(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> list[str]:
         added = super().add_function_arguments(function, *args, **kwargs)
-        places = [action.dest.upper() for action in self._actions if not action.option_strings]
+        positionals = [action.dest.upper() for action in self._actions if not action.option_strings]
         command = function.__module__.removeprefix("bochner.cli.").split(".")  # speech/align.py: bochner speech align
-        self.usage = " ".join(["bochner", *command, *places, "[options]"])
+        self.usage = " ".join(["bochner", *command, *positionals, "[options]"])
         self.epilog = _body(function)
         return added
 
     def parse_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Namespace | None = None, **kwargs: Any
     ) -> Namespace:
-        given = sys.argv[1:] if args is None else list(args)
+        words = sys.argv[1:] if args is None else list(args)
         try:
-            return super().parse_args(list(self._respelled(given)), namespace, **kwargs)
-        except ValueError as error:  # a --config that is no text, or a number of thousands of digits
+            return super().parse_args(list(self._normalized(words)), namespace, **kwargs)
+        except ValueError as error:  # a --config that is not text, or a number with thousands of digits
             self.error(str(error), error)
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
@@ -72,8 +72,8 @@ class CommandParser(ArgumentParser):
         text = " ".join(message.replace('Parser key "', 'option "').split())
         self.exit(2, f"{name}: error: {text.rstrip('.')}. See: {name} --help\n")
 
-    def _respelled(self, words: Sequence[str]) -> Iterator[str]:
-        if self._subcommands_action is not None:  # the command's own parser will do it
+    def _normalized(self, words: Sequence[str]) -> Iterator[str]:
+        if self._subcommands_action is not None:  # done by the parser of the command
             yield from words
             return
         for word, following in pairwise([*words, ""]):
@@ -89,6 +89,6 @@ class CommandParser(ArgumentParser):
 
 
 def _body(function: Callable[..., Any]) -> str:
-    """A docstring without its first line and its arguments."""
+    """The docstring without its first line and its arguments."""
     text = inspect.getdoc(function) or ""
     return text.partition("\n\n")[2].partition("Args:")[0].strip()

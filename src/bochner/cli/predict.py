@@ -1,19 +1,28 @@
-"""`bochner predict`: what a model says of new rows."""
+"""`bochner predict`: predictions of a model as CSV, .npy or Parquet."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import csv
+import secrets
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
-from bochner.cli.models import load_model
-from bochner.cli.outputs import Table, write_tables
-from bochner.cli.rows import Columns, open_for
-from bochner.cli.scoring import ROWS_AT_ONCE
+from bochner import checks
+from bochner.cli.evaluate import BATCH_ROWS
+from bochner.cli.tables import Columns, open_for_model
+from bochner.cli.train_directory import load_model
 from bochner.data.batches import in_order
 from bochner.data.blocks import Source, num_rows
+from bochner.data.columns import pyarrow
+
+Values = np.ndarray[Any, Any]
+Table = dict[str, Values]  # columns [n] by name
+SUFFIXES = [".csv", ".npy", ".parquet"]
 
 
 def predict(
@@ -33,47 +42,120 @@ def predict(
         bochner predict out/iris new.csv --output predictions.csv
         bochner predict out/iris new.csv --output probabilities.npy --probabilities
 
-    The inputs are found in tables by the names of the columns that the model was trained on; other columns, the target
-    among them, may be there and are not looked at.
+    In tables, the inputs are the columns with the names of the training columns; other columns are ignored.
 
     Args:
-        model: The folder that `bochner train` made, or a model file in it.
+        model: The output directory of `bochner train`, or a model file.
         data: Rows, in any format that `bochner train` reads.
-        output: A .csv, .npy or .parquet file, written whole or not at all. Default: CSV on the standard output.
-        probabilities: Give p(class | x) too, a column p(CLASS) for each class; an .npy then holds those alone.
-        columns: Inputs, with commas between them, where they are not called as in training.
-        device: "auto" is the GPU when there is one.
+        output: A .csv, .npy or .parquet file, written atomically. Default: CSV on the standard output.
+        probabilities: Add p(class | x), one column p(CLASS) per class; an .npy then holds the probabilities only.
+        columns: Names of the inputs, separated by commas, if they differ from those of training.
+        device: Where predictions are computed; "auto" is the GPU if there is one.
     """
-    loaded = load_model(model, device=device)
-    if probabilities and not hasattr(loaded, "classes_"):
-        raise ValueError("probabilities must not be asked of a regressor, which has no classes.")
-    source = open_for(loaded, data, columns=columns)
+    estimator = load_model(model, device=device)
+    if probabilities and not hasattr(estimator, "classes_"):
+        raise ValueError("probabilities must not be set for a regressor, which has no classes.")
+    source = open_for_model(estimator, data, columns=columns)
     is_array = output is not None and output.suffix.lower() == ".npy"
-    tables = predicted(loaded, source, probabilities=probabilities, prediction=not (is_array and probabilities))
+    tables = predict_tables(
+        estimator, source, probabilities=probabilities, predictions=not (is_array and probabilities)
+    )
     write_tables(tables, output, num_rows=num_rows(source))
     if output is not None:
         print(f"{num_rows(source):,} predictions: {output}")
 
 
-def predicted(model: Any, source: Source, *, probabilities: bool, prediction: bool) -> Iterator[Table]:
-    """Columns of the predictions, one block of rows after the other."""
-    for block in in_order(source, ROWS_AT_ONCE):
-        X = block.X.double()  # the estimator answers in the type it is asked in
-        table = _predictions(model, np.asarray(model.predict(X))) if prediction else {}
+def predict_tables(model: Any, source: Source, *, probabilities: bool, predictions: bool) -> Iterator[Table]:
+    """Columns of predictions, one block of rows after the other."""
+    for block in in_order(source, BATCH_ROWS):
+        X = block.X.double()  # the estimator returns the dtype of its inputs
+        table = _prediction_columns(model, np.asarray(model.predict(X))) if predictions else {}
         if probabilities:
-            p = np.asarray(model.predict_proba(X), dtype=_type(model))
-            table |= {f"p({label})": p[:, place] for place, label in enumerate(model.classes_.tolist())}
+            p = np.asarray(model.predict_proba(X), dtype=_dtype(model))
+            table |= {f"p({label})": p[:, index] for index, label in enumerate(model.classes_.tolist())}
         yield table
 
 
-def _predictions(model: Any, found: np.ndarray[Any, Any]) -> Table:
+def _prediction_columns(model: Any, predictions: Values) -> Table:
     if hasattr(model, "classes_"):
-        return {"prediction": found}
-    found = found.astype(_type(model))
-    if found.ndim == 1:
-        return {"prediction": found}
-    return {f"prediction {place}": found[:, place] for place in range(found.shape[1])}
+        return {"prediction": predictions}
+    predictions = predictions.astype(_dtype(model))
+    if predictions.ndim == 1:
+        return {"prediction": predictions}
+    return {f"prediction {index}": predictions[:, index] for index in range(predictions.shape[1])}
 
 
-def _type(model: Any) -> Any:
+def _dtype(model: Any) -> Any:
     return np.float64 if model.precision == "float64" else np.float32
+
+
+# -- output files ----------------------------------------------------------------------------------------------
+
+
+def write_tables(tables: Iterable[Table], output: Path | None, *, num_rows: int) -> None:
+    """Write blocks of columns in the format of the suffix of `output`; None is CSV on the standard output.
+
+    An .npy file holds an array [n] for a single column, [n, k] for k numeric columns.
+    """
+    if output is None:
+        _write_csv(tables, sys.stdout)
+        return
+    checks.one_of("the suffix of output", output.suffix.lower(), SUFFIXES)
+    with _replacing(output) as path:
+        if output.suffix.lower() == ".csv":
+            with path.open("w", newline="", encoding="utf-8") as file:
+                _write_csv(tables, file)
+        elif output.suffix.lower() == ".npy":
+            _write_npy(tables, path, num_rows)
+        else:
+            _write_parquet(tables, path)
+
+
+@contextmanager
+def _replacing(output: Path) -> Iterator[Path]:
+    """A temporary path beside `output` that replaces it at the end, or is removed after an error."""
+    part = output.with_name(f"{output.name}.{secrets.token_hex(4)}.part")
+    try:
+        yield part
+        part.replace(output)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _write_csv(tables: Iterable[Table], file: IO[str]) -> None:
+    writer = csv.writer(file, lineterminator="\n")
+    for number, table in enumerate(tables):
+        if number == 0:
+            writer.writerow(table)
+        writer.writerows(zip(*map(_as_text, table.values()), strict=True))
+
+
+def _write_npy(tables: Iterable[Table], path: Path, num_rows: int) -> None:
+    with path.open("wb") as file:
+        for number, table in enumerate(tables):
+            columns = list(table.values())
+            rows = columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
+            if number == 0:
+                header = {"descr": rows.dtype.str, "fortran_order": False, "shape": (num_rows, *rows.shape[1:])}
+                np.lib.format.write_array_header_1_0(file, header)
+            file.write(np.ascontiguousarray(rows).tobytes())
+
+
+def _write_parquet(tables: Iterable[Table], path: Path) -> None:
+    arrow, writer = pyarrow(), None
+    try:
+        for table in tables:
+            rows = arrow.table({name: arrow.array(values) for name, values in table.items()})
+            writer = writer or pyarrow("parquet").ParquetWriter(path, rows.schema)
+            writer.write_table(rows)
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _as_text(values: Values) -> Sequence[str]:
+    """Floats with their significant digits, everything else unchanged."""
+    if values.dtype.kind != "f":
+        return values.tolist()
+    return np.char.mod("%.7g" if values.dtype == np.float32 else "%.15g", values).tolist()

@@ -1,22 +1,54 @@
-"""`bochner train`: from a file of rows to a model."""
+"""`bochner train`: fit an estimator on a file of rows, score it on validation rows, and save it."""
 
 from __future__ import annotations
 
+import json
+import logging
+import shlex
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bochner.cli.folder import RunFolder, as_options
-from bochner.cli.launch import Crew, launch, spoken_once
-from bochner.cli.parts import Parts, hold_out, set_aside
-from bochner.cli.report import say_data, say_fit, say_heldout, say_next, say_solver, warn_of_units
-from bochner.cli.rows import Columns, listed, open_rows
-from bochner.cli.run import choose, finish, fit
-from bochner.cli.task import Task, choose_task
+import numpy as np
+import torch
+from sklearn.base import is_classifier
+
+from bochner.cli.evaluate import score_rows
+from bochner.cli.info import card_page, model_card
+from bochner.cli.launch import LaunchOptions, launch
+from bochner.cli.logs import labelled, logging_at
+from bochner.cli.tables import (
+    Columns,
+    Split,
+    Task,
+    TaskChoice,
+    choose_task,
+    column_list,
+    draw_validation,
+    has_named_columns,
+    open_training_rows,
+    open_validation,
+)
+from bochner.cli.train_directory import Options, TrainDirectory, plain_options
+from bochner.data import classes_of, column_names_of, statistics
+from bochner.data.blocks import Source, num_rows
+from bochner.data.labels import shown
 from bochner.estimators import KernelClassifier, KernelRegressor
+from bochner.search import fit as assembly
+from bochner.search.fit import EXACT_ROWS, NORMAL_FEATURES
 from bochner.solvers.parallel import Team, joined
 from bochner.solvers.parallel.mesh import num_restarts
+from bochner.stages import write_json
+from bochner.storage import save, write_atomically
+
+logger = logging.getLogger(__name__)
+
+# Standard deviations that differ by more suggest inputs in different units; a binary input of any frequency counts
+# with that of a fair coin.
+UNIT_RATIO, BINARY_STD = 100.0, 0.5
 
 
 def train(
@@ -24,11 +56,12 @@ def train(
     *,
     target: str | None = None,
     task: Task = "auto",
-    heldout: Path | None = None,
+    validation_data: Path | None = None,
     output_dir: Path | None = None,
     columns: Columns = None,
     weight: str | None = None,
     overwrite: bool = False,
+    quiet: bool = False,
     random_state: int = 0,
     gpus: int | None = None,
     processes: int | None = None,
@@ -38,7 +71,7 @@ def train(
     max_restarts: int = 0,
     **settings: Any,
 ) -> None:
-    """Fit a kernel classifier or regressor on a file of rows that may be larger than memory.
+    """Fit a kernel classifier or regressor on a file of rows, which may be larger than memory.
 
     Examples:
 
@@ -49,76 +82,99 @@ def train(
         bochner train --config iris.yaml
         bochner train frames.parquet --target state --solver sgd --gpus 8 --max_restarts 3
 
-    Ten percent of the rows (--heldout_fraction), or the rows of --heldout, are never trained on: they choose the
-    learning rate, the ridge and when to stop, and the metrics at the end are theirs. Rows that nothing was chosen on
-    are for `bochner evaluate`.
+    Ten percent of the rows (--heldout_fraction), or the rows of --validation_data, are never trained on: they decide
+    the learning rate, the ridge and when to stop, and the scores at the end are theirs. Keep rows that no choice was
+    based on for `bochner evaluate`.
 
-    When the solver is "sgd", a run that was stopped goes on from its last checkpoint (one an epoch, and one a minute)
-    when the same command is given again. Several processes (--gpus, --processes, or torchrun) share the rows of each
-    batch, and with --feature_parallel the features too; the model is the one that a single process makes.
+    With the solver "sgd", a run that was interrupted resumes from its last checkpoint (one per epoch, and one per
+    minute) when the same command is run again. Several processes (--gpus, --processes, or torchrun) share the rows of
+    each batch, and with --feature_parallel the features, too; the model is the same as that of a single process.
 
     Args:
-        data: Rows: .csv (.csv.gz), .parquet, .arrow, .feather, .npz, .npy, .libsvm, or a folder of shards.
+        data: Rows: .csv (.csv.gz), .parquet, .arrow, .feather, .npz, .npy, .libsvm, or a directory of shards.
         target: What to predict: a column of a table, an array in an .npz (default y), or the path of an .npy file.
-        task: "auto": text is classes, integers are with at most 100 different values, other numbers are not.
-        heldout: Another file of such rows, to choose by and to report on instead of a part of data.
-        output_dir: Folder for model.safetensors, its card, config.json, history.jsonl and heldout_metrics.json.
+        task: "auto": text and at most 100 distinct integers are classes, other numbers are regressed.
+        validation_data: Another file of rows to validate on, instead of a part of data.
+        output_dir: Directory for model.safetensors, its card, config.json, history.jsonl and validation_scores.json.
             Default: out/NAME for a file NAME.csv.
-        columns: Inputs, with commas between them. Default: all columns but target and weight. For an .npz the name of
-            its array of inputs.
+        columns: Names of the inputs, separated by commas. Default: all columns but target and weight. For an .npz the
+            name of its array of inputs.
         weight: A column of row weights.
-        overwrite: Begin anew in a folder that holds another run.
-        random_state: Seed of everything random.
-        gpus: Processes on this machine, each with a GPU of its own.
-        processes: Processes on this machine, on its CPU.
-        nodes: Machines; the same command is given on each, and output_dir is a folder that all of them see.
+        overwrite: Start again in a directory that holds another run.
+        quiet: Print only warnings and errors.
+        random_state: Seed of all random numbers.
+        gpus: Number of processes on this machine, one per GPU.
+        processes: Number of processes on the CPU of this machine.
+        nodes: Number of machines; the command is run on each, and output_dir must be shared between them.
         rendezvous: HOST:PORT of one of several machines.
-        feature_parallel: Processes among which the features are divided; it divides their number.
-        max_restarts: How often all processes are started anew, from the last checkpoint, when one has failed.
+        feature_parallel: Number of processes that share the features; it must divide the number of processes.
+        max_restarts: How often all processes are restarted from the last checkpoint when one has failed.
     """
-    folder = RunFolder(Path("out", data.resolve().name.partition(".")[0]) if output_dir is None else output_dir)
-    overwrite = overwrite and num_restarts() == 0  # what a restart finds there is the run's own
-    if not overwrite and num_restarts() == 0:
-        folder.refuse_finished()
-    planner = KernelClassifier(folder=None, random_state=random_state, **settings)
-    planner._validate_params()  # a wrong word should not wait until a large file is read
-    named: dict[str, Any] = {"target": target, "weight": weight}
-    asked = {"heldout": heldout, "columns": listed(columns), "task": task, "random_state": random_state}
-    options = as_options({"data": data, **named, **asked, **settings})
-    crew = Crew(gpus, processes, nodes, rendezvous, max_restarts)
-    if crew.is_to_be_started:
-        more = {"output_dir": str(folder.path), "overwrite": overwrite, "verbose": planner.verbose}
-        launch("train", {**options, **more, **crew.device(), "feature_parallel": feature_parallel}, crew)
+    directory = TrainDirectory(Path("out", data.resolve().name.partition(".")[0]) if output_dir is None else output_dir)
+    overwrite = overwrite and num_restarts() == 0  # after a restart, what is in the directory belongs to this run
+    if not overwrite:
+        directory.check_unfinished()
+    planned = KernelClassifier(folder=None, random_state=random_state, **settings)
+    planned._validate_params()  # before a large file is read
+    table = {"target": target, "columns": column_list(columns), "weight": weight}
+    arguments = {"data": data, **table, "validation_data": validation_data, "task": task, "random_state": random_state}
+    options = plain_options({**arguments, **settings})
+    verbose = options.pop("verbose", None)  # what is displayed does not identify a run
+    launch_options = LaunchOptions(gpus, processes, nodes, rendezvous, max_restarts)
+    if launch_options.is_needed:
+        options |= {"output_dir": str(directory.path), "overwrite": overwrite, "verbose": verbose, "quiet": quiet}
+        options |= {"feature_parallel": feature_parallel} | ({"device": "cpu"} if launch_options.uses_cpu else {})
+        launch("train", options, launch_options)
         return
-    with joined(feature_parallel=feature_parallel, device=planner.device) as team, spoken_once(team):
-        rows = open_rows(data, columns=columns, memory_budget=planner.memory_budget, **named)
+    with joined(feature_parallel=feature_parallel, device=planned.device) as group, _logging(group, quiet=quiet):
+        rows = open_training_rows(data, memory_budget=planned.memory_budget, **table)  # type: ignore[arg-type]
         choice = choose_task(task, rows)
-        model = build(choice.task, folder=None, random_state=random_state, **settings)
-        parts = set_aside(rows, model) if heldout is None else hold_out(rows, heldout, **named)
-        solver = choose_for(team, model, parts)
-        if team.is_first:
-            folder.begin(options, overwrite=overwrite)
-        team.wait()
-        say_data(data, rows, parts, choice)
-        say_solver(solver, model)
-        if team.is_first:
-            warn_of_units(parts.learned, model)
-        with interruptible(folder):
-            say_fit(model, fit(model.set_params(folder=folder.checkpoint if solver == "sgd" else None), parts, folder))
-            if team.is_first:
-                say_heldout(finish(model, parts, folder, options), parts)
-        say_next(data, target, columns, folder.path)
+        model = build_model(choice.task, folder=None, random_state=random_state, **settings)
+        if validation_data is None:
+            split = draw_validation(rows, fraction=model.heldout_fraction, seed=random_state)
+        else:
+            split = open_validation(rows, validation_data, target=target, weight=weight)
+        solver = choose_solver(model, split, group)
+        with _run(directory, options, group, overwrite=overwrite):
+            _log_data(data, rows, split, choice)
+            _log_solver(solver, model)
+            if group.is_first:
+                _warn_of_units(split.training, model)
+            model.set_params(folder=directory.checkpoint if solver == "sgd" else None)
+            fit(model, split, directory)
+            if group.is_first:
+                finish(model, split, directory, options)
+        _log_next_commands(data, target, columns, directory.path)
 
 
-def choose_for(team: Team, model: Any, parts: Parts) -> str:
-    """The solver that a fit will use; only "sgd" has work for several processes."""
-    solver = choose(model, parts)
-    if team.num_processes > 1 and solver != "sgd":
-        raise ValueError(f"solver: {solver!r} works in one process, got {team.num_processes}; give --solver sgd.")
-    return solver
+@contextmanager
+def _logging(group: Team, *, quiet: bool) -> Iterator[None]:
+    """Only the first process logs more than warnings."""
+    with logging_at(logging.WARNING if quiet or not group.is_first else logging.INFO):
+        yield
 
 
-def build(task: str, **settings: Any) -> KernelClassifier | KernelRegressor:
+@contextmanager
+def _run(directory: TrainDirectory, options: Options, group: Team, *, overwrite: bool) -> Iterator[None]:
+    """The first process holds the directory; an interrupt reports whether there is a checkpoint."""
+    try:
+        if not group.is_first:
+            group.wait()
+            yield
+            return
+        with directory.run(options, overwrite=overwrite):
+            group.wait()
+            yield
+    except KeyboardInterrupt:
+        outcome = (
+            "its checkpoint is kept: run the same command again to resume"
+            if directory.has_checkpoint()
+            else "no checkpoint was written yet: the same command will start again"
+        )
+        raise KeyboardInterrupt(f"interrupted; {outcome} ({directory.path}).") from None
+
+
+def build_model(task: str, **settings: Any) -> KernelClassifier | KernelRegressor:
     """The estimator of a task."""
     if task == "classify":
         return KernelClassifier(**settings)
@@ -127,15 +183,107 @@ def build(task: str, **settings: Any) -> KernelClassifier | KernelRegressor:
     return KernelRegressor(**settings)
 
 
-@contextmanager
-def interruptible(folder: RunFolder) -> Iterator[None]:
-    """A keyboard interrupt says what it left."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        kept = (
-            "its checkpoint is kept: the same command goes on from there"
-            if folder.has_checkpoint()
-            else ("there was no checkpoint yet: the same command begins anew")
+def choose_solver(model: Any, split: Split, group: Team) -> str:
+    """The solver that a fit will use, or an error if it cannot be used for these rows or by several processes."""
+    num_classes = len(classes_of(split.training)) if is_classifier(model) else None
+    task = assembly.Task(split.training, split.validation, split.training, num_classes, torch.empty(0))
+    solver: str = model._chosen_solver(task)
+    if group.num_processes > 1 and solver != "sgd":
+        raise ValueError(f"solver: {solver!r} runs in one process, got {group.num_processes}; use --solver sgd.")
+    return solver
+
+
+def fit(model: Any, split: Split, directory: TrainDirectory) -> None:
+    """Fit the model, or resume from its checkpoint, and log what it took."""
+    epochs_done, start = directory.epochs_done(), time.perf_counter()
+    model.fit(split.training, heldout=split.validation)
+    seconds = max(time.perf_counter() - start, 1e-9)
+    names = column_names_of(split.training)
+    if names is not None:  # `bochner predict` finds the inputs in other tables by these names
+        model.feature_names_in_ = np.array(names, dtype=object)
+    rows = max(1, len(model.history_) - epochs_done) * num_rows(split.training) // model.num_blocks
+    epochs = f"{len(model.history_)} epochs, " if model.history_ else ""
+    logger.info(labelled("kernel", _kernel_text(model)))
+    logger.info(labelled("fit", f"{epochs}{seconds:.1f} s, {rows / seconds:,.0f} rows/s{_peak_memory_text()}"))
+
+
+def finish(model: Any, split: Split, directory: TrainDirectory, options: Options) -> None:
+    """Score the validation rows and write all files, the model last: a directory with a model is complete."""
+    scores = score_rows(model, split.validation).scores()
+    if model.history_:
+        write_atomically(directory.history, "".join(json.dumps(record) + "\n" for record in model.history_).encode())
+    write_json(directory.scores, {"protocol": split.protocol, "num_rows": num_rows(split.validation), **scores})
+    card = model_card(model, split, options, scores)
+    write_json(directory.card, card)
+    write_atomically(directory.card_page, card_page(card).encode())
+    save(model, directory.model)
+    logger.info(labelled("scores", "  ".join(f"{name} {value:.4g}" for name, value in scores.items())))
+    logger.info(
+        labelled("", f"(validation: {split.protocol}; not trained on, but used for choices such as when to stop)")
+    )
+
+
+# -- log lines -------------------------------------------------------------------------------------------------
+
+
+def _log_data(data: Path, rows: Source, split: Split, choice: TaskChoice) -> None:
+    logger.info(labelled("data", f"{data}: {num_rows(rows):,} rows, {rows.num_inputs:,} inputs"))
+    logger.info(labelled("task", f"{choice.task} ({choice.reason})"))
+    if choice.task == "classify":
+        classes = classes_of(rows).tolist()
+        logger.info(labelled("classes", f"{len(classes):,}: {shown(classes)}"))
+    logger.info(labelled("split", f"{num_rows(split.training):,} training rows; validation: {split.protocol}"))
+
+
+def _log_solver(solver: str, model: Any) -> None:
+    reasons = {
+        "newton": f"at most {EXACT_ROWS:,} rows: Newton steps with all rows as landmarks take seconds",
+        "landmarks": f"at most {EXACT_ROWS:,} rows: least squares with all rows as landmarks takes seconds",
+        "ridge": f"regression with at most {NORMAL_FEATURES:,} features: one pass of normal equations",
+        "sgd": f"more than {EXACT_ROWS:,} rows, or an option of sgd: rank, num_blocks",
+    }
+    logger.info(labelled("solver", f"{solver} ({reasons[solver] if model.solver == 'auto' else 'as requested'})"))
+
+
+def _warn_of_units(rows: Source, model: Any) -> None:
+    """Distances are dominated by the inputs of largest spread. One pass over the rows."""
+    if model.standardize:
+        return
+    _, mean, std, _ = statistics(rows)
+    is_binary = (mean > 0) & (mean < 1) & torch.isclose(std.square(), mean * (1 - mean), rtol=1e-6, atol=0)
+    std = torch.where(is_binary, BINARY_STD, std)[std > 0]
+    if len(std) and std.max() > UNIT_RATIO * std.min():
+        logger.warning(
+            f"the standard deviations of the inputs range from {std.min():.3g} to {std.max():.3g}: use --standardize "
+            "if the inputs have different units, but not if they are alike, as pixels are."
         )
-        raise KeyboardInterrupt(f"stopped; {kept} ({folder.path}).") from None
+
+
+def _kernel_text(model: Any) -> str:
+    kernel = model.kernel_
+    if not hasattr(kernel, "bandwidth"):
+        return repr(kernel)
+    rule = model.bandwidth or ("median" if isinstance(model.kernel, str) else None)
+    source = f" by the {rule} rule" if isinstance(rule, str) else ", as given"
+    standardized = " on standardized inputs" if model.standardize else ""
+    return f"{type(kernel).__name__}{standardized}, bandwidth {kernel.bandwidth:.4g}{source}"
+
+
+def _peak_memory_text() -> str:
+    """Peak memory of this process, where the system reports it."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return ""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return f", peak memory {peak * (1 if sys.platform == 'darwin' else 1024) / 2**20:,.0f} MiB"
+
+
+def _log_next_commands(data: Path, target: str | None, columns: Columns, directory: Path) -> None:
+    """Commands to copy; a model knows the columns of its table, but not the name of its array in an .npz."""
+    inputs = [] if columns is None or has_named_columns(data) else ["--columns", ",".join(column_list(columns) or [])]
+    targets = [] if target is None else ["--target", target]
+    predict = ["bochner", "predict", str(directory), str(data), *inputs, "--output", "predictions.csv"]
+    logger.info(labelled("model", str(directory)))
+    logger.info(labelled("next", shlex.join(predict)))
+    logger.info(labelled("", shlex.join(["bochner", "evaluate", str(directory), "TEST_DATA", *inputs, *targets])))

@@ -38,7 +38,7 @@ def run_all(
         retries: How often workers try a cell again that fails; this process alone (1 worker) does not.
         device: Where cells are measured, such as "cpu" or "cuda"; "auto" is the GPU when there is one.
     """
-    from bochner.cli.failures import MISTAKES
+    from bochner.cli.errors import USER_ERRORS
     from bochner.cli.study.report import report
     from bochner.studies.registry import STUDIES
     from bochner.studies.running import run_study
@@ -51,7 +51,7 @@ def run_all(
             saved = run_study(study, data_dir, output_dir, size=size, seeds=seeds, sweep=sweep, device=device)
             seconds = time.perf_counter() - start
             print(f"{study.name}: {len(saved.rows):,} of {saved.num_cells:,} cells, {seconds:.0f} s", flush=True)
-        except MISTAKES as error:
+        except USER_ERRORS as error:
             print(f"{study.name} failed: {error}", file=sys.stderr, flush=True)
             failed.append(study.name)
     report(size=size, output_dir=output_dir)

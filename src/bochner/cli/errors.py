@@ -1,0 +1,59 @@
+"""User errors as one line on stderr with an exit code, instead of a traceback."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import torch
+
+from bochner.studies.failures import FailedCellsError
+
+logger = logging.getLogger(__name__)
+
+# Raised by the library for invalid arguments, unreadable files, missing packages, diverged training and study cells
+# that could not be measured. Anything else is a bug and keeps its traceback.
+USER_ERRORS = (ValueError, OSError, ImportError, FloatingPointError, FailedCellsError)
+INTERRUPTED, PIPE_CLOSED = 130, 141  # 128 + the number of the signal, the convention of shells
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Print user errors as `bochner: error: ...` and exit with code 1; log warnings as one line each."""
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *args, **kwargs: logger.warning("%s", message)
+            yield
+            sys.stdout.flush()  # a full disk or a closed pipe must raise while it can still be reported
+    except KeyboardInterrupt as error:
+        _exit(str(error) or "interrupted.", INTERRUPTED)
+    except BrokenPipeError:
+        _flush_or_discard_stdout()
+        raise SystemExit(PIPE_CLOSED) from None
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        _exit(f"error: out of memory: {_one_line(error)}; try --memory_budget, or fewer --num_features.", 1)
+    except USER_ERRORS as error:
+        _exit(f"error: {_one_line(error)}", 1)
+
+
+def _exit(message: str, code: int) -> NoReturn:
+    _flush_or_discard_stdout()
+    print(f"bochner: {message}", file=sys.stderr)
+    raise SystemExit(code) from None
+
+
+def _flush_or_discard_stdout() -> None:
+    """Python flushes stdout again at exit, and exits with code 120 if that fails: discard what cannot be written."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,112 @@
+"""The output directory of `bochner train`: its files, its configuration, and the model in it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bochner.estimators.arrays import resolve_device
+from bochner.estimators.machine import KernelMachine
+from bochner.stages import check_inputs, locked, write_json
+from bochner.storage import Storable, load
+
+Options = dict[str, Any]
+MODEL_FILE = "model.safetensors"
+
+
+class TrainDirectory:
+    """Files of a training run.
+
+    `config.json` is written at the start and `checkpoint/` during training; at the end come `history.jsonl`,
+    `validation_scores.json`, `model_card.json` and `.md`, and last `model.safetensors`: a run with a model is finished.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.model, self.config = path / MODEL_FILE, path / "config.json"
+        self.history, self.scores = path / "history.jsonl", path / "validation_scores.json"
+        self.card, self.card_page = path / "model_card.json", path / "model_card.md"
+        self.checkpoint = path / "checkpoint"
+
+    def check_unfinished(self) -> None:
+        if self.model.exists():
+            raise ValueError(
+                f"output_dir: {self.path} holds a finished model; choose another --output_dir, or give --overwrite."
+            )
+
+    @contextmanager
+    def run(self, options: Options, *, overwrite: bool) -> Iterator[None]:
+        """Hold the lock of the directory during a run with these options, which resumes one that was interrupted.
+
+        An interrupted run with other options is an error unless `overwrite` is set.
+        """
+        with locked(self.path):
+            if not overwrite:  # again: another process may have finished a run since the first check
+                self.check_unfinished()
+            if not overwrite and self.has_checkpoint():
+                check_inputs(self.path, self._stored_options(), json.loads(json.dumps(options)))
+            else:
+                self.clear()
+            write_json(self.config, options)
+            yield
+            shutil.rmtree(self.checkpoint, ignore_errors=True)
+
+    def clear(self) -> None:
+        """Remove the files of a run, and no others."""
+        for file in (self.model, self.config, self.history, self.scores, self.card, self.card_page):
+            file.unlink(missing_ok=True)
+        shutil.rmtree(self.checkpoint, ignore_errors=True)
+
+    def has_checkpoint(self) -> bool:
+        """Whether there is a checkpoint of one process or of several."""
+        return any(self.checkpoint.rglob("checkpoint.safetensors")) or any(self.checkpoint.rglob("checkpoint.json"))
+
+    def epochs_done(self) -> int:
+        """The number of epochs that an interrupted run has finished."""
+        return sum(len(file.read_text().splitlines()) for file in self.checkpoint.rglob("history.jsonl"))
+
+    def _stored_options(self) -> Options:
+        try:
+            return dict(json.loads(self.config.read_text()))
+        except (OSError, ValueError, TypeError) as error:
+            raise ValueError(f"{self.config} is not the configuration of a run: {error}") from error
+
+
+def plain_options(arguments: Mapping[str, Any]) -> Options:
+    """Arguments as plain values that `--config` reads."""
+    return {name: _plain(value) for name, value in arguments.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path | torch.device):
+        return str(value)
+    if isinstance(value, Storable):
+        arguments = {name: _plain(argument) for name, argument in value.arguments().items()}
+        return {"class_path": f"bochner.kernels.{type(value).__name__}", "init_args": arguments}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return {key: _plain(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def model_file(model: Path) -> Path:
+    """The path of a model file: `model` itself, or the one in the output directory of `bochner train`."""
+    if model.is_dir() and not (model / MODEL_FILE).exists():
+        raise ValueError(f"{model} holds no {MODEL_FILE}: it is not the directory of a finished `bochner train`.")
+    return model / MODEL_FILE if model.is_dir() else model
+
+
+def load_model(model: Path, *, device: str = "auto") -> Any:
+    """Load the fitted classifier or regressor in a file or directory onto a device."""
+    path = model_file(model)
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist.")
+    estimator = load(path, device=resolve_device(device))
+    if not isinstance(estimator, KernelMachine):
+        raise ValueError(f"{path} must hold a KernelClassifier or KernelRegressor, got {type(estimator).__name__}.")
+    return estimator.set_params(device=device)
