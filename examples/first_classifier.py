@@ -18,7 +18,9 @@ def main(*, model: Path = Path("digits.safetensors")) -> None:
     model: Where the model is saved.
     """
     X_train, X_test, y_train, y_test = train_test_split(*load_digits(return_X_y=True), random_state=0)
-    classifier = KernelClassifier(solver="sgd", num_features=2048, batch_size=128, heldout_fraction=0.2, random_state=0)
+    classifier = KernelClassifier(
+        solver="sgd", n_components=2048, validation_fraction=0.2, random_state=0, solver_params={"batch_size": 128}
+    )
     classifier.fit(X_train, y_train)
     for record in classifier.history_[::5]:
         print(f"epoch {record['epoch']:2}   heldout cross-entropy {record['ce']:.4f}   error {record['err']:.4f}")

@@ -38,7 +38,9 @@ def main(*, rows: int = 1_000_000, num_features: int = 512, memory_budget: str =
         cache_to_disk(made_rows(rows // 10, seed=1), Path(folder, "test"))
         train, test = (open_source(Path(folder, part)) for part in ("train", "test"))
         print(f"{sum(train.shard_sizes):,} rows in {len(train.shard_sizes)} shards")
-        model = KernelClassifier(num_features=num_features, memory_budget=memory_budget, max_epochs=2, random_state=0)
+        model = KernelClassifier(
+            n_components=num_features, random_state=0, solver_params={"memory_budget": memory_budget, "max_epochs": 2}
+        )
         model.fit(train)
         truth = np.concatenate([test.read(shard).y.numpy() for shard in range(len(test.shard_sizes))])
         print(f"solver {model.solver_}, test accuracy {np.mean(model.predict(test) == truth):.4f}")

@@ -77,7 +77,9 @@ def exact(problem: Regression) -> Any:
 
 def metric(problem: Regression) -> Any:
     """It learns a metric as well, as xRFM does."""
-    model = KernelRegressor(bandwidth=problem.bandwidth, adapt="agop", random_state=0, device=str(problem.device))
+    model = KernelRegressor(
+        bandwidth=problem.bandwidth, random_state=0, adapt="agop", solver_params={"device": str(problem.device)}
+    )
     return model.fit(problem.X, problem.y).predict(problem.X_test)
 
 

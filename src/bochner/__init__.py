@@ -9,6 +9,8 @@ from bochner.estimators import (
     LowRankPCA,
     LowRankRidge,
     LowRankSpectralClustering,
+    NetworkClassifier,
+    NetworkRegressor,
     NystromFeatures,
     TensorSketchFeatures,
 )
@@ -24,6 +26,8 @@ __all__ = [
     "LowRankPCA",
     "LowRankRidge",
     "LowRankSpectralClustering",
+    "NetworkClassifier",
+    "NetworkRegressor",
     "NystromFeatures",
     "TensorSketchFeatures",
     "features",

@@ -33,15 +33,17 @@ CLASSIFIERS = {
     "ridge": KernelClassifier(solver="ridge", **QUICK),
     "landmarks": KernelClassifier(solver="landmarks", **QUICK),
     "newton": KernelClassifier(solver="newton", **QUICK),
-    "saga": KernelClassifier(solver="saga", **{**QUICK, "max_epochs": 100}, ridge=0.01),
-    "blocks": KernelClassifier(solver="sgd", num_blocks=2, **QUICK),
-    "bottleneck": KernelClassifier(solver="sgd", rank=2, learning_rate=4.0, **{**QUICK, "max_epochs": 20}),
+    "saga": KernelClassifier(solver="saga", **{**QUICK, "max_epochs": 100}, alpha=0.01),
+    "blocks": KernelClassifier(solver="sgd", **QUICK, solver_params={"num_blocks": 2}),
+    "bottleneck": KernelClassifier(
+        solver="sgd", **{**QUICK, "max_epochs": 20}, solver_params={"rank": 2, "learning_rate": 4.0}
+    ),
     "default": KernelClassifier(random_state=0),
 }
 REGRESSORS = {
     "sgd": KernelRegressor(solver="sgd", **{**QUICK, "num_features": 128, "max_epochs": 15}),
     "ridge": KernelRegressor(solver="ridge", **QUICK),
     "landmarks": KernelRegressor(solver="landmarks", **QUICK),
-    "saga": KernelRegressor(solver="saga", **{**QUICK, "max_epochs": 200}, ridge=1e-4),
+    "saga": KernelRegressor(solver="saga", **{**QUICK, "max_epochs": 200}, alpha=1e-4),
     "default": KernelRegressor(random_state=0),
 }

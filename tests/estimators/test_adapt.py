@@ -33,7 +33,7 @@ TRAIN, TEST = slice(0, 2400), slice(2400, 3000)
 
 @cache
 def fitted(solver: str, **settings: object) -> KernelClassifier:
-    return KernelClassifier(solver=solver, num_features=512, random_state=0, **settings).fit(X[TRAIN], Y[TRAIN])
+    return KernelClassifier(solver=solver, n_components=512, random_state=0, **settings).fit(X[TRAIN], Y[TRAIN])
 
 
 @pytest.mark.parametrize("solver", ["sgd", "ridge", "landmarks"])
@@ -47,14 +47,14 @@ def test_noise_inputs_cost_less_under_a_learned_metric(solver: str) -> None:
 def test_the_kernel_stays_where_no_metric_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
     losses = iter([1.0, 2.0])
     monkeypatch.setattr("bochner.search.fit.heldout_loss", lambda *_: next(losses))
-    model = KernelClassifier(solver="landmarks", num_features=64, adapt="agop", random_state=0)
+    model = KernelClassifier(solver="landmarks", n_components=64, random_state=0, adapt="agop")
     assert model.fit(X[:800], Y[:800]).kernel_.metric is None
 
 
 def test_few_rows_need_no_conjugate_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where every row is a landmark: for the metric, for its ridges, and for the last fit."""
     monkeypatch.setattr("bochner.search.fit.fit_landmark_ridge", None)
-    model = KernelRegressor(num_features=100, adapt="agop", adapt_rounds=1, random_state=0)
+    model = KernelRegressor(n_components=100, random_state=0, adapt={"method": "agop", "rounds": 1})
     assert model.fit(X[:100], X[:100, 0]).kernel_.metric is not None
     with pytest.raises(TypeError, match="not callable"):
         model.fit(X[:101], X[:101, 0])
@@ -63,7 +63,7 @@ def test_few_rows_need_no_conjugate_gradients(monkeypatch: pytest.MonkeyPatch) -
 def test_regression() -> None:
     y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2
     scores = [
-        KernelRegressor(num_features=512, adapt=adapt, random_state=0).fit(X[TRAIN], y[TRAIN]).score(X[TEST], y[TEST])
+        KernelRegressor(n_components=512, random_state=0, adapt=adapt).fit(X[TRAIN], y[TRAIN]).score(X[TEST], y[TEST])
         for adapt in (None, "agop")
     ]
     assert scores[1] > scores[0] + 0.05
@@ -71,7 +71,7 @@ def test_regression() -> None:
 
 def test_same_seed_same_metric_also_from_a_source() -> None:
     source = ArraySource(torch.from_numpy(X[:800]), torch.from_numpy(Y[:800]))
-    models = [KernelClassifier(solver="landmarks", num_features=64, adapt="agop", random_state=7) for _ in range(2)]
+    models = [KernelClassifier(solver="landmarks", n_components=64, random_state=7, adapt="agop") for _ in range(2)]
     first, second = (model.fit(source).kernel_.metric for model in models)
     assert torch.equal(first, second)
 
@@ -95,7 +95,9 @@ def test_exported(tmp_path: Path) -> None:
 
 def test_a_metric_in_float64_leaves_the_model_in_float32() -> None:
     kernel = Gaussian(bandwidth=3.0, metric=torch.eye(20, dtype=torch.float64))
-    model = KernelClassifier(kernel=kernel, solver="sgd", num_features=64, max_epochs=1).fit(X[TRAIN], Y[TRAIN])
+    model = KernelClassifier(kernel=kernel, solver="sgd", n_components=64, solver_params={"max_epochs": 1}).fit(
+        X[TRAIN], Y[TRAIN]
+    )
     assert model.model_.head.weights.dtype == torch.float32
 
 

@@ -69,18 +69,30 @@ def test_class_weight_is_a_parameter_of_classes_only() -> None:
         (KernelRegressor(solver="newton"), "solver must not be 'newton' for regression.*use 'landmarks'"),
         (KernelClassifier(**{**SGD, "rank": 4}), r"rank must be at most .*, 3, got 4"),
         (KernelClassifier(**{**SGD, "num_blocks": 3}), "num_features must be a multiple of num_blocks, 3, got 64"),
-        (KernelClassifier(solver="ridge", rank=2), "rank=2 needs solver='sgd', got 'ridge'"),
-        (KernelClassifier(solver="newton", num_blocks=2), "num_blocks=2 needs solver='sgd', got 'newton'"),
-        (KernelClassifier(solver="saga", folder="x"), "folder='x' needs solver='sgd', got 'saga'"),
-        (KernelClassifier(**SGD, criterion="hinge"), "metric must be one of .*'ce'.*got 'hinge'"),
-        (KernelClassifier(**SGD, criterion="mse"), "criterion='mse' does not fit loss='softmax'"),
-        (KernelRegressor(**SGD, criterion="ce"), "criterion='ce' does not fit loss='squared'"),
+        (KernelClassifier(solver="ridge", solver_params={"rank": 2}), "rank=2 needs solver='sgd', got 'ridge'"),
         (
-            KernelClassifier(**SGD, optimizer="adam", preconditioner_rank=5),
+            KernelClassifier(solver="newton", solver_params={"num_blocks": 2}),
+            "num_blocks=2 needs solver='sgd', got 'newton'",
+        ),
+        (
+            KernelClassifier(solver="saga", solver_params={"checkpoint_dir": "x"}),
+            "folder='x' needs solver='sgd', got 'saga'",
+        ),
+        (KernelClassifier(**SGD, solver_params={"criterion": "hinge"}), "metric must be one of .*'ce'.*got 'hinge'"),
+        (KernelClassifier(**SGD, solver_params={"criterion": "mse"}), "criterion='mse' does not fit loss='softmax'"),
+        (KernelRegressor(**SGD, solver_params={"criterion": "ce"}), "criterion='ce' does not fit loss='squared'"),
+        (
+            KernelClassifier(**SGD, solver_params={"optimizer": "adam", "preconditioner_rank": 5}),
             "preconditioner_rank must be 0 with optimizer='adam', got 5",
         ),
-        (KernelClassifier(memory_budget="plenty"), "memory_budget must be bytes or text such as '500MB'.*got 'plenty'"),
-        (KernelClassifier(device="gpu7"), "device must be 'auto' or a device torch can use here, got 'gpu7'"),
+        (
+            KernelClassifier(solver_params={"memory_budget": "plenty"}),
+            "memory_budget must be bytes or text such as '500MB'.*got 'plenty'",
+        ),
+        (
+            KernelClassifier(solver_params={"device": "gpu7"}),
+            "device must be 'auto' or a device torch can use here, got 'gpu7'",
+        ),
         (KernelClassifier(bandwidth=np.inf), "'bandwidth' parameter .* Got inf"),
         (KernelClassifier(kernel=Polynomial(), bandwidth=2.0), "bandwidth=2.0 was given, but Polynomial"),
         (KernelClassifier(kernel=Polynomial(), standardize=True), "standardize=True needs a stationary kernel"),
@@ -99,7 +111,7 @@ def test_parameters_that_do_not_go_together(machine, message: str) -> None:
 
 def test_rank_of_two_classes() -> None:
     with pytest.raises(ValueError, match=r"rank must be at most .*, 1, got 2"):
-        KernelClassifier(**SGD, rank=2).fit(X, y > 0)
+        KernelClassifier(**SGD, solver_params={"rank": 2}).fit(X, y > 0)
 
 
 # -- data --------------------------------------------------------------------------------------------------------------
@@ -141,7 +153,7 @@ def test_values_that_are_not_finite(value: float, convert) -> None:
 def test_inputs_beyond_float32() -> None:
     with pytest.raises(ValueError, match="finite"):
         KernelClassifier(**QUICK).fit(X * 1e300, y)
-    assert KernelClassifier(**QUICK, precision="float64").fit(X * 1e100, y).score(X * 1e100, y) > 0.8
+    assert KernelClassifier(**QUICK, solver_params={"precision": "float64"}).fit(X * 1e100, y).score(X * 1e100, y) > 0.8
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=["classifier", "regressor"])
@@ -204,7 +216,9 @@ def test_heldout_rows() -> None:
 
 def test_a_rate_that_is_too_large_is_cut() -> None:
     rows, targets = waves(200)
-    machine = KernelRegressor(**{**SGD, "max_epochs": 40}, preconditioner_rank=0, learning_rate=1e4, max_halvings=20)
+    machine = KernelRegressor(
+        **{**SGD, "max_epochs": 40}, solver_params={"preconditioner_rank": 0, "learning_rate": 1e4, "max_halvings": 20}
+    )
     machine.fit(rows, targets)
     assert machine.history_[0]["decision"] == "revert and halve"
     assert machine.score(rows, targets) > 0.3
@@ -239,7 +253,7 @@ def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     for place in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(ValueError, match=r"folder must be one that can be written to, got .*file"):
-            KernelClassifier(**SGD, folder=place).fit(X, y)
+            KernelClassifier(**SGD, solver_params={"checkpoint_dir": place}).fit(X, y)
 
 
 def test_a_broken_checkpoint(tmp_path: Path) -> None:

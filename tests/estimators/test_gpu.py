@@ -25,7 +25,7 @@ SMALL = {"num_features": 256, "random_state": 0, "progress": False}
 )
 def test_stochastic_solvers_learn_as_well(settings) -> None:
     scores = [
-        KernelClassifier(**SMALL, **settings, max_epochs=8, device=device)
+        KernelClassifier(**SMALL, **settings, solver_params={"max_epochs": 8, "device": device})
         .fit(X[:1200], y[:1200])
         .score(X[1200:], y[1200:])
         for device in ("cpu", "cuda")
@@ -37,7 +37,9 @@ def test_stochastic_solvers_learn_as_well(settings) -> None:
 @pytest.mark.parametrize("solver", ["ridge", "landmarks", "newton"])
 def test_exact_solvers_give_the_same_scores(solver: str) -> None:
     scores = [
-        KernelClassifier(**SMALL, solver=solver, ridge=1e-3, device=device).fit(X[:1200], y[:1200]).decision_function(X)
+        KernelClassifier(**SMALL, solver=solver, alpha=1e-3, solver_params={"device": device})
+        .fit(X[:1200], y[:1200])
+        .decision_function(X)
         for device in ("cpu", "cuda")
     ]
     np.testing.assert_allclose(scores[0], scores[1], atol=1e-2 * np.abs(scores[0]).max())
@@ -45,12 +47,14 @@ def test_exact_solvers_give_the_same_scores(solver: str) -> None:
 
 @pytest.mark.parametrize("solver", ["sgd", "ridge", "landmarks", "saga"])
 def test_regression(solver: str) -> None:
-    model = KernelRegressor(**SMALL, solver=solver, max_epochs=20, ridge=1e-4, device="cuda")
+    model = KernelRegressor(**SMALL, solver=solver, alpha=1e-4, solver_params={"max_epochs": 20, "device": "cuda"})
     assert model.fit(X[:1200], y[:1200].astype(float)).score(X[1200:], y[1200:]) > 0.5
 
 
 def test_a_model_travels(tmp_path: Path) -> None:
-    model = KernelClassifier(**SMALL, solver="sgd", max_epochs=3, device="cuda").fit(torch.from_numpy(X).cuda(), y)
+    model = KernelClassifier(**SMALL, solver="sgd", solver_params={"max_epochs": 3, "device": "cuda"}).fit(
+        torch.from_numpy(X).cuda(), y
+    )
     bochner.save(model, tmp_path / "model.safetensors")
     loaded = bochner.load(tmp_path / "model.safetensors")
     np.testing.assert_allclose(loaded.predict_proba(X), model.predict_proba(X), atol=1e-3)
@@ -58,10 +62,12 @@ def test_a_model_travels(tmp_path: Path) -> None:
 
 
 def test_partial_fit_and_low_precision() -> None:
-    model = KernelClassifier(**SMALL, device="cuda")
+    model = KernelClassifier(**SMALL, solver_params={"device": "cuda"})
     for rows in np.array_split(np.arange(1200), 6):
         model.partial_fit(X[rows], y[rows], classes=range(10))
     assert model.score(X[1200:], y[1200:]) > 0.8
     for precision in ("tf32", "bf16"):
-        fitted = KernelClassifier(**SMALL, solver="sgd", max_epochs=5, precision=precision, device="cuda")
+        fitted = KernelClassifier(
+            **SMALL, solver="sgd", solver_params={"max_epochs": 5, "precision": precision, "device": "cuda"}
+        )
         assert fitted.fit(X[:1200], y[:1200]).score(X[1200:], y[1200:]) > 0.9

@@ -80,8 +80,8 @@ def test_defaults_are_the_documented_solvers() -> None:
     assert KernelClassifier(**quick).fit(X, y).solver_ == "sgd"
     assert KernelRegressor(random_state=0).fit(X[:200], y[:200]).solver_ == "landmarks"
     assert KernelRegressor(**quick).fit(X, y).solver_ == "ridge"
-    assert KernelClassifier(rank=1, **quick).fit(X[:200], y[:200]).solver_ == "sgd"
-    assert KernelClassifier(num_blocks=2, **quick).fit(X[:200], y[:200]).solver_ == "sgd"
+    assert KernelClassifier(**quick, solver_params={"rank": 1}).fit(X[:200], y[:200]).solver_ == "sgd"
+    assert KernelClassifier(**quick, solver_params={"num_blocks": 2}).fit(X[:200], y[:200]).solver_ == "sgd"
 
 
 def test_kernels_and_bandwidths() -> None:
@@ -313,7 +313,7 @@ def test_pickle_and_clone(machine, data) -> None:
 
 def test_in_a_pipeline_and_a_grid_search_over_processes() -> None:
     X, y = load_digits(return_X_y=True)
-    model = make_pipeline(StandardScaler(), KernelClassifier(num_features=256, random_state=0))
+    model = make_pipeline(StandardScaler(), KernelClassifier(n_components=256, random_state=0))
     grid = {"kernelclassifier__solver": ["ridge"], "kernelclassifier__kernel": ["gaussian", Laplacian()]}
     grid["kernelclassifier__bandwidth"] = ["median"]
     search = GridSearchCV(model, grid, cv=2, n_jobs=2).fit(X[:400], y[:400])
@@ -322,6 +322,6 @@ def test_in_a_pipeline_and_a_grid_search_over_processes() -> None:
 
 
 def test_parameters_are_checked_in_fit_not_before() -> None:
-    machine = KernelClassifier(num_features=-1)
+    machine = KernelClassifier(n_components=-1)
     assert machine.get_params()["num_features"] == -1
     assert "num_features=-1" in repr(machine)

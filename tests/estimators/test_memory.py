@@ -103,7 +103,7 @@ def test_a_fit_stays_within_its_budget(tmp_path: Path) -> None:
 @pytest.mark.parametrize("solver", ["sgd", "ridge", "landmarks", "newton", "saga"])
 def test_too_little_says_how_much_is_needed(solver: str) -> None:
     X, y = rings(150)
-    machine = KernelClassifier(solver=solver, **{**QUICK, "max_epochs": 2}, memory_budget="1MB")
+    machine = KernelClassifier(solver=solver, **{**QUICK, "max_epochs": 2}, solver_params={"memory_budget": "1MB"})
     with pytest.raises(ValueError, match=r"memory_budget must be at least \d+MB .*, got 1.0MB; give more") as caught:
         machine.fit(X, y)
     needed = re.search(r"at least (\d+)MB", str(caught.value))
@@ -118,7 +118,9 @@ def test_too_little_says_how_much_is_needed(solver: str) -> None:
 def test_shards_of_a_source_count_as_they_were_opened() -> None:
     X = np.random.default_rng(0).normal(size=(20_000, 100)).astype("float32")
     y = (X[:, 0] > 0).astype(int)
-    machine = KernelClassifier(solver="sgd", num_features=64, max_epochs=1, learning_rate=1.0, memory_budget="100MB")
+    machine = KernelClassifier(
+        solver="sgd", n_components=64, solver_params={"max_epochs": 1, "learning_rate": 1.0, "memory_budget": "100MB"}
+    )
     with pytest.raises(ValueError, match=r"shards of 20000 rows, got 100.0MB; .* a source of smaller shards"):
         machine.fit(ArraySource(X, y, shard_rows=20_000))
     assert machine.fit(ArraySource(X, y, shard_rows=500)).score(X, y) > 0.5
@@ -128,7 +130,9 @@ def test_shards_of_a_source_count_as_they_were_opened() -> None:
 def test_the_budget_does_not_change_exact_results() -> None:
     X, y = rings(400)
     shared = {"solver": "landmarks", "num_features": 100, "bandwidth": 1.0, "ridge": 1e-3, "random_state": 0}
-    tight, free = (KernelRegressor(memory_budget=b, **shared).fit(X, y).predict(X) for b in ("70MB", None))
+    tight, free = (
+        KernelRegressor(**shared, solver_params={"memory_budget": b}).fit(X, y).predict(X) for b in ("70MB", None)
+    )
     np.testing.assert_allclose(tight, free, atol=1e-5)
 
 

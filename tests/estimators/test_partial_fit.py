@@ -49,11 +49,9 @@ def test_a_call_is_one_epoch_of_the_formula(weighted: bool) -> None:
     """One batch without directions: Theta = rate z^T (w (onehot - p)) / B from p = 1/3; weights count as they are."""
     machine = KernelClassifier(
         solver="sgd",
-        preconditioner_rank=0,
-        learning_rate=2.0,
-        batch_size=1000,
-        num_features=16,
+        n_components=16,
         **{**GIVEN, "ridge": None},
+        solver_params={"preconditioner_rank": 0, "learning_rate": 2.0, "batch_size": 1000},
     )
     w = np.random.default_rng(0).uniform(0, 3, size=600) if weighted else np.ones(600)
     machine.partial_fit(X, y, classes=[0, 1, 2], sample_weight=w if weighted else None)
@@ -96,7 +94,7 @@ def test_does_not_exist_where_it_could_not_go_on() -> None:
     for machine in (
         KernelClassifier(solver="ridge"),
         KernelRegressor(solver="landmarks"),
-        KernelClassifier(num_blocks=2),
+        KernelClassifier(solver_params={"num_blocks": 2}),
     ):
         assert not hasattr(machine, "partial_fit")
     exact = KernelClassifier(random_state=0)

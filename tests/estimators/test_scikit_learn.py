@@ -36,18 +36,20 @@ EXACT = {"num_features": 32, "bandwidth": 4.0, "ridge": 1e-3, "precision": "floa
 MACHINES = [
     KernelClassifier(solver="ridge", **EXACT),
     KernelRegressor(solver="ridge", **EXACT),
-    *[KernelClassifier(solver=solver, num_features=32) for solver in ("ridge", "landmarks", "newton")],
-    *[KernelRegressor(solver=solver, num_features=32) for solver in ("ridge", "landmarks")],
-    KernelClassifier(solver="saga", num_features=32, max_epochs=5),
-    KernelRegressor(solver="saga", num_features=32, max_epochs=5, standardize=True),
+    *[KernelClassifier(solver=solver, n_components=32) for solver in ("ridge", "landmarks", "newton")],
+    *[KernelRegressor(solver=solver, n_components=32) for solver in ("ridge", "landmarks")],
+    KernelClassifier(solver="saga", n_components=32, solver_params={"max_epochs": 5}),
+    KernelRegressor(solver="saga", n_components=32, standardize=True, solver_params={"max_epochs": 5}),
 ]
 SGD = {"solver": "sgd", "num_features": 32, "max_epochs": 10, "batch_size": 16, "random_state": 0}
 STOCHASTIC = [
     KernelClassifier(**SGD),
-    KernelClassifier(kernel="laplacian", num_blocks=2, learning_rate=1.0, **SGD),
-    KernelClassifier(rank=1, learning_rate=2.0, **SGD),
+    KernelClassifier(kernel="laplacian", **SGD, solver_params={"num_blocks": 2, "learning_rate": 1.0}),
+    KernelClassifier(**SGD, solver_params={"rank": 1, "learning_rate": 2.0}),
     KernelRegressor(**SGD),
-    KernelRegressor(optimizer="adam", learning_rate=0.05, precision="float64", standardize=True, **SGD),
+    KernelRegressor(
+        standardize=True, **SGD, solver_params={"optimizer": "adam", "learning_rate": 0.05, "precision": "float64"}
+    ),
 ]
 
 REASONS = {

@@ -74,7 +74,7 @@ def log_shares(w: Array) -> Array:
 
 @pytest.mark.parametrize("w", [ONES, weights], ids=["plain", "weighted"])
 def test_ridge(w: Array) -> None:
-    machine = KernelClassifier(solver="ridge", num_features=24, **GIVEN).fit(X, y, sample_weight=w)
+    machine = KernelClassifier(solver="ridge", n_components=24, **GIVEN).fit(X, y, sample_weight=w)
     expected = dense_ridge(features_of(machine, X), Y, w)
     np.testing.assert_allclose(machine.decision_function(X), expected, atol=1e-9)
     p = np.clip(expected, 1e-4, None)
@@ -83,14 +83,14 @@ def test_ridge(w: Array) -> None:
 
 @pytest.mark.parametrize("w", [ONES, weights], ids=["plain", "weighted"])
 def test_landmarks(w: Array) -> None:
-    machine = KernelClassifier(solver="landmarks", num_features=n, **GIVEN).fit(X, y, sample_weight=w)
+    machine = KernelClassifier(solver="landmarks", n_components=n, **GIVEN).fit(X, y, sample_weight=w)
     expected = dense_kernel_ridge(gaussian(X, X), Y, w)
     np.testing.assert_allclose(machine.decision_function(X), expected, atol=2e-3)
 
 
 @pytest.mark.parametrize("w", [ONES, weights], ids=["plain", "weighted"])
 def test_newton(w: Array) -> None:
-    machine = KernelClassifier(solver="newton", num_features=n, **GIVEN).fit(X, y, sample_weight=w)
+    machine = KernelClassifier(solver="newton", n_components=n, **GIVEN).fit(X, y, sample_weight=w)
     root = np.linalg.cholesky(gaussian(X, X) + 1e-12 * np.eye(n))
     expected = dense_softmax(root, log_shares(w), w, bias=False)
     np.testing.assert_allclose(machine.predict_proba(X), softmax(expected, axis=1), atol=0.02)
@@ -100,7 +100,9 @@ def test_newton(w: Array) -> None:
 
 @pytest.mark.parametrize("w", [ONES, weights], ids=["plain", "weighted"])
 def test_saga(w: Array) -> None:
-    machine = KernelClassifier(solver="saga", num_features=24, max_epochs=500, **GIVEN).fit(X, y, sample_weight=w)
+    machine = KernelClassifier(solver="saga", n_components=24, **GIVEN, solver_params={"max_epochs": 500}).fit(
+        X, y, sample_weight=w
+    )
     expected = dense_softmax(features_of(machine, X), log_shares(w), w, bias=True)
     np.testing.assert_allclose(machine.predict_proba(X), softmax(expected, axis=1), atol=2e-3)
 
@@ -124,7 +126,7 @@ def test_one_epoch_of_sgd_is_the_formula_of_the_papers(average: bool) -> None:
     last iterate, or the mean of all."""
     source = ArraySource(X, y, shard_rows=16)
     plain = {"preconditioner_rank": 0, "learning_rate": 2.0, "batch_size": 20, "max_epochs": 1, "average": average}
-    machine = KernelClassifier(solver="sgd", num_features=24, **plain, **{**GIVEN, "ridge": 0.3})
+    machine = KernelClassifier(solver="sgd", n_components=24, **plain, **{**GIVEN, "ridge": 0.3})
     seed = machine._seed()
     machine.fit(source, heldout=(X, y))
     W, b, iterates = np.zeros((24, 3)), log_shares(ONES), []
@@ -182,6 +184,8 @@ def test_class_weights_are_row_weights(solver: str, atol: float, class_weight: A
 
 
 def test_the_size_of_weights_does_not_matter() -> None:
-    machine = KernelClassifier(solver="sgd", num_features=24, batch_size=16, max_epochs=3, **GIVEN)
+    machine = KernelClassifier(
+        solver="sgd", n_components=24, **GIVEN, solver_params={"batch_size": 16, "max_epochs": 3}
+    )
     small, large = (machine.fit(X, y, sample_weight=weights * size).predict_proba(X) for size in (1e-6, 1e6))
     np.testing.assert_allclose(small, large, atol=1e-7)

@@ -78,7 +78,9 @@ def read_the_same(path: Path) -> object:
 
 def classifier(folder: Path) -> Path:
     X, y = points()
-    fitted = bochner.KernelClassifier(solver="sgd", num_features=4, max_epochs=1, learning_rate=1.0, random_state=0)
+    fitted = bochner.KernelClassifier(
+        solver="sgd", n_components=4, random_state=0, solver_params={"max_epochs": 1, "learning_rate": 1.0}
+    )
     bochner.save(fitted.fit(X, y), folder / "good.safetensors")
     return folder / "good.safetensors"
 

@@ -140,7 +140,7 @@ class Contest:
         def make(folder: Path) -> Found:
             trained = train_model(
                 settings, self.train, self.heldout, num_states=self.aligned.num_states, seed=seed, folder=folder,
-                device=self.device, progress=self.work.progress, say=self.work.say,
+                device=self.device, progress=self.work.progress,
             )  # fmt: skip
             found = heldout_measures(trained.module, self.heldout, silence_states=self.aligned.silence_states)
             self.work.say("heldout", f"CE {found['ce']:.3f}, ERR {100 * found['err']:.1f} %")

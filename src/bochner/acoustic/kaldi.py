@@ -123,7 +123,7 @@ def train_on_kaldi(
     judged = LabelledRows(train.splicer, frames, states, parts["heldout"])
     trained = train_model(
         settings, train, judged, num_states=hmm.num_pdfs, seed=seed, folder=target, device=device,
-        progress=progress, say=say,
+        progress=progress,
     )  # fmt: skip
     assert isinstance(trained.module, Storable)
     priors = torch.from_numpy(log_priors(train.states.numpy(), num_pdfs=hmm.num_pdfs)).float()

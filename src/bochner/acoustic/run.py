@@ -13,7 +13,7 @@ from bochner.acoustic.contest import ACOUSTIC, Contest
 from bochner.acoustic.opening import open_contest
 from bochner.acoustic.recipe import AsrRecipe
 from bochner.acoustic.results import SEQUENCED, Results, Row
-from bochner.estimators.arrays import resolve_device
+from bochner.search.plan import resolve_device
 from bochner.speech.manifest import PARTS
 from bochner.speech.pipeline.aligned_corpus import AlignedCorpus
 from bochner.speech.pipeline.alignment import Work

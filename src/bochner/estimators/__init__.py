@@ -1,8 +1,8 @@
 """scikit-learn estimators over kernels, feature maps, low-rank factors and solvers."""
 
-from bochner.estimators.classifier import KernelClassifier
+from bochner.estimators.classifier import KernelClassifier, NetworkClassifier
 from bochner.estimators.lowrank import LowRankPCA, LowRankRidge, LowRankSpectralClustering
-from bochner.estimators.regressor import KernelRegressor
+from bochner.estimators.regressor import KernelRegressor, NetworkRegressor
 from bochner.estimators.transformers import (
     ArcCosineFeatures,
     FourierFeatures,
@@ -18,6 +18,8 @@ __all__ = [
     "LowRankPCA",
     "LowRankRidge",
     "LowRankSpectralClustering",
+    "NetworkClassifier",
+    "NetworkRegressor",
     "NystromFeatures",
     "TensorSketchFeatures",
 ]

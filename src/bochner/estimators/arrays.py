@@ -44,20 +44,10 @@ def make_generator(random_state: Any) -> Generator:
     return Generator().manual_seed(int(check_random_state(random_state).randint(2**31 - 1)))
 
 
-def resolve_device(device: str | torch.device) -> torch.device:
-    """The torch device; "auto" is the GPU when there is one."""
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        return torch.empty(0, device=device).device
-    except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"device must be 'auto' or a device torch can use here, got {device!r}: {error}") from error
-
-
 Inputs = Any  # np.ndarray, scipy.sparse matrix or Tensor, [N, d]
 
 
-class PermutedRows:
+class ArrayRows:
     """The rows `order` [n] of X [N, d], y and weight, as `dtype`, in shards: a shard is gathered when it is read.
 
     Arrays that a user sorted by class would give one-sided batches if shards were slices.

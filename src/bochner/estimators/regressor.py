@@ -1,38 +1,87 @@
-"""The kernel regressor."""
+"""Regressors: numbers from kernel models and networks."""
 
 from __future__ import annotations
 
 import os
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import torch
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from bochner.data import MappedSource
 from bochner.data.blocks import Block, Source, read_targets
 from bochner.estimators.arrays import as_tensor
-from bochner.estimators.machine import KernelMachine, is_source, refuse_targets, resolves
-from bochner.estimators.online import can_step, step_through
-from bochner.models.onnx import export_onnx
-from bochner.search.fit import bias_of, rescale
+from bochner.estimators.base import (
+    BaseModel,
+    KernelModel,
+    NetworkModel,
+    bias_of,
+    is_source,
+    refuse_targets,
+    rescale,
+    resolves,
+)
 
 
-class KernelRegressor(RegressorMixin, KernelMachine):
-    """Kernel least squares at scale: numbers from random features or landmarks, streamed.
+class RegressorBase(RegressorMixin, BaseModel):
+    """Fitting to numbers, and predictions."""
 
-    Parameters are those of `KernelClassifier`, but for `class_weight`. Targets are centred and scaled inside. The
-    default solver is the exact "landmarks" up to 2,048 rows, "ridge" beyond up to 8,192 features, and "sgd" above; its
-    ridge is chosen on heldout rows. `metric` is "mse"; "newton" is for classes only.
+    single_target_: bool
+
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, validation_data: Any = None, group: Any = None
+    ) -> Self:
+        """Fit the model to X [n, d] and numbers y [n] or [n, t], or to a source that holds both.
+
+        The other arguments are those of `KernelClassifier.fit`. Targets are centred and scaled internally.
+        """
+        plan = self._make_plan()
+        if is_source(X):
+            refuse_targets(y, sample_weight)
+        else:
+            X, y = self._check_pair(X, y)
+        rows = self._read_rows(X, y, sample_weight, validation_data, plan.params)
+        scale = TargetScale.of(rows.all_rows)
+        self.single_target_ = scale.is_single
+        self._fit_rows(plan, rows.mapped(scale), num_classes=None, group=group)
+        if not resolves(scale.mean, scale.std):
+            self.model_ = self.model_.double()
+        rescale(self.model_, scale.mean, scale.std)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """f(X), [n] or [n, t] as y was."""
+        scores = self._scores(X)
+        return self._like(X, scores[:, 0] if self.single_target_ else scores)
+
+    def export_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write an ONNX graph from X [N, d], float32, to `scores`, the predictions [N, t]; needs bochner[onnx]."""
+        self._export(path)
+
+    def _encode(self, y: Any) -> Tensor:
+        return as_tensor(y).to(torch.float64)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class KernelRegressor(RegressorBase, KernelModel):
+    """Kernel least squares at scale, on random features or landmarks.
+
+    Parameters are those of `KernelClassifier`, except for `class_weight`. The default solver is the exact "landmarks"
+    up to 2,048 rows, "ridge" beyond that up to 8,192 features, and "sgd" above; `alpha` is chosen on validation rows.
+    The criterion is "mse"; the solver "newton" and adapt="sab" are for classes only.
 
     Attributes
     ----------
-    model_ : torch module
-        Gives predictions [n, t].
-    kernel_, solver_, history_
+    model_ : torch.nn.Module
+        Returns predictions [n, t].
+    kernel_, solver_, history_, choices_
         As in `KernelClassifier`.
 
     Examples
@@ -43,64 +92,35 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     True
     """
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, heldout: Any = None) -> Self:
-        """Fit on X [n, d] and numbers y [n] or [n, t], or on a source that holds both.
+    _fitted_state: ClassVar[Mapping[str, Any]] = {**KernelModel._fitted_state, "single_target_": bool}
 
-        `heldout`, a pair (X, y) or a source, takes the place of the rows that would be set aside.
-        """
-        self._validate_params()
-        seed = self._seed()
-        if is_source(X):
-            refuse_targets(y, sample_weight)
-            self.n_features_in_ = X.num_inputs
-        else:
-            X, y = self._checked_pair(X, y)
-        parts = self._parts(X, y, sample_weight, heldout, seed=seed)
-        scale = TargetScale.of(parts[-1])
-        self._is_single = scale.is_single
-        rows, judged, everything = (MappedSource(part, scale) for part in parts)
-        self._fit_rows(rows, judged, everything, num_classes=None, seed=seed)
-        if not resolves(scale.mean, scale.std):
-            self.model_ = self.model_.double()
-        rescale(self.model_, scale.mean, scale.std)
-        return self
-
-    @available_if(can_step)  # type: ignore[untyped-decorator]
+    @available_if(KernelModel._can_step)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """One pass of minibatch steps over these rows. The first rows choose the bandwidth and the features."""
-        self._validate_params()
+        """Take one pass of minibatch steps over these rows. The first rows determine the bandwidth and the features."""
+        self._make_plan()
         first = not hasattr(self, "model_")
-        X, y = self._checked_pair(X, y, reset=first)
+        X, y = self._check_pair(X, y, reset=first)
         targets = self._encode(y)
         if not first and targets[:1].numel() != len(bias_of(self.model_)):
             raise ValueError(f"y must have {len(bias_of(self.model_))} columns as before, got {targets[:1].numel()}.")
-        self._is_single = targets.ndim == 1
-        step_through(self, X, targets, sample_weight, num_classes=None)
+        self.single_target_ = targets.ndim == 1
+        self._step(X, targets, sample_weight, num_classes=None)
         return self
 
-    def predict(self, X: Any) -> Any:
-        """f(X), [n] or [n, t] as y was."""
-        scores = self._scores(X)
-        return self._like(X, scores[:, 0] if self._is_single else scores)
 
-    def export_onnx(self, path: str | os.PathLike[str]) -> None:
-        """Write an ONNX graph from X [N, d], float32, to `scores`, the predictions [N, t]; needs bochner[onnx]."""
-        check_is_fitted(self)
-        export_onnx(self.model_, path, dtype=torch.float32)
+class NetworkRegressor(RegressorBase, NetworkModel):
+    """A fully connected network for numbers; parameters are those of `NetworkClassifier` except for `class_weight`.
 
-    def _encode(self, y: Any) -> Tensor:
-        return as_tensor(y).to(torch.float64)
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(-3, 3, 500)[:, None]
+    >>> network = NetworkRegressor(hidden=(64,), solver_params={"batch_size": 32}, random_state=0)
+    >>> network.fit(X, np.sin(X[:, 0])).score(X, np.sin(X[:, 0])) > 0.95
+    True
+    """
 
-    def _encoded_source(self, source: Source) -> Source:
-        return source
-
-    def _checked_targets(self, y: Any) -> Any:
-        return y
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
+    _fitted_state: ClassVar[Mapping[str, Any]] = {**NetworkModel._fitted_state, "single_target_": bool}
 
 
 class TargetScale:

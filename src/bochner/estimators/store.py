@@ -81,10 +81,15 @@ class SavableMixin(BaseEstimator):
                 f"{type(self).__module__}.{type(self).__name__} cannot be saved: another estimator has this name; "
                 "rename the class."
             )
-        params = {name: value for name, value in self.get_params(deep=False).items() if self._is_saved(name, value)}
+        params = {name: value for name, value in self._params_to_save().items() if self._is_saved(name, value)}
         names = [*self._fitted_state, "n_features_in_", "feature_names_in_"]
         state = {name: getattr(self, name) for name in names if name != names[-1] or hasattr(self, name)}
         return StoredEstimator(type(self).__name__, params, state)
+
+    def _params_to_save(self) -> dict[str, Any]:
+        """The constructor parameters; a subclass may leave out parts of them."""
+        params: dict[str, Any] = self.get_params(deep=False)
+        return params
 
     def _is_saved(self, name: str, value: Any) -> bool:
         if name in self._unsaved_params or (name == "random_state" and not isinstance(value, int | np.integer)):

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Generator, Tensor
 
 from bochner import checks
-from bochner.estimators.arrays import as_tensor, checked_inputs, make_generator, resolve_device
+from bochner.estimators.arrays import as_tensor, checked_inputs, make_generator
 from bochner.estimators.store import SavableMixin
 from bochner.features import (
     LANDMARK_RULES,
@@ -30,6 +30,7 @@ from bochner.features import (
 from bochner.kernels import ArcCosine, Kernel, Polynomial
 from bochner.ops import row_tiles
 from bochner.search.kernel import KERNEL_CONSTRAINTS, resolve_kernel
+from bochner.search.plan import resolve_device
 
 _COUNT = Interval(Integral, 1, None, closed="left")
 _POSITIVE = Interval(Real, 0, None, closed="neither")

@@ -80,6 +80,13 @@ class Network(Storable):
             Z = ACTIVATIONS[self.activation](nn.functional.linear(Z, W, b))
         return self.head(Z)
 
+    @torch.no_grad()
+    def fold_inputs(self, mean: Tensor, std: Tensor) -> None:
+        """Turn f((x - mean) / std) into f(x), in place: W_1 <- W_1 / std, b_1 <- b_1 - W_1 mean / std."""
+        W, b = self.weights[0], self.biases[0]
+        W.copy_(W / std.to(W))
+        b.sub_(W @ mean.to(W))
+
     def lower(self, num_layers: int, *, generator: Generator) -> Network:
         """The first `num_layers` hidden layers under a fresh head of this one's kind.
 

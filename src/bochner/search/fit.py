@@ -1,250 +1,255 @@
-"""A kernel whose metric is learned from the rows, before anything else is fitted."""
+"""From rows to a fitted model: solver, kernel, features and penalty, in the order in which they are chosen.
+
+This is the one assembly of kernel models and networks. `fit_model` takes a plan (`bochner.search.plan`) and a task,
+and is what `KernelClassifier.fit`, `bochner train`, acoustic models and studies call.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import nn
 
-from bochner.adaptation.metric import learn_metric
-from bochner.data import ArraySource
-from bochner.data.batches import in_order
-from bochner.data.blocks import Source, sample_rows
-from bochner.features import FeatureMap
-from bochner.kernels import Kernel, Stationary
-from bochner.models import LandmarkModel, LogitAverage
-from bochner.models.heads import BottleneckHead, FeatureModel, LinearHead
+from bochner.data.blocks import Source, sample_rows, seeded
+from bochner.data.transforms import MappedSource, Standardize, statistics
+from bochner.kernels import Kernel
+from bochner.models.heads import FeatureModel, LogitAverage
+from bochner.models.landmarks import LandmarkModel
 from bochner.models.losses import LOSSES
-from bochner.search.memory import METRIC_ROWS
+from bochner.models.network import Network
+from bochner.search.features import choose_features, needs_landmarks, start_head
+from bochner.search.kernel import choose_kernel, fit_least_squares, validation_loss
+from bochner.search.memory import MemoryPlan, Sizes, parse_bytes, plan_memory
+from bochner.search.plan import KernelPlan, NetworkPlan, Task
 from bochner.solvers import (
-    fit_exact_ridge,
     fit_landmark_logistic,
-    fit_landmark_ridge,
     fit_ridge,
     fit_ridge_path,
     fit_saga,
 )
-from bochner.solvers.settings import SGDSettings
+from bochner.solvers.pretraining import pretrain
 from bochner.solvers.sgd import Record, train
 
-SOLVERS = ["auto", "sgd", "ridge", "landmarks", "newton", "saga"]
-# Up to so many rows all of them become landmarks: the exact kernel machine, in seconds.
+logger = logging.getLogger(__name__)
+
+# Up to this many rows all of them become landmarks: the exact kernel model, in seconds.
 EXACT_ROWS = 2048
-# Up to so many features the normal equations of least squares cost less than epochs of SGD.
-NORMAL_FEATURES = 8192
-# Ridges that are tried on heldout rows, as multiples of k(x, x) / n.
-RIDGES = [10.0**power for power in (-3, -2.5, -2, -1.5, -1, -0.5, 0, 1)]
-EXACT_RIDGES = RIDGES[::2]
-ROWS_AT_ONCE = 4096
+# Up to this many features the normal equations of least squares cost less than epochs of SGD.
+MAX_NORMAL_FEATURES = 8192
+# Penalties that are tried on validation rows, as multiples of k(x, x) / n.
+PENALTIES = [10.0**power for power in (-3, -2.5, -2, -1.5, -1, -0.5, 0, 1)]
+EXACT_PENALTIES = PENALTIES[::2]
+# Numbers that an optimizer stores for each weight, twice: now, and as the epoch began.
+OPTIMIZER_COPIES = {"sgd": 0, "momentum": 2, "adam": 5, "adamw": 5}
 
 
-@dataclass(frozen=True)
-class Task:
-    """Rows to learn from, rows to judge by, both together, and what the targets are.
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A fitted model, with what was chosen on the way.
 
-    `num_classes` is None for numbers; `mean` [t] of the targets, one-hot for classes.
+    `history` has one record per epoch ("sgd"). `choices` says what was chosen on validation rows: the bandwidth and
+    others that were tried, the learning rate. `selection` has survival rates and input weights where features were
+    selected.
     """
 
-    rows: Source
-    validation_data: Source
-    everything: Source
-    num_classes: int | None
-    mean: Tensor
-
-    @property
-    def num_rows(self) -> int:
-        return sum(self.everything.shard_sizes)
-
-    @property
-    def loss(self) -> str:
-        """The loss of solvers that have a choice."""
-        return loss_for(self.num_classes)
+    model: nn.Module
+    solver: str
+    kernel: Kernel | None = None
+    history: list[Record] = field(default_factory=list)
+    choices: dict[str, Any] = field(default_factory=dict)
+    selection: dict[str, list[float]] | None = None
 
 
-def loss_for(num_classes: int | None) -> str:
-    if num_classes is None:
-        return "squared"
-    return "logistic" if num_classes == 2 else "softmax"
+def fit_model(plan: KernelPlan | NetworkPlan, task: Task, *, verbose: bool | None = None, group: Any = None) -> Fitted:
+    """Fit the model of `plan`; whatever it leaves open is chosen on the validation rows of `task`.
 
-
-def choose_solver(solver: str, task: Task, *, num_features: int) -> str:
-    """What "auto" stands for.
-
-    Up to 2,048 rows: the exact kernel machine, "newton" for classes and "landmarks" for numbers. Beyond: "sgd" for
-    classes; for numbers "ridge" up to 8,192 features, where one pass of normal equations costs less than epochs, and
-    "sgd" above.
+    `verbose` None shows progress bars on a terminal. `group` is the process group of a run in several processes.
     """
-    if solver == "newton" and task.num_classes is None:
+    if isinstance(plan, NetworkPlan):
+        return _fit_network(plan, task, verbose, group)
+    solver = choose_solver(plan, num_rows=task.num_rows, num_classes=task.num_classes)
+    memory = _divide_memory(plan, task, solver)
+    kernel, choices = choose_kernel(plan, task, memory)
+    if solver in ("landmarks", "newton"):
+        model: nn.Module = _fit_on_landmarks(plan, task, kernel, memory, newton=solver == "newton")
+        return Fitted(model, solver, kernel, choices=choices)
+    maps, facts = choose_features(kernel, plan, task, verbose=verbose, group=group)
+    if plan.basis is not None:
+        choices |= facts
+    match solver:
+        case "ridge":
+            return Fitted(_fit_ridge(plan, task, maps[0]), solver, kernel, choices=choices)
+        case "saga":
+            return Fitted(_fit_saga(plan, task, maps[0]), solver, kernel, choices=choices)
+    model, history = _fit_sgd(plan, task, maps, memory, verbose, group)
+    choices |= {"rate": history[0]["rate"]} if history else {}
+    return Fitted(model, solver, kernel, history, choices, facts if plan.selection is not None else None)
+
+
+def choose_solver(plan: KernelPlan, *, num_rows: int, num_classes: int | None) -> str:
+    """The solver that "auto" stands for, or the given one if the plan allows it.
+
+    Up to 2,048 rows "auto" is the exact kernel model, "newton" for classes and "landmarks" for numbers. Beyond, it is
+    "sgd" for classes; for numbers "ridge" up to 8,192 features, where one pass of normal equations costs less than
+    epochs, and "sgd" above. Options that only "sgd" has make "auto" choose it; an adapted basis needs features.
+    """
+    solver = plan.solver
+    if solver == "newton" and num_classes is None:
         raise ValueError("solver must not be 'newton' for regression, which has no logistic loss; use 'landmarks'.")
-    if solver != "auto":
-        return solver
-    if task.num_rows <= EXACT_ROWS:
-        return "landmarks" if task.num_classes is None else "newton"
-    return "ridge" if task.num_classes is None and num_features <= NORMAL_FEATURES else "sgd"
+    if plan.basis == "sab" and num_classes is None:
+        raise ValueError("adapt='sab' aligns features with classes; use 'uab' or 'dab' for regression.")
+    special = plan.needs_sgd
+    if solver == "auto":
+        if special is not None:
+            return "sgd"
+        if num_rows <= EXACT_ROWS and plan.basis is None:
+            return "landmarks" if num_classes is None else "newton"
+        return "ridge" if num_classes is None and plan.n_components <= MAX_NORMAL_FEATURES else "sgd"
+    if solver != "sgd" and special is not None:
+        raise ValueError(f"{special} needs solver='sgd', got {solver!r}.")
+    if solver in ("landmarks", "newton") and plan.basis is not None:
+        raise ValueError(f"adapt={plan.basis!r} needs a solver on features, such as 'sgd', got {solver!r}.")
+    return solver
 
 
-def fit_by_sgd(
-    task: Task,
-    maps: Sequence[FeatureMap],
-    recipe: SGDSettings,
-    *,
-    rank: int | None,
-    generator: Generator,
-    folder: Path | None,
-    verbose: bool | None,
+def _fit_sgd(
+    plan: KernelPlan, task: Task, maps: list[Any], memory: MemoryPlan, verbose: bool | None, group: Any
 ) -> tuple[nn.Module, list[Record]]:
-    """The papers' loop on each map; several maps are blocks of features trained apart and averaged in the logits."""
+    """Minibatch training of a linear or bottleneck head on each map; blocks of features are averaged in the logits."""
+    params = plan.params
+    settings = params.sgd_settings(task.loss, alpha=plan.alpha or 0.0, num_rows=task.num_rows, seed=task.seed)
+    if memory.preconditioner_rows is not None:
+        settings = params.sgd_settings(
+            task.loss,
+            alpha=plan.alpha or 0.0,
+            num_rows=task.num_rows,
+            seed=task.seed,
+            preconditioner_rows=memory.preconditioner_rows,
+        )
+    bias, generator = LOSSES[task.loss].offset(task.mean), seeded(task.seed, "head")
     models: list[nn.Module] = []
     history: list[Record] = []
     for number, z in enumerate(maps):
-        offset = LOSSES[task.loss].offset(task.mean)
-        model = FeatureModel(z, start_head(z, len(offset), offset, rank, generator)).to(task.mean.device)
-        place = folder if folder is None or len(maps) == 1 else folder / f"block{number}"
-        records = train(model, task.rows, task.validation_data, recipe, checkpoint_dir=place, verbose=verbose)
+        head = start_head(z.num_features, z.dtype, bias, params.rank, generator)
+        model = FeatureModel(z, head).to(task.device)
+        records = train(
+            model,
+            task.train,
+            task.validation_data,
+            settings,
+            checkpoint_dir=params.directory("" if len(maps) == 1 else f"block{number}"),
+            verbose=verbose,
+        )
         history += [{"block": number, **record} for record in records] if len(maps) > 1 else records
         models.append(model)
     return models[0] if len(models) == 1 else LogitAverage(models), history
 
 
-def fit_by_ridge(task: Task, z: FeatureMap, ridge: float | None) -> nn.Module:
-    """Normal equations; without a ridge, the one of least heldout loss along the path."""
-    if ridge is not None:
-        return FeatureModel(z, fit_ridge(z, task.everything, ridge=ridge, num_classes=task.num_classes))
-    ridges = [factor / task.num_rows for factor in RIDGES]
-    heads = fit_ridge_path(z, task.rows, ridges=ridges, num_classes=task.num_classes)
-    return min((FeatureModel(z, head) for head in heads), key=lambda model: heldout_loss(model, task, "squared"))
+def _fit_ridge(plan: KernelPlan, task: Task, z: Any) -> nn.Module:
+    """Normal equations; without a given penalty, the one of least validation loss."""
+    if plan.alpha is not None:
+        return FeatureModel(z, fit_ridge(z, task.all_rows, ridge=plan.alpha, num_classes=task.num_classes))
+    penalties = [factor / task.num_rows for factor in PENALTIES]
+    heads = fit_ridge_path(z, task.train, ridges=penalties, num_classes=task.num_classes)
+    return min((FeatureModel(z, head) for head in heads), key=lambda model: validation_loss(model, task, "squared"))
 
 
-def fit_on_landmarks(
-    task: Task,
-    kernel: Kernel,
-    *,
-    newton: bool,
-    num_landmarks: int,
-    ridge: float | None,
-    memory: int,
-    generator: Generator,
-) -> nn.Module:
-    """On landmarks drawn uniformly from the rows: logistic or softmax regression by Newton steps, or least squares."""
-    method: Callable[..., LandmarkModel] = fit_landmark_logistic if newton else fit_least_squares
-
-    def fit(rows: Source, ridge: float | None) -> LandmarkModel:
-        landmarks = sample_rows(rows, num_landmarks, generator=generator).X
-        return method(kernel, landmarks, rows, ridge=ridge, num_classes=task.num_classes, memory_budget=memory)
-
-    loss = task.loss if newton else "squared"
-    return fit(task.everything, _exact_ridge(task, fit, loss) if ridge is None else ridge)
-
-
-def fit_least_squares(
-    kernel: Kernel,
-    landmarks: Tensor,
-    rows: Source,
-    *,
-    ridge: float | None,
-    num_classes: int | None,
-    memory_budget: int,
-) -> LandmarkModel:
-    """By preconditioned conjugate gradients, or by one factorisation where the landmarks are all of the rows."""
-    if len(landmarks) == sum(rows.shard_sizes):
-        return fit_exact_ridge(kernel, rows, ridge=ridge, num_classes=num_classes)
-    return fit_landmark_ridge(
-        kernel, landmarks, rows, ridge=ridge, num_classes=num_classes, memory_budget=memory_budget
-    )
-
-
-def fit_by_saga(task: Task, z: FeatureMap, *, ridge: float | None, max_epochs: int, generator: Generator) -> nn.Module:
-    """The convex problem to its minimum; the default ridge is 1 / n, scikit-learn's C = 1."""
-    ridge = 1 / task.num_rows if ridge is None else ridge
+def _fit_saga(plan: KernelPlan, task: Task, z: Any) -> nn.Module:
+    """The convex problem to its minimum; the default penalty is 1 / n, scikit-learn's C = 1."""
     head = fit_saga(
         z,
-        task.everything,
+        task.all_rows,
         loss=task.loss,
-        ridge=ridge,
+        ridge=1 / task.num_rows if plan.alpha is None else plan.alpha,
         num_classes=task.num_classes,
-        max_epochs=max_epochs,
-        generator=generator,
+        max_epochs=plan.params.max_epochs,
+        generator=seeded(task.seed, "solver"),
     )
     return FeatureModel(z, head)
 
 
-def heldout_loss(model: nn.Module, task: Task, loss: str) -> float:
-    """The weighted mean loss over the heldout rows; squared errors of classes are those of one-hot rows."""
-    total = weights = 0.0
-    with torch.no_grad():
-        for block in in_order(task.validation_data, batch_rows=ROWS_AT_ONCE):
-            y = block.y
-            if loss == "squared" and task.num_classes is not None:
-                y = nn.functional.one_hot(y, task.num_classes)
-            losses = LOSSES[loss].value(model(block.X), y)
-            weight = torch.ones_like(losses) if block.weight is None else block.weight.to(losses)
-            total, weights = total + float(losses @ weight), weights + float(weight.sum())
-    return total / max(weights, torch.finfo(torch.float32).tiny)
+def _fit_on_landmarks(
+    plan: KernelPlan, task: Task, kernel: Kernel, memory: MemoryPlan, *, newton: bool
+) -> LandmarkModel:
+    """On landmarks drawn uniformly from the rows: logistic or softmax regression by Newton steps, or least squares.
+
+    Without a given penalty, up to 2,048 rows that of least validation loss; beyond, the solver's rule.
+    """
+    method: Callable[..., LandmarkModel] = fit_landmark_logistic if newton else fit_least_squares
+    generator = seeded(task.seed, "solver")
+    m = min(plan.n_components, task.num_rows)
+    # blocks of K_nm are kept with their rows, in float64 at most
+    cache = memory.cache * m // (m + 2 * (task.train.num_inputs + len(task.mean) + 1))
+
+    def fit(rows: Source, alpha: float | None) -> LandmarkModel:
+        landmarks = sample_rows(rows, plan.n_components, generator=generator).X
+        return method(kernel, landmarks, rows, ridge=alpha, num_classes=task.num_classes, memory_budget=cache)
+
+    alpha = plan.alpha
+    if alpha is None and task.num_rows <= EXACT_ROWS:
+        penalties = [factor / task.num_rows for factor in EXACT_PENALTIES]
+        loss = task.loss if newton else "squared"
+        losses = [validation_loss(fit(task.train, penalty), task, loss) for penalty in penalties]
+        alpha = penalties[losses.index(min(losses))]
+    return fit(task.all_rows, alpha)
 
 
-def _exact_ridge(task: Task, fit: Callable[[Source, float | None], nn.Module], loss: str) -> float | None:
-    """For few rows, the ridge of least heldout loss; for many, None: the solver's own rule."""
-    if task.num_rows > EXACT_ROWS:
-        return None
-    ridges = [factor / task.num_rows for factor in EXACT_RIDGES]
-    losses = [heldout_loss(fit(task.rows, ridge), task, loss) for ridge in ridges]
-    return ridges[losses.index(min(losses))]
+def _fit_network(plan: NetworkPlan, task: Task, verbose: bool | None, group: Any) -> Fitted:
+    """A random start, layer-wise pre-training where asked for, then training of the whole.
+
+    Source: May 2018, Section 4.3.
+    """
+    params, bias = plan.params, LOSSES[task.loss].offset(task.mean)
+    rows: tuple[Source, Source] = task.train, task.validation_data
+    if plan.standardize:
+        spread = statistics(task.all_rows)
+        scale = Standardize(spread.mean.to(task.device), spread.std.to(task.device))
+        rows = MappedSource(task.train, scale), MappedSource(task.validation_data, scale)
+    network = Network.draw(
+        num_inputs=task.train.num_inputs,
+        hidden=plan.hidden,
+        num_outputs=len(bias),
+        activation=plan.activation,
+        rank=params.rank,
+        generator=seeded(task.seed, "network"),
+        dtype=task.dtype,
+    ).to(task.device)
+    settings = params.sgd_settings(task.loss, alpha=plan.alpha or 0.0, num_rows=task.num_rows, seed=task.seed)
+    if plan.pretrain:
+        generator, directory = seeded(task.seed, "heads"), params.directory("pretraining")
+        pretrain(network, *rows, settings, generator=generator, checkpoint_dir=directory, verbose=verbose)
+    history = train(network, *rows, settings, checkpoint_dir=params.directory("training"), verbose=verbose)
+    if plan.standardize:
+        network.fold_inputs(scale.mean, torch.where(scale.std > 0, scale.std, 1.0))
+    return Fitted(network, "sgd", history=history, choices={"rate": history[0]["rate"]} if history else {})
 
 
-def start_head(
-    z: FeatureMap, num_outputs: int, bias: Tensor | None, rank: int | None, generator: Generator
-) -> LinearHead | BottleneckHead:
-    """Weights at 0, or Glorot's for a bottleneck, as in the papers; the bias as given, or 0."""
-    sizes = {"num_features": z.num_features, "num_outputs": num_outputs}
-    if rank is None:
-        return LinearHead.zeros(**sizes, bias=bias, dtype=z.dtype)
-    return BottleneckHead.glorot(**sizes, rank=rank, generator=generator, bias=bias, dtype=z.dtype)
-
-
-def bias_of(model: nn.Module) -> Tensor:
-    """The last thing that is added: it says where a model is, and in which dtype."""
-    part = model.models[0] if isinstance(model, LogitAverage) else model
-    bias = part.head.bias if isinstance(part, FeatureModel) else part.bias
-    assert isinstance(bias, Tensor)
-    return bias
-
-
-def rescale(model: nn.Module, mean: Tensor, std: Tensor) -> None:
-    """Turn f into std f + mean, for outputs [t], inside the model."""
-    with torch.no_grad():
-        for part in model.models if isinstance(model, LogitAverage) else [model]:
-            if isinstance(part, LandmarkModel):
-                part.coefficients.mul_(std.to(part.coefficients))
-                part.bias.copy_(part.bias * std.to(part.bias) + mean.to(part.bias))
-                continue
-            assert isinstance(part, FeatureModel)
-            head = part.head
-            last = head.second if isinstance(head, BottleneckHead) else head.weights
-            last.mul_(std.to(last)[:, None])
-            head.bias.copy_(head.bias * std.to(head.bias) + mean.to(head.bias))
-
-
-def adapted_kernel(
-    kernel: Kernel, task: Task, *, rounds: int, num_landmarks: int, memory: int, generator: Generator
-) -> Stationary:
-    """`kernel` under the metric of least heldout loss; least squares on random landmarks is what metrics come from."""
-    if not isinstance(kernel, Stationary):
-        raise ValueError(f"adapt='agop' needs a kernel with a metric, such as Gaussian or Laplacian, got {kernel!r}.")
-    rows = task.rows
-    if sum(rows.shard_sizes) > METRIC_ROWS:
-        rows = ArraySource(*sample_rows(rows, METRIC_ROWS, generator=generator))
-    landmarks = sample_rows(rows, num_landmarks, generator=generator).X
-
-    def fit(kernel: Stationary) -> nn.Module:
-        return fit_least_squares(
-            kernel, landmarks, rows, ridge=None, num_classes=task.num_classes, memory_budget=memory
-        )
-
-    def judge(model: nn.Module) -> float:
-        return heldout_loss(model, task, "squared")
-
-    tried = learn_metric(kernel, rows, fit, judge, rounds=rounds, generator=generator)
-    return min(tried, key=lambda each: each.loss).kernel
+def _divide_memory(plan: KernelPlan, task: Task, solver: str) -> MemoryPlan:
+    budget = parse_bytes(plan.params.memory_budget)
+    if budget is None:
+        return MemoryPlan()
+    params = plan.params
+    settings = params.sgd_settings(task.loss, alpha=0.0, num_rows=task.num_rows, seed=task.seed)
+    sizes = Sizes(
+        task.num_rows,
+        max(task.all_rows.shard_sizes),
+        task.train.num_inputs,
+        len(task.mean),
+        plan.n_components,
+        task.dtype.itemsize,
+        copies=6 + OPTIMIZER_COPIES[params.optimizer] + (0 if params.checkpoint_dir is None else 6),
+        has_landmarks=isinstance(plan.kernel, Kernel) and needs_landmarks(plan.kernel),
+    )
+    preconditioned = solver == "sgd" and settings.preconditioner_rank != 0
+    metric = plan.adapt if plan.adapt is not None and plan.adapt.method == "agop" else None
+    return plan_memory(
+        budget,
+        sizes,
+        solver=solver,
+        preconditioner_rows=settings.preconditioner_rows if preconditioned else 0,
+        metric=None if metric is None else (metric.num_landmarks, metric.num_rows),
+    )

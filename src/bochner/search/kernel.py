@@ -1,36 +1,87 @@
-"""From an estimator's words (a kernel's name, a bandwidth rule) to kernels and maps."""
+"""Choosing the kernel: its bandwidth by a rule or by validation rows, and a metric on the inputs."""
 
 from __future__ import annotations
 
+import logging
+import math
+from collections.abc import Callable
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
 import torch
 from sklearn.utils._param_validation import Interval, StrOptions
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 
 from bochner import checks
-from bochner.features import ArcCosineMap, FeatureMap, FourierMap, NystromMap, TensorSketchMap
+from bochner.adaptation.metric import learn_metric
+from bochner.data.batches import in_order
+from bochner.data.blocks import Block, BlockSource, Source, num_rows, sample_rows, seeded
+from bochner.data.transforms import statistics
 from bochner.kernels import (
     KERNEL_ALIASES,
     KERNEL_NAMES,
-    ArcCosine,
     Gaussian,
     Kernel,
     Laplacian,
     Polynomial,
-    Spectral,
     Stationary,
     kernel_named,
 )
+from bochner.models.criteria import Criterion
+from bochner.models.heads import FeatureModel
+from bochner.models.landmarks import LandmarkModel
+from bochner.models.losses import LOSSES
+from bochner.search.features import draw_map, start_head
+from bochner.search.memory import RULE_ROWS, MemoryPlan
+from bochner.search.plan import KernelPlan, Task, stored
+from bochner.solvers import fit_exact_ridge, fit_landmark_ridge
+from bochner.solvers.sgd import train
+from bochner.solvers.step import evaluate
+
+logger = logging.getLogger(__name__)
 
 KERNEL_CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [StrOptions({*KERNEL_NAMES, *KERNEL_ALIASES}), Kernel],
-    "bandwidth": [None, StrOptions({"median", "mean"}), Interval(Real, 0, None, closed="neither")],
+    "bandwidth": [None, StrOptions({"median", "mean", "search"}), Interval(Real, 0, None, closed="neither")],
     "gamma": [None, Interval(Real, 0, None, closed="neither")],
 }
-# From so many inputs a chain of Hadamard transforms takes a fraction of a dense product, its bias far below the noise.
-STRUCTURED_INPUTS = 256
+# Bandwidth search: multiples of the median rule in steps of sqrt(2), at most 8 times larger or smaller. A trial trains
+# a small model, which ranks bandwidths as large ones do at a fraction of the cost.
+BANDWIDTH_STEP = math.sqrt(2)
+MAX_BANDWIDTH_STEPS = 6
+TRIAL_FEATURES, TRIAL_ROWS, TRIAL_EPOCHS = 1024, 16384, 3
+ROWS_AT_ONCE = 4096
+
+
+def choose_kernel(plan: KernelPlan, task: Task, memory: MemoryPlan) -> tuple[Kernel, dict[str, Any]]:
+    """The kernel of a plan for the rows of a task, and what was chosen on validation rows.
+
+    First a bandwidth, by a rule on a sample of the rows or as given; then, with adapt="agop", a metric on the inputs;
+    then, with bandwidth="search", the multiple of the median rule of least validation loss. With a checkpoint_dir the
+    last two are computed once.
+    """
+    searched = plan.bandwidth == "search"
+    generator = seeded(task.seed, "bandwidth" if searched else "kernel")
+    sample = sample_rows(
+        task.train if searched else task.all_rows, TRIAL_ROWS if searched else RULE_ROWS, generator=generator
+    )
+    rule = "median" if searched else plan.bandwidth
+    X = sample.X.cpu()
+    kernel: Kernel = (
+        _standardized(plan, task, X, rule, generator)
+        if plan.standardize
+        else resolve_kernel(plan.kernel, rule, X, generator, gamma=plan.gamma)
+    )
+    learns_metric = plan.adapt is not None and plan.adapt.method == "agop"
+    if not searched and not learns_metric:
+        return kernel, {}
+
+    def choose() -> tuple[Kernel, dict[str, Any]]:
+        adapted = _learn_metric(kernel, plan, task, memory) if learns_metric else kernel
+        return _search_bandwidth(adapted, plan, task, sample, generator) if searched else (adapted, {})
+
+    return stored(plan, task, "kernel", choose)
 
 
 def resolve_kernel(
@@ -72,35 +123,137 @@ def with_gamma(kernel: Kernel, gamma: float) -> Kernel:
     )
 
 
-def draw_map(
-    kernel: Kernel,
-    X: Tensor,
-    *,
-    num_features: int,
-    projection: str,
-    generator: Generator,
-) -> FeatureMap:
-    """The map that suits the kernel: Fourier for spectral ones, their own for arc-cosine and polynomial, else Nystrom.
+def _standardized(
+    plan: KernelPlan, task: Task, X: Tensor, rule: float | str | None, generator: Generator
+) -> Stationary:
+    """The kernel on inputs divided by their standard deviations, as a scale inside the kernel."""
+    std = statistics(task.all_rows).std.to(X)
+    kernel = resolve_kernel(plan.kernel, None if plan.gamma else 1.0, X, generator, gamma=plan.gamma)
+    if not isinstance(plan.kernel, str):
+        kernel = plan.kernel
+    if not isinstance(kernel, Stationary) or kernel.scale is not None or kernel.metric is not None:
+        raise ValueError(f"standardize=True needs a stationary kernel without scale or metric, got {plan.kernel!r}.")
+    scaled = kernel.replace(scale=torch.where(std > 0, std, 1.0).reciprocal())
+    if rule is None:
+        rule = "median" if isinstance(plan.kernel, str) and plan.gamma is None else kernel.bandwidth
+    return scaled.with_bandwidth(rule, X, generator=generator)
 
-    X [n, d] are rows to take landmarks from; only their width and dtype matter to the other maps.
+
+def _learn_metric(kernel: Kernel, plan: KernelPlan, task: Task, memory: MemoryPlan) -> Stationary:
+    """The kernel under the metric of least validation loss, from average gradient outer products (AGOP).
+
+    Metrics come from least squares on random landmarks, which is fitted again under each of them.
     """
-    shared: dict[str, Any] = {
-        "num_inputs": X.shape[1],
-        "num_features": num_features,
-        "generator": generator,
-        "dtype": X.dtype,
-    }
-    if isinstance(kernel, Spectral) and kernel.spectral:
-        if projection == "auto" and kernel.isotropic and X.shape[1] >= STRUCTURED_INPUTS:
-            projection = "hadamard3"
-        return FourierMap.draw(kernel, projection=projection, **shared)
-    if isinstance(kernel, ArcCosine):
-        return ArcCosineMap.draw(kernel, **shared)
-    if isinstance(kernel, Polynomial):
-        return TensorSketchMap.draw(kernel, **shared)
-    return NystromMap.fit(kernel, X, num_landmarks=min(num_features, len(X)), generator=generator)
+    if not isinstance(kernel, Stationary):
+        raise ValueError(f"adapt='agop' needs a kernel with a metric, such as Gaussian or Laplacian, got {kernel!r}.")
+    assert plan.adapt is not None
+    generator, rows = seeded(task.seed, "metric"), task.train
+    if num_rows(rows) > plan.adapt.num_rows:
+        rows = BlockSource(sample_rows(rows, plan.adapt.num_rows, generator=generator))
+    count = memory.metric_landmarks or plan.adapt.num_landmarks
+    landmarks = sample_rows(rows, count, generator=generator).X
+
+    def fit(kernel: Stationary) -> nn.Module:
+        return fit_least_squares(
+            kernel, landmarks, rows, ridge=None, num_classes=task.num_classes, memory_budget=memory.metric_cache
+        )
+
+    rounds = learn_metric(
+        kernel,
+        rows,
+        fit,
+        lambda model: validation_loss(model, task, "squared"),
+        rounds=plan.adapt.rounds,
+        generator=generator,
+    )
+    best = min(rounds, key=lambda candidate: candidate.loss)
+    logger.info("metric: validation loss %.4g -> %.4g in %d rounds", rounds[0].loss, best.loss, len(rounds) - 1)
+    return best.kernel
 
 
-def dtype_of(precision: str) -> torch.dtype:
-    """What is stored and computed in; tf32 and bf16 are only for products."""
-    return torch.float64 if precision == "float64" else torch.float32
+def _search_bandwidth(
+    kernel: Kernel, plan: KernelPlan, task: Task, sample: Block, generator: Generator
+) -> tuple[Stationary, dict[str, Any]]:
+    """The multiple of the median rule of least validation loss, and all that were tried.
+
+    Each trial trains a small model for a few epochs: O(TRIAL_EPOCHS TRIAL_ROWS TRIAL_FEATURES (d + t)).
+    """
+    if not isinstance(kernel, Stationary):
+        raise ValueError(f"bandwidth='search' needs a kernel with a bandwidth, got {kernel!r}.")
+    validation = BlockSource(sample_rows(task.validation_data, TRIAL_ROWS, generator=generator))
+    rows, count = BlockSource(sample), min(plan.n_components, TRIAL_FEATURES)
+    params = replace(plan.params, criterion=None, max_epochs=TRIAL_EPOCHS, preconditioner_rank="auto", average=True)
+    settings = params.sgd_settings(task.loss, alpha=plan.alpha or 0.0, num_rows=len(sample.X), seed=task.seed)
+    bias = LOSSES[task.loss].offset(task.mean)
+
+    def loss(step: int) -> float:
+        trial = kernel.replace(bandwidth=kernel.bandwidth * BANDWIDTH_STEP**step)
+        z = draw_map(
+            trial,
+            sample.X[:0].cpu(),
+            num_features=count,
+            projection=params.projection,
+            generator=seeded(task.seed, "trial"),
+        )
+        head = start_head(z.num_features, z.dtype, bias, None, generator)
+        model = FeatureModel(z, head).to(task.device)
+        try:
+            train(model, rows, validation, settings, verbose=False)
+        except FloatingPointError:  # nothing can be learned at this bandwidth
+            return math.inf
+        return Criterion(settings.criterion).of(evaluate(model, validation, loss=task.loss))
+
+    step, losses = search_steps(loss, max_steps=MAX_BANDWIDTH_STEPS)
+    best = kernel.bandwidth * BANDWIDTH_STEP**step
+    logger.info("bandwidth: %.4g, %.3g times the median rule", best, BANDWIDTH_STEP**step)
+    tried = {f"{BANDWIDTH_STEP**step:.3g}": value for step, value in sorted(losses.items())}
+    return kernel.replace(bandwidth=best), {"bandwidth": best, "median": kernel.bandwidth, "tried": tried}
+
+
+def search_steps(loss: Callable[[int], float], *, max_steps: int) -> tuple[int, dict[int, float]]:
+    """The step of least loss among 0, then 1, 2, ... or -1, -2, ... as long as the loss falls; and all losses.
+
+    >>> search_steps(lambda step: (step - 2.2) ** 2, max_steps=6)[0]
+    2
+    """
+    losses = {0: loss(0), 1: loss(1)}
+    direction = 1 if losses[1] < losses[0] else -1
+    step = direction
+    while abs(step) <= max_steps:
+        if step not in losses:
+            losses[step] = loss(step)
+        if not losses[step] < losses[step - direction]:
+            break
+        step += direction
+    return min(losses, key=losses.__getitem__), losses
+
+
+def fit_least_squares(
+    kernel: Kernel,
+    landmarks: Tensor,
+    rows: Source,
+    *,
+    ridge: float | None,
+    num_classes: int | None,
+    memory_budget: int,
+) -> LandmarkModel:
+    """By preconditioned conjugate gradients, or by one factorisation where the landmarks are all of the rows."""
+    if len(landmarks) == num_rows(rows):
+        return fit_exact_ridge(kernel, rows, ridge=ridge, num_classes=num_classes)
+    return fit_landmark_ridge(
+        kernel, landmarks, rows, ridge=ridge, num_classes=num_classes, memory_budget=memory_budget
+    )
+
+
+def validation_loss(model: nn.Module, task: Task, loss: str) -> float:
+    """The weighted mean loss over the validation rows; squared errors of classes are those of one-hot rows."""
+    total = weights = 0.0
+    with torch.no_grad():
+        for block in in_order(task.validation_data, batch_rows=ROWS_AT_ONCE):
+            y = block.y
+            if loss == "squared" and task.num_classes is not None:
+                y = nn.functional.one_hot(y, task.num_classes)
+            losses = LOSSES[loss].value(model(block.X), y)
+            weight = torch.ones_like(losses) if block.weight is None else block.weight.to(losses)
+            total, weights = total + float(losses @ weight), weights + float(weight.sum())
+    return total / max(weights, torch.finfo(torch.float32).tiny)

@@ -1,4 +1,9 @@
-"""How a fit keeps to the memory it was given."""
+"""Keeping a fit within a memory budget.
+
+The byte models below count the large arrays that are alive at the same time in each phase of a fit. They were checked
+against measured peaks (tests/search/test_memory.py): a fit stays below its budget, and a budget that is refused is too
+small.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +12,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 UNITS = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
-BUFFERED_SHARDS = 11  # the shuffle's buffer of 8, the shard being read and its parts, the batch
-LARGEST_BUFFER = 2**26
-ROWS_A_SHARD = (64, 8192)
-MOST_DIRECTION_ROWS, FEWEST_DIRECTION_ROWS, MOST_DIRECTIONS = 2048, 64, 256
-METRIC_LANDMARKS, FEWEST_METRIC_LANDMARKS = 2048, 64
-METRIC_ROWS = 2**16  # a metric is d x d numbers: so many rows tell them well enough
-GRADIENT_ROWS = 256
-JUDGED_ROWS = 2048
-RULE_ROWS = 1000  # what a bandwidth rule looks at
-TILE = 2**22  # numbers in a block of features or of a kernel matrix
-SPARE = 2**30  # for parts of K_nm where nothing else is said
-# Beside what is counted: pieces of blocks, threads, what the allocator keeps.
+BUFFERED_SHARDS = 11  # shuffling holds 8 shards; one more is being read, with its parts, and a batch is assembled
+MAX_BUFFER_BYTES = 2**26  # a larger shuffling buffer does not mix rows noticeably better
+MIN_SHARD_ROWS, MAX_SHARD_ROWS = 64, 8192
+MIN_PRECONDITIONER_ROWS, MAX_PRECONDITIONER_RANK = 64, 256
+MIN_METRIC_LANDMARKS = 64
+GRADIENT_ROWS = 256  # rows whose input gradients exist at once while a metric is learned
+TRIAL_ROWS = 2048  # validation rows that learning rates are compared on
+RULE_ROWS = 1000  # rows that a bandwidth rule uses
+TILE_ELEMENTS = 2**22  # numbers in a block of features or of a kernel matrix
+DEFAULT_CACHE = 2**30  # bytes for parts of K_nm where no budget is given
+# Allocated besides what is counted: temporaries of blocks, thread stacks, memory that the allocator keeps.
 OVERHEAD = 3 * 2**24
 
 
 def parse_bytes(budget: int | str | None) -> int | None:
-    """A number of bytes, or text such as "500MB" and "2 GB" (powers of 1,024); None is no bound.
+    """A number of bytes, or text such as "500MB" and "2 GB" (powers of 1,024); None means no limit.
 
     >>> parse_bytes("1.5 KB")
     1536
@@ -31,27 +35,28 @@ def parse_bytes(budget: int | str | None) -> int | None:
     if budget is None:
         return None
     if isinstance(budget, str):
-        found = re.fullmatch(r"\s*(\d+\.?\d*)\s*([KMGT]?B?)\s*", budget.upper())
-        if found is None:
+        match = re.fullmatch(r"\s*(\d+\.?\d*)\s*([KMGT]?B?)\s*", budget.upper())
+        if match is None:
             raise ValueError(f"memory_budget must be bytes or text such as '500MB' or '2GB', got {budget!r}.")
-        unit = found[2] if found[2].endswith("B") or not found[2] else found[2] + "B"
-        return int(float(found[1]) * UNITS[unit])
+        unit = match[2] if match[2].endswith("B") or not match[2] else match[2] + "B"
+        return int(float(match[1]) * UNITS[unit])
     if isinstance(budget, bool) or budget < 1:
         raise ValueError(f"memory_budget must be a positive number of bytes, got {budget!r}.")
     return int(budget)
 
 
 def rows_per_shard(budget: int | None, *, row_bytes: int) -> int:
-    """Rows that arrays are gathered by: the shuffle's buffer takes an eighth of the budget, at most 64 MB."""
-    fewest, most = ROWS_A_SHARD
-    buffer = LARGEST_BUFFER if budget is None else min(LARGEST_BUFFER, budget // 8)
-    return int(min(most, max(fewest, buffer // (BUFFERED_SHARDS * row_bytes))))
+    """Rows that arrays are gathered by: the shuffling buffer takes an eighth of the budget, at most 64 MB."""
+    buffer = MAX_BUFFER_BYTES if budget is None else min(MAX_BUFFER_BYTES, budget // 8)
+    return int(min(MAX_SHARD_ROWS, max(MIN_SHARD_ROWS, buffer // (BUFFERED_SHARDS * row_bytes))))
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a fit's memory depends on: N rows in shards of at most `shard_rows`, d inputs, t outputs, D features or
-    landmarks, bytes of a number, copies of the weights (the optimizer's too), and whether features stand on landmarks.
+    """What the memory of a fit depends on.
+
+    N rows in shards of at most `shard_rows`, d inputs, t outputs, D features or landmarks, bytes of a number, copies
+    of the weights (those of the optimizer included), and whether the features are Nystrom features.
     """
 
     num_rows: int
@@ -65,7 +70,10 @@ class Sizes:
 
     @property
     def row_bytes(self) -> int:
-        """A row in the shuffle's buffer; its one-hot targets exist for one shard of eleven."""
+        """A row in the shuffling buffer: inputs, an 8-byte target and index, and its share of one-hot targets.
+
+        One-hot targets of 32 bytes an output exist for one shard of eleven, hence 3 bytes.
+        """
         return self.item * self.num_inputs + 16 + 3 * self.num_outputs
 
     @property
@@ -74,120 +82,125 @@ class Sizes:
 
     @property
     def rows(self) -> int:
-        """Order, targets, weights and a permutation of all rows; the buffer; rows that rates are judged by."""
-        judged = 2 * min(JUDGED_ROWS, self.num_rows)
-        return 40 * self.num_rows + judged * self.row_bytes + self.buffer
+        """Five 8-byte arrays over all rows (order, targets, weights, two permutations), buffer, rows of trials."""
+        return 40 * self.num_rows + 2 * min(TRIAL_ROWS, self.num_rows) * self.row_bytes + self.buffer
 
     @property
     def rule(self) -> int:
-        """The rows that a bandwidth rule looks at, and their distances."""
+        """The rows of a bandwidth rule, also in float64, and their pairwise distances twice in float64."""
         rows = min(RULE_ROWS, self.num_rows)
         return rows * self.num_inputs * (3 * self.item + 16) + 16 * rows * rows
 
     @property
     def features(self) -> int:
-        """A map while it is drawn; weights, gradients and copies; a block of features with its scores."""
+        """A map while it is drawn; weights, gradients and copies; a block of features with its scores.
+
+        Orthogonal frequencies need six d x D/2 matrices for their QR factorisation; Nystrom maps an
+        eigendecomposition of K_mm.
+        """
         d, D, t = self.num_inputs, self.num_features, self.num_outputs
         drawn = 4 * (2 * D * D + d * D) if self.has_landmarks else 6 * d * max(D // 2, d)
-        at_once = min(max(1, TILE // D), self.num_rows)
-        block = min(TILE, self.num_rows * D) + at_once * (2 * d + 12 * t)
+        rows_at_once = min(max(1, TILE_ELEMENTS // D), self.num_rows)
+        block = min(TILE_ELEMENTS, self.num_rows * D) + rows_at_once * (2 * d + 12 * t)
         return self.item * (drawn + self.copies * t * D + block)
 
-    def preconditioner_rank(self, rows: int) -> int:
-        """The sample's rows and features, its Gram matrix in two types with room to factor it, the directions."""
+    def preconditioner(self, rows: int) -> int:
+        """The sample's features, the eigenvectors, and its Gram matrix in two dtypes with room to factor it."""
         rows = min(rows, self.num_rows)
-        return self.item * (rows + MOST_DIRECTIONS) * (self.num_features + self.num_inputs) + 36 * rows * rows
+        return self.item * (rows + MAX_PRECONDITIONER_RANK) * (self.num_features + self.num_inputs) + 36 * rows * rows
 
     @property
     def normal_equations(self) -> int:
-        """The covariance in float64, its eigenvectors and their workspace; 2,048 rows of features, thrice."""
+        """The D x D second moments in float64, eigenvectors and LAPACK's workspace; three copies of 2,048 rows."""
         D = self.num_features
         return 8 * 5 * D * D + 3 * self.item * min(2048, self.num_rows) * D
 
     @property
     def residuals(self) -> int:
-        """Of every row, and 2,048 rows of features, thrice."""
+        """SAGA's table of residuals of all rows, and three copies of 2,048 rows of features."""
         return self.item * (self.num_rows * self.num_outputs + 3 * min(2048, self.num_rows) * self.num_features)
-
-    def metric(self, num_landmarks: int) -> int:
-        """Least squares on those landmarks, 256 rows of it with gradients, blocks of heldout rows, and the rows where
-        not all are taken."""
-        taken = 0 if self.num_rows <= METRIC_ROWS else METRIC_ROWS * self.row_bytes
-        gradients = 6 * self.item * GRADIENT_ROWS * num_landmarks
-        judged = 3 * self.item * TILE
-        return replace(self, num_features=num_landmarks).landmarks + gradients + judged + taken
 
     @property
     def landmarks(self) -> int:
-        """Landmarks; K_mm, its root and the preconditioner in float64; a block of K_nm in the making."""
+        """Landmarks; K_mm, its factor and the preconditioner in float64; a block of K_nm with its temporaries."""
         m = min(self.num_features, self.num_rows)
-        block = 5 * 8 * min(TILE // 2, self.num_rows * m)
+        block = 5 * 8 * min(TILE_ELEMENTS // 2, self.num_rows * m)
         return 8 * m * (5 * m + 3 * self.num_inputs + 8 * self.num_outputs) + block
+
+    def metric(self, num_landmarks: int, num_rows: int) -> int:
+        """Least squares on landmarks, gradients at 256 rows, blocks of validation rows, and sampled rows if any."""
+        sampled = 0 if self.num_rows <= num_rows else num_rows * self.row_bytes
+        gradients = 6 * self.item * GRADIENT_ROWS * num_landmarks
+        validation = 3 * self.item * TILE_ELEMENTS
+        return replace(self, num_features=num_landmarks).landmarks + gradients + validation + sampled
+
+    def solver(self, name: str) -> int:
+        """The arrays of one solver."""
+        match name:
+            case "landmarks" | "newton":
+                return self.landmarks
+            case "ridge":
+                return self.features + self.normal_equations
+            case "saga":
+                return self.features + self.residuals
+            case _:
+                return self.features
 
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Rows that main directions are found from, and bytes to keep parts of K_nm in: for the solver, and before it for
-    learning a metric, with the landmarks that there is room for."""
+    """How a budget is divided.
 
-    preconditioner_rows: int
-    spare: int
-    metric_landmarks: int = METRIC_LANDMARKS
-    metric_spare: int = SPARE
+    `preconditioner_rows` bounds the rows of the preconditioner; `cache` is what may hold parts of K_nm while solving.
+    The metric is learned before, on `metric_landmarks`, with its own `metric_cache`.
+    """
+
+    preconditioner_rows: int | None = None
+    cache: int = DEFAULT_CACHE
+    metric_landmarks: int | None = None
+    metric_cache: int = DEFAULT_CACHE
 
 
 def plan_memory(
-    budget: int | None, sizes: Sizes, *, solver: str, precondition: bool = True, adapt: bool = False
+    budget: int,
+    sizes: Sizes,
+    *,
+    solver: str,
+    preconditioner_rows: int = 0,
+    metric: tuple[int, int] | None = None,
 ) -> MemoryPlan:
-    """Divide `budget` over what a fit holds beside the user's own arrays; refuse one that is too small."""
-    preconditioner_rows = _direction_rows(sizes.num_rows)
-    if budget is None:
-        return MemoryPlan(preconditioner_rows, SPARE)
+    """Divide `budget` bytes over the phases of a fit; a budget that is too small is an error that says what is needed.
+
+    `preconditioner_rows` is 0 without a preconditioner; `metric` is (landmarks, rows) where one is learned.
+    """
     always = OVERHEAD + sizes.rows
-    base = always + max(sizes.rule, _solver_bytes(sizes, solver))
-    if solver == "sgd" and precondition:
-        preconditioner_rows = _largest(
-            preconditioner_rows, FEWEST_DIRECTION_ROWS, sizes.preconditioner_rank, budget - base
-        )
-        base += sizes.preconditioner_rank(preconditioner_rows)
-    landmarks = METRIC_LANDMARKS
-    if adapt:
-        landmarks = _largest(METRIC_LANDMARKS, FEWEST_METRIC_LANDMARKS, sizes.metric, budget - always)
-        base = max(base, always + sizes.metric(landmarks))
-    if base > budget:
-        needed = max(base, _with_buffer(base - sizes.buffer)) // 2**20 + 1
+    needed = always + max(sizes.rule, sizes.solver(solver))
+    if preconditioner_rows:
+        room = budget - needed
+        preconditioner_rows = _largest(preconditioner_rows, MIN_PRECONDITIONER_ROWS, sizes.preconditioner, room)
+        needed += sizes.preconditioner(preconditioner_rows)
+    landmarks, metric_cache = None, DEFAULT_CACHE
+    if metric is not None:
+        most, rows = metric
+        landmarks = _largest(most, MIN_METRIC_LANDMARKS, lambda m: sizes.metric(m, rows), budget - always)
+        metric_bytes = always + sizes.metric(landmarks, rows)
+        metric_cache = max(0, budget - metric_bytes)
+        needed = max(needed, metric_bytes)
+    if needed > budget:
+        # the buffer follows the budget, so the smallest sufficient budget has a buffer of its own
+        rest = needed - sizes.buffer
+        enough = min(rest + MAX_BUFFER_BYTES, rest * 8 // 7 + BUFFERED_SHARDS * 2**16)
         raise ValueError(
-            f"memory_budget must be at least {needed}MB for solver={solver!r} with {sizes.num_features} features or "
-            f"landmarks and shards of {sizes.shard_rows} rows, got {budget / 2**20:.1f}MB; give more, "
-            f"fewer num_features{'' if solver == 'sgd' else ', solver=' + repr('sgd')}, or a source of smaller shards."
+            f"memory_budget must be at least {max(needed, enough) // 2**20 + 1}MB for solver={solver!r} with "
+            f"n_components={sizes.num_features} and shards of {sizes.shard_rows} rows, got {budget / 2**20:.1f}MB; "
+            f"increase it, lower n_components{'' if solver == 'sgd' else ', use solver=' + repr('sgd')}, or read "
+            "smaller shards."
         )
-    return MemoryPlan(preconditioner_rows, budget - base, landmarks, budget - always - sizes.metric(landmarks))
-
-
-def _direction_rows(num_rows: int) -> int:
-    """A part of the rows, such that their Gram matrix costs less than an epoch."""
-    return min(MOST_DIRECTION_ROWS, max(512, num_rows // 32))
+    return MemoryPlan(preconditioner_rows or None, budget - needed, landmarks, metric_cache)
 
 
 def _largest(most: int, fewest: int, size: Callable[[int], int], room: int) -> int:
-    """`most`, or what is left of it after halving until it fits the room."""
+    """`most`, halved until its size fits the room."""
     while most > fewest and size(most) > room:
         most //= 2
     return most
-
-
-def _with_buffer(rest: int) -> int:
-    """A budget with room for `rest` and for the buffer that `rows_per_shard` would make of it."""
-    return min(rest + LARGEST_BUFFER, rest * 8 // 7 + BUFFERED_SHARDS * 2**16)
-
-
-def _solver_bytes(sizes: Sizes, solver: str) -> int:
-    match solver:
-        case "landmarks" | "newton":
-            return sizes.landmarks
-        case "ridge":
-            return sizes.features + sizes.normal_equations
-        case "saga":
-            return sizes.features + sizes.residuals
-        case _:
-            return sizes.features

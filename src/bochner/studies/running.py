@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bochner.estimators.arrays import resolve_device
+from bochner.search.plan import resolve_device
 from bochner.studies.ledger import Ledger
 from bochner.studies.measuring import measure_cells
 from bochner.studies.provenance import provenance

@@ -46,7 +46,7 @@ def kaldi(
     from bochner import checks
     from bochner.acoustic.kaldi import KaldiFrames, train_on_kaldi, write_likelihoods
     from bochner.acoustic.recipe import load_recipe
-    from bochner.estimators.arrays import resolve_device
+    from bochner.search.plan import resolve_device
 
     asked = load_recipe(recipe, changes={"corpus.source": str(data), **changes_of(set)})
     checks.one_of("model", model, asked.models)

@@ -1,0 +1,441 @@
+"""What the supervised estimators share: parameters, rows from arrays or sources, fitting, scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from sklearn.base import is_regressor
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
+from torch import Generator, Tensor, nn
+
+from bochner import checks
+from bochner.data.batches import in_order
+from bochner.data.blocks import Block, Source
+from bochner.data.transforms import MappedSource, split
+from bochner.estimators.arrays import ArrayRows, checked_weights, dense_rows, make_generator
+from bochner.estimators.store import SavableMixin
+from bochner.kernels import Kernel
+from bochner.models.heads import BottleneckHead, FeatureModel, LogitAverage
+from bochner.models.landmarks import LandmarkModel
+from bochner.models.network import ACTIVATIONS, Network
+from bochner.models.onnx import export_onnx
+from bochner.ops import row_tiles
+from bochner.search.fit import fit_model
+from bochner.search.kernel import KERNEL_CONSTRAINTS
+from bochner.search.memory import parse_bytes, rows_per_shard
+from bochner.search.online import start_online, step_online
+from bochner.search.plan import (
+    NETWORK_PARAMS,
+    SOLVERS,
+    KernelPlan,
+    NetworkPlan,
+    SolverParams,
+    as_adapt,
+    as_params,
+    as_selection,
+    dtype_of,
+    loss_for,
+    make_task,
+)
+from bochner.solvers.sgd import Record
+
+_COUNT = Interval(Integral, 1, None, closed="left")
+_ACCEPTED: dict[str, Any] = {"accept_sparse": "csr", "dtype": "numeric"}  # a shard is cast when it is read
+
+# Rows are always scored in tiles of this size, so that the score of a row does not depend on its neighbours: products
+# of other shapes round differently. A GPU needs larger tiles to be busy.
+CPU_TILE, GPU_TILE = 64, 4096
+TILES_AT_ONCE = 64
+
+
+class Rows(NamedTuple):
+    """Rows to fit on, rows to choose by, and all of them."""
+
+    train: Source
+    validation_data: Source
+    all_rows: Source
+
+    def mapped(self, transform: Callable[[Block], Block]) -> Rows:
+        return Rows(*(MappedSource(source, transform) for source in self))
+
+
+class BaseModel(SavableMixin):
+    """A supervised estimator around one torch module; subclasses define targets and plans."""
+
+    model_: nn.Module
+    solver_: str
+    kernel_: Kernel
+    history_: list[Record]
+    choices_: dict[str, Any]
+    verbose: bool | None
+    random_state: Any
+    validation_fraction: float
+    solver_params: Any
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "alpha": [None, Interval(Real, 0, None, closed="left")],
+        "solver_params": [None, dict, SolverParams],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "verbose": [None, "boolean"],
+        "random_state": ["random_state"],
+    }
+    _fitted_state: ClassVar[Mapping[str, Any]] = {
+        "model_": nn.Module,
+        "solver_": str,
+        "history_": list,
+        "choices_": dict,
+    }
+
+    def _make_plan(self) -> KernelPlan | NetworkPlan:
+        """The constructor's arguments as typed settings; combinations that cannot be fitted are errors."""
+        raise TypeError(f"{type(self).__name__} must define _make_plan().")
+
+    def _encode(self, y: Any) -> Tensor:
+        """Checked targets as a tensor of class indices or numbers."""
+        raise TypeError(f"{type(self).__name__} must define _encode(y).")
+
+    def _encode_source(self, source: Source) -> Source:
+        """A source whose targets are class indices or numbers."""
+        return source
+
+    def _read_rows(self, X: Any, y: Any, sample_weight: Any, validation_data: Any, params: SolverParams) -> Rows:
+        """Rows with encoded targets, from checked arrays or from a source.
+
+        Without `validation_data`, a random `validation_fraction` of the rows is set aside.
+        """
+        seed = self._seed()
+        if is_source(X):
+            source = self._encode_source(X)
+            if validation_data is None:
+                return Rows(*split(source, self.validation_fraction, seed), source)
+            return Rows(source, self._read_validation(validation_data, params), source)
+        targets = self._encode(y)
+        weight, chosen = checked_weights(sample_weight, len(targets))
+        order = chosen[torch.randperm(len(chosen), generator=Generator().manual_seed(seed))]
+        everything = self._array_rows(X, targets, weight, order, params)
+        if validation_data is not None:
+            return Rows(everything, self._read_validation(validation_data, params), everything)
+        n = len(order)
+        count = min(max(1, round(self.validation_fraction * n)), max(1, n - 1))
+        train = self._array_rows(X, targets, weight, order[count:] if n > 1 else order, params)
+        return Rows(train, self._array_rows(X, targets, weight, order[:count], params), everything)
+
+    def _read_validation(self, validation_data: Any, params: SolverParams) -> Source:
+        """`validation_data`, a pair (X, y) or a source, with encoded targets."""
+        if is_source(validation_data):
+            return self._encode_source(validation_data)
+        if not isinstance(validation_data, tuple | list) or len(validation_data) != 2:
+            raise ValueError(
+                f"validation_data must be a pair (X, y) or a source, got {type(validation_data).__name__}."
+            )
+        try:
+            X, y = self._check_pair(*validation_data, reset=False)
+            targets = self._encode(y)
+        except ValueError as error:
+            raise ValueError(f"validation_data does not fit the training rows: {error}") from error
+        return self._array_rows(X, targets, None, torch.arange(len(targets)), params)
+
+    def _array_rows(self, X: Any, y: Tensor, weight: Tensor | None, order: Tensor, params: SolverParams) -> ArrayRows:
+        dtype = dtype_of(params.precision)
+        outputs = len(self.classes_) if hasattr(self, "classes_") else y[:1].numel()
+        row_bytes = dtype.itemsize * X.shape[1] + 16 + 3 * outputs
+        shard_rows = rows_per_shard(parse_bytes(params.memory_budget), row_bytes=row_bytes)
+        return ArrayRows(X, y, weight, order=order, shard_rows=shard_rows, dtype=dtype)
+
+    def _fit_rows(self, plan: KernelPlan | NetworkPlan, rows: Rows, *, num_classes: int | None, group: Any) -> None:
+        """Fit `model_`: see `bochner.search.fit_model`, which reads from top to bottom."""
+        task = make_task(*rows, num_classes=num_classes, seed=self._seed(), params=plan.params)
+        fitted = fit_model(plan, task, verbose=self.verbose, group=group)
+        self.n_features_in_ = rows.train.num_inputs
+        self.model_, self.solver_, self.history_ = fitted.model, fitted.solver, fitted.history
+        self.choices_ = {**fitted.choices, **({} if fitted.selection is None else {"selection": fitted.selection})}
+        if fitted.kernel is not None:
+            self.kernel_ = fitted.kernel
+
+    def _step(self, X: Any, y: Tensor, sample_weight: Any, *, num_classes: int | None) -> None:
+        """One pass of minibatch steps over checked rows; the first call draws the features."""
+        plan, generator = self._make_plan(), make_generator(self.random_state)
+        assert isinstance(plan, KernelPlan)
+        weight, _ = checked_weights(sample_weight, len(y))
+        if weight is not None:  # as given: other rows may follow
+            weight = torch.as_tensor(np.asarray(sample_weight, dtype=np.float64)).expand(len(y))
+        rows = self._array_rows(X, y, weight, torch.randperm(len(y), generator=generator), plan.params)
+        if not hasattr(self, "model_"):
+            mean, std = _moments(y, num_classes)
+            task = make_task(
+                rows, rows, rows, num_classes=num_classes, seed=self._seed(), params=plan.params, mean=mean
+            )
+            model, self.kernel_ = start_online(plan, task, generator=generator)
+            if num_classes is None:
+                # float32 does not resolve targets that vary by less than a millionth of their mean
+                model = model if resolves(mean, std) else model.double()
+                model.head.bias.data.copy_(mean)
+            self.model_, self.solver_, self.history_, self.choices_ = model, "sgd", [], {}
+        assert isinstance(self.model_, FeatureModel)
+        step_online(self.model_, plan, rows, loss=loss_for(num_classes))
+
+    def _scores(self, X: Any) -> Tensor:
+        """Scores [n, t] of arrays, frames, tensors or a source, a few rows at a time."""
+        check_is_fitted(self)
+        blocks = self._blocks(X if is_source(X) else self._check_inputs_of(X, reset=False))
+        like = bias_of(self.model_)
+        size = CPU_TILE if like.device.type == "cpu" else GPU_TILE
+        with torch.no_grad():
+            parts = [self._tile_scores(tile.to(like), size) for block in blocks for tile in block.split(size)]
+        return torch.cat(parts).cpu()
+
+    def _tile_scores(self, X: Tensor, size: int) -> Tensor:
+        """Scores of at most `size` rows, computed as if there were `size` of them."""
+        rows = torch.arange(size, device=X.device).clamp_max_(len(X) - 1)
+        return self.model_(X if len(X) == size else X[rows])[: len(X)]
+
+    def _blocks(self, X: Any) -> Iterator[Tensor]:
+        if is_source(X):
+            yield from (block.X for block in in_order(X, batch_rows=TILES_AT_ONCE * CPU_TILE))
+            return
+        for rows in row_tiles(X.shape[0], row_elements=1, tile_elements=TILES_AT_ONCE * CPU_TILE):
+            yield dense_rows(X, rows, bias_of(self.model_).dtype)
+
+    def _check_inputs_of(self, X: Any, *, reset: bool) -> Any:
+        """X as a finite array, sparse matrix or tensor [rows, inputs]; `reset` records its width, else checks it."""
+        if not isinstance(X, Tensor):
+            return validate_data(self, X, reset=reset, **_ACCEPTED)
+        checks.finite("X", checks.inputs("X", X, width=None if reset else self.n_features_in_))
+        if 0 in X.shape:
+            raise ValueError(f"X must hold at least one row and one column, got shape {tuple(X.shape)}.")
+        if reset:
+            self.n_features_in_ = X.shape[1]
+        return X
+
+    def _check_pair(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, np.ndarray[Any, Any]]:
+        """X as above, and y as an array of as many rows."""
+        numeric = is_regressor(self)
+        if isinstance(X, Tensor):
+            X = self._check_inputs_of(X, reset=reset)
+            y = y.cpu().numpy() if isinstance(y, Tensor) else y
+            _, y = check_X_y(np.zeros((len(X), 1)), y, multi_output=numeric, y_numeric=numeric)
+            return X, y
+        return validate_data(self, X, y, reset=reset, multi_output=numeric, y_numeric=numeric, **_ACCEPTED)
+
+    def _like(self, X: Any, values: Tensor) -> Any:
+        """Values as a tensor where X is one, else as an array; in X's dtype where that is float32 or float64."""
+        if isinstance(X, Tensor):
+            return values.to(X)
+        return (values.float() if getattr(X, "dtype", None) == np.float32 else values.double()).numpy()
+
+    def _export(self, path: Any, **outputs: Any) -> None:
+        check_is_fitted(self)
+        export_onnx(self.model_, path, dtype=torch.float32, **outputs)
+
+    def _seed(self) -> int:
+        """The number that everything random in a fit follows from."""
+        return make_generator(self.random_state).initial_seed()
+
+    def _params_to_save(self) -> dict[str, Any]:
+        """Constructor parameters without those that describe this process and its file system."""
+        params = super()._params_to_save()
+        options = as_params(SolverParams, self.solver_params, name="solver_params", defaults=self._default_params())
+        changed = {
+            name: getattr(options, name)
+            for name in SolverParams.__dataclass_fields__
+            if getattr(options, name) != getattr(self._default_params(), name)
+            and name not in ("device", "checkpoint_dir", "tracking")
+        }
+        return {**params, "solver_params": changed or None}
+
+    @staticmethod
+    def _default_params() -> SolverParams:
+        return SolverParams()
+
+    def _check_fitted_state(self) -> None:
+        """The model takes rows of `n_features_in_`, and returns a score for each class, or one for two."""
+        with torch.no_grad():
+            outputs = self.model_(bias_of(self.model_).new_zeros(1, self.n_features_in_)).shape[1]
+        classes = getattr(self, "classes_", None)
+        if classes is not None and outputs != len(classes) and (outputs, len(classes)) != (1, 2):
+            raise ValueError(f"model_ must return a score for each of {len(classes)} classes, got {outputs}.")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class KernelModel(BaseModel):
+    """The parameters of kernel models, which are documented in `KernelClassifier`."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseModel._parameter_constraints,
+        **KERNEL_CONSTRAINTS,
+        "n_components": [_COUNT],
+        "standardize": ["boolean"],
+        "adapt": [None, str, dict],
+        "selection": [None, Integral, dict],
+        "solver": [StrOptions(set(SOLVERS))],
+    }
+    _fitted_state: ClassVar[Mapping[str, Any]] = {**BaseModel._fitted_state, "kernel_": Kernel}
+
+    def __init__(
+        self,
+        *,
+        kernel: str | Kernel = "gaussian",
+        bandwidth: float | str | None = None,
+        gamma: float | None = None,
+        n_components: int = 4096,
+        standardize: bool = False,
+        adapt: str | dict[str, Any] | None = None,
+        selection: int | dict[str, Any] | None = None,
+        solver: str = "auto",
+        alpha: float | None = None,
+        solver_params: dict[str, Any] | SolverParams | None = None,
+        validation_fraction: float = 0.1,
+        verbose: bool | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.gamma = gamma
+        self.n_components = n_components
+        self.standardize = standardize
+        self.adapt = adapt
+        self.selection = selection
+        self.solver = solver
+        self.alpha = alpha
+        self.solver_params = solver_params
+        self.validation_fraction = validation_fraction
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _make_plan(self) -> KernelPlan:
+        self._validate_params()
+        return KernelPlan(
+            kernel=self.kernel,
+            bandwidth=self.bandwidth,
+            gamma=self.gamma,
+            n_components=self.n_components,
+            standardize=self.standardize,
+            adapt=as_adapt(self.adapt),
+            selection=as_selection(self.selection),
+            solver=self.solver,
+            alpha=self.alpha,
+            params=as_params(SolverParams, self.solver_params, name="solver_params"),
+        )
+
+    def _can_step(self) -> bool:
+        """Whether `partial_fit` exists: only weights on one map of features can be continued."""
+        params = as_params(SolverParams, self.solver_params, name="solver_params")
+        if self.solver not in ("auto", "sgd") or params.num_blocks != 1:
+            raise ValueError(
+                f"partial_fit needs solver 'auto' or 'sgd' and num_blocks=1, got {self.solver!r} and "
+                f"{params.num_blocks}; use fit."
+            )
+        for name in ("adapt", "selection"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"partial_fit needs {name}=None, got {getattr(self, name)!r}; use fit.")
+        if hasattr(self, "model_") and not isinstance(self.model_, FeatureModel):
+            raise ValueError(f"partial_fit cannot continue a fit with solver_={self.solver_!r}; use solver='sgd'.")
+        return True
+
+
+class NetworkModel(BaseModel):
+    """The parameters of networks, which are documented in `NetworkClassifier`."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseModel._parameter_constraints,
+        "hidden": ["array-like"],
+        "activation": [StrOptions(set(ACTIVATIONS))],
+        "pretrain": ["boolean"],
+        "standardize": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        *,
+        hidden: tuple[int, ...] = (256, 256),
+        activation: str = "relu",
+        pretrain: bool = False,
+        standardize: bool = True,
+        alpha: float | None = None,
+        solver_params: dict[str, Any] | SolverParams | None = None,
+        validation_fraction: float = 0.1,
+        verbose: bool | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.hidden = hidden
+        self.activation = activation
+        self.pretrain = pretrain
+        self.standardize = standardize
+        self.alpha = alpha
+        self.solver_params = solver_params
+        self.validation_fraction = validation_fraction
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _make_plan(self) -> NetworkPlan:
+        self._validate_params()
+        activation: Any = self.activation
+        return NetworkPlan(
+            hidden=tuple(self.hidden),
+            activation=activation,
+            pretrain=self.pretrain,
+            standardize=self.standardize,
+            alpha=self.alpha,
+            params=as_params(SolverParams, self.solver_params, name="solver_params", defaults=NETWORK_PARAMS),
+        )
+
+    @staticmethod
+    def _default_params() -> SolverParams:
+        return NETWORK_PARAMS
+
+
+def is_source(X: Any) -> bool:
+    return hasattr(X, "shard_sizes") and hasattr(X, "read")
+
+
+def refuse_targets(y: Any, sample_weight: Any) -> None:
+    if y is not None or sample_weight is not None:
+        raise ValueError("y and sample_weight must be None with a source, which holds its own targets and weights.")
+
+
+def bias_of(model: nn.Module) -> Tensor:
+    """The bias of the outputs; its device and dtype are those of the model."""
+    part = model.models[0] if isinstance(model, LogitAverage) else model
+    if isinstance(part, LandmarkModel):
+        return part.bias
+    assert isinstance(part, FeatureModel | Network)
+    return part.head.bias
+
+
+def rescale(model: nn.Module, mean: Tensor, std: Tensor) -> None:
+    """Turn f into std f + mean, for outputs [t], in place."""
+    with torch.no_grad():
+        for part in model.models if isinstance(model, LogitAverage) else [model]:
+            if isinstance(part, LandmarkModel):
+                part.coefficients.mul_(std.to(part.coefficients))
+                bias = part.bias
+            else:
+                assert isinstance(part, FeatureModel | Network)
+                last = part.head.second if isinstance(part.head, BottleneckHead) else part.head.weights
+                last.mul_(std.to(last)[:, None])
+                bias = part.head.bias
+            bias.copy_(bias * std.to(bias) + mean.to(bias))
+
+
+def resolves(mean: Tensor, std: Tensor, dtype: torch.dtype = torch.float32) -> bool:
+    """Whether numbers of that dtype resolve a thousandth of the spread of targets around their mean."""
+    spread = torch.where(std > 0, std, 1.0)
+    return bool((mean.abs() * torch.finfo(dtype).eps < 1e-3 * spread).all())
+
+
+def _moments(y: Tensor, num_classes: int | None) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of the targets [t]; uniform shares for classes, of which others may come."""
+    if num_classes is not None:
+        return torch.full((num_classes,), 1 / num_classes), torch.ones(num_classes)
+    columns = y.reshape(len(y), -1)
+    return columns.mean(dim=0), columns.std(dim=0, correction=0)

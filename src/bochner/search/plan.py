@@ -1,0 +1,420 @@
+"""What to fit, and on which rows: a typed plan and a task.
+
+The estimators, `bochner train`, acoustic models and studies all describe a model by a plan.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import torch
+from torch import Tensor
+
+from bochner import checks
+from bochner.data.blocks import Block, Source, num_rows
+from bochner.data.transforms import MappedSource
+from bochner.kernels import Kernel
+from bochner.models.network import ACTIVATIONS
+from bochner.solvers.rows import summarize
+from bochner.solvers.settings import OPTIMIZERS, PRECISIONS, SGDSettings
+from bochner.stages import Stage
+from bochner.storage import Storable, load, save
+
+SOLVERS = ["auto", "sgd", "ridge", "landmarks", "newton", "saga"]
+BASES = {"uab": "kernel", "sab": "alignment", "dab": "loss"}  # Alber et al. 2017, and the objective of each
+SELECTION_METHODS = ["rounds", "fobos"]
+
+Value = TypeVar("Value", bound=Storable)
+Params = TypeVar("Params", bound="SolverParams | AdaptParams | SelectionParams")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SolverParams:
+    """Options of a fit that belong to the machine or to one solver.
+
+    Parameters
+    ----------
+    device : str, default="auto"
+        "auto" is the GPU when there is one.
+    precision : {"float32", "tf32", "bf16", "float64"}, default="float32"
+        Of the products; weights stay in float32, or float64.
+    memory_budget : int, str or None, default=None
+        Bytes, or text such as "500MB", that a fit may allocate besides the data it is given.
+    projection : str, default="auto"
+        How the frequencies of Fourier features are drawn, see `FourierFeatures`. "auto" is "hadamard3" for isotropic
+        kernels of 256 inputs or more, where it takes a fraction of the time.
+    max_epochs : int, default=100
+        Upper bound on the epochs of "sgd" and "saga"; the schedule of "sgd" usually stops earlier.
+    rank : int or None, default=None
+        Rank of a linear bottleneck between features and outputs. This option and those below need solver "sgd".
+    num_blocks : int, default=1
+        Blocks of features that are trained separately; their logits are averaged.
+    optimizer : {"sgd", "momentum", "adam", "adamw"}, default="sgd"
+    learning_rate : float or "auto", default="auto"
+        "auto" chooses a rate by short trials on validation rows.
+    batch_size : int, default=1024
+    preconditioner_rank : int or "auto", default="auto"
+        Top eigenvectors of the features' second moments that gradients are preconditioned with; 0 is the papers' plain
+        SGD.
+    preconditioner_rows : int or None, default=None
+        Rows that the eigenvectors are estimated from. None is a 32nd of the rows, between 512 and 2,048.
+    average : bool, default=True
+        Whether the model of an epoch is the mean of its iterates.
+    criterion : str or None, default=None
+        What the learning-rate schedule watches on validation rows: "ce", "err", "erll:1", "capped:0.1", "topk:0.9",
+        "mse", ... None is "ce" for classes and "mse" for numbers.
+    improvement : float, default=0.003
+        The rate is halved after an epoch that lowers the criterion by less than this fraction (0.01 in the papers).
+    max_halvings : int, default=3
+        Training ends after this many halvings (10 in the papers).
+    checkpoint_dir : path or None, default=None
+        Directory for checkpoints. The same fit, started again, continues from the last one.
+    tracking : str or None, default=None
+        "tensorboard:DIR" or "mlflow[:URI]" logs every epoch there.
+    """
+
+    device: str = "auto"
+    precision: Literal["float32", "tf32", "bf16", "float64"] = "float32"
+    memory_budget: int | str | None = None
+    projection: str = "auto"
+    max_epochs: int = 100
+    rank: int | None = None
+    num_blocks: int = 1
+    optimizer: Literal["sgd", "momentum", "adam", "adamw"] = "sgd"
+    learning_rate: float | Literal["auto"] = "auto"
+    batch_size: int = 1024
+    preconditioner_rank: int | Literal["auto"] = "auto"
+    preconditioner_rows: int | None = None
+    average: bool = True
+    criterion: str | None = None
+    improvement: float = 0.003
+    max_halvings: int = 3
+    checkpoint_dir: str | os.PathLike[str] | None = None
+    tracking: str | None = None
+
+    def __post_init__(self) -> None:
+        # SGDSettings checks the options of the loop again; here they are checked whatever the solver
+        checks.one_of("precision", self.precision, ["float64", *PRECISIONS])
+        checks.one_of("optimizer", self.optimizer, OPTIMIZERS)
+        for name in ("max_epochs", "num_blocks", "batch_size", "max_halvings"):
+            checks.positive_int(name, getattr(self, name))
+        for name in ("rank", "preconditioner_rows"):
+            if getattr(self, name) is not None:
+                checks.positive_int(name, getattr(self, name))
+        checks.nonnegative_float("improvement", self.improvement)
+        if self.learning_rate != "auto":
+            checks.positive_float("learning_rate", self.learning_rate)
+        if self.preconditioner_rank != "auto":
+            checks.nonnegative_int("preconditioner_rank", self.preconditioner_rank)
+
+    def sgd_settings(self, loss: str, *, alpha: float, num_rows: int, seed: int, **changes: Any) -> SGDSettings:
+        """The settings of the training loop for `loss` on `num_rows` rows."""
+        # the Gram matrix of a 32nd of the rows costs less than an epoch
+        preconditioner_rows = self.preconditioner_rows or min(2048, max(512, num_rows // 32))
+        adaptive = self.optimizer in ("adam", "adamw")  # which scale gradients themselves
+        values: dict[str, Any] = {
+            "loss": loss,
+            "batch_size": self.batch_size,
+            "learning_rate": self.learning_rate,
+            "optimizer": self.optimizer,
+            "preconditioner_rank": 0 if adaptive and self.preconditioner_rank == "auto" else self.preconditioner_rank,
+            "preconditioner_rows": preconditioner_rows,
+            "average": self.average,
+            "alpha": alpha,
+            "criterion": self.criterion or ("mse" if loss == "squared" else "ce"),
+            "max_epochs": self.max_epochs,
+            "improvement": self.improvement,
+            "max_halvings": self.max_halvings,
+            "precision": "float32" if self.precision == "float64" else self.precision,
+            "seed": seed,
+        }
+        return SGDSettings(**{**values, **changes})
+
+    def directory(self, name: str = "") -> Path | None:
+        """A directory for checkpoints, or None."""
+        return None if self.checkpoint_dir is None else Path(self.checkpoint_dir) / name
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptParams:
+    """What is learned about the inputs or the features before the model is fitted.
+
+    Parameters
+    ----------
+    method : {"agop", "uab", "sab", "dab"}
+        "agop": a metric on the inputs, the average gradient outer product of least squares on landmarks. The others
+        move random features by gradients: "uab" towards the kernel, "sab" towards alignment with the classes, "dab"
+        towards a lower loss.
+    rounds : int, default=4
+        Metrics that "agop" tries at most; the one of least validation loss is kept.
+    num_landmarks : int, default=2048
+        Landmarks of the least squares that metrics are derived from.
+    num_rows : int, default=65536
+        Rows that metrics are learned from: a metric is d x d numbers, which this many rows determine well.
+    """
+
+    method: Literal["agop", "uab", "sab", "dab"]
+    rounds: int = 4
+    num_landmarks: int = 2048
+    num_rows: int = 2**16
+
+    def __post_init__(self) -> None:
+        checks.one_of("adapt", self.method, ["agop", *BASES])
+        for name in ("rounds", "num_landmarks", "num_rows"):
+            checks.positive_int(name, getattr(self, name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionParams:
+    """Random feature selection (May et al., Algorithm 1), or its l1/l2-penalised alternative.
+
+    Parameters
+    ----------
+    method : {"rounds", "fobos"}, default="rounds"
+        "rounds" draws, trains briefly and keeps the features of largest weight, over and over. "fobos" draws
+        n_components (rounds + 1) / 2 features at once, as many as "rounds" sees in all, and keeps those that survive
+        an l1/l2 penalty.
+    rounds : int, default=10
+    rows_per_round : int or None, default=None
+        Rows of one round's training. None is all of them, at most a million.
+    """
+
+    method: Literal["rounds", "fobos"] = "rounds"
+    rounds: int = 10
+    rows_per_round: int | None = None
+
+    def __post_init__(self) -> None:
+        checks.one_of("selection method", self.method, SELECTION_METHODS)
+        checks.positive_int("rounds", self.rounds)
+        if self.rows_per_round is not None:
+            checks.positive_int("rows_per_round", self.rows_per_round)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelPlan:
+    """A kernel model: the arguments of `KernelClassifier`, where each is documented.
+
+    `bandwidth` "search" tries multiples of the median rule on validation rows.
+    """
+
+    kernel: str | Kernel = "gaussian"
+    bandwidth: float | str | None = None
+    gamma: float | None = None
+    n_components: int = 4096
+    standardize: bool = False
+    adapt: AdaptParams | None = None
+    selection: SelectionParams | None = None
+    solver: str = "auto"
+    alpha: float | None = None
+    params: SolverParams = field(default_factory=SolverParams)
+
+    def __post_init__(self) -> None:
+        checks.one_of("solver", self.solver, SOLVERS)
+        checks.positive_int("n_components", self.n_components)
+        if self.bandwidth is not None and self.gamma is not None:
+            raise ValueError(f"bandwidth={self.bandwidth!r} and gamma={self.gamma!r} were both given; use one of them.")
+        if self.selection is not None and self.adapt is not None and self.adapt.method in BASES:
+            raise ValueError(
+                f"selection must be None with adapt={self.adapt.method!r}: features are either selected as they are "
+                "drawn or adapted; adapt='agop' can be combined with a selection."
+            )
+        if self.params.num_blocks > 1 and (self.selection is not None or self.basis is not None):
+            raise ValueError(f"num_blocks must be 1 with selection or an adapted basis, got {self.params.num_blocks}.")
+
+    @property
+    def basis(self) -> str | None:
+        """The method of an adapted basis, or None."""
+        return self.adapt.method if self.adapt is not None and self.adapt.method in BASES else None
+
+    @property
+    def needs_sgd(self) -> str | None:
+        """The first option that only "sgd" has, as "name=value"."""
+        special = {"selection": self.selection, "rank": self.params.rank, "checkpoint_dir": self.params.checkpoint_dir}
+        if self.params.num_blocks > 1:
+            special["num_blocks"] = self.params.num_blocks
+        return next((f"{name}={value!r}" for name, value in special.items() if value is not None), None)
+
+
+# Networks are trained without preconditioning or averaging; Adam and small batches as in scikit-learn's MLPClassifier.
+NETWORK_PARAMS = SolverParams(
+    optimizer="adam", batch_size=256, preconditioner_rank=0, average=False, max_epochs=60, max_halvings=4
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkPlan:
+    """A fully connected network: the arguments of `NetworkClassifier`, where each is documented."""
+
+    hidden: tuple[int, ...] = (256, 256)
+    activation: Literal["tanh", "relu"] = "relu"
+    pretrain: bool = False
+    standardize: bool = True
+    alpha: float | None = None
+    params: SolverParams = NETWORK_PARAMS
+
+    def __post_init__(self) -> None:
+        checks.one_of("activation", self.activation, ACTIVATIONS)
+        if not self.hidden:
+            raise ValueError("hidden must hold the width of at least one layer, got none.")
+        for width in self.hidden:
+            checks.positive_int("hidden", width)
+        if self.params.num_blocks > 1:
+            raise ValueError(f"num_blocks must be 1 for a network, got {self.params.num_blocks}.")
+
+
+def as_params(kind: type[Params], values: Any, *, name: str, defaults: Params | None = None) -> Params:
+    """Settings of that kind from an instance, a mapping of its fields, or None for the defaults.
+
+    >>> as_params(SolverParams, {"batch_size": 64}, name="solver_params").batch_size
+    64
+    >>> as_params(SolverParams, {"batchsize": 64}, name="solver_params")
+    Traceback (most recent call last):
+    ...
+    ValueError: solver_params has no option 'batchsize'; did you mean 'batch_size'? ...
+    """
+    if isinstance(values, kind):
+        return values
+    if values is not None and not isinstance(values, Mapping):
+        raise ValueError(f"{name} must be a dict or {kind.__name__}, got {values!r}.")
+    known = [entry.name for entry in fields(kind)]
+    for key in values or {}:
+        if key not in known:
+            close = difflib.get_close_matches(str(key), known, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else "."
+            raise ValueError(f"{name} has no option {key!r}{hint} Options: {', '.join(known)}.")
+    if defaults is not None:
+        return replace(defaults, **(values or {}))
+    return kind(**(values or {}))
+
+
+def as_adapt(value: Any) -> AdaptParams | None:
+    """`adapt` as the estimators take it: a method's name, a mapping, or None."""
+    if value is None or isinstance(value, AdaptParams):
+        return value
+    return as_params(AdaptParams, {"method": value} if isinstance(value, str) else value, name="adapt")
+
+
+def as_selection(value: Any) -> SelectionParams | None:
+    """`selection` as the estimators take it: a number of rounds, a mapping, or None."""
+    if value is None or isinstance(value, SelectionParams):
+        return value
+    is_count = isinstance(value, int) and not isinstance(value, bool)
+    return as_params(SelectionParams, {"rounds": value} if is_count else value, name="selection")
+
+
+def plan_inputs(plan: KernelPlan | NetworkPlan) -> dict[str, Any]:
+    """The plan as plain values, for fingerprints: everything but where it runs and is stored."""
+    kernel = {"kernel": repr(plan.kernel)} if isinstance(plan, KernelPlan) else {}
+    params = {
+        name: value
+        for name, value in asdict(plan.params).items()
+        if name not in ("device", "checkpoint_dir", "tracking", "memory_budget")
+    }
+    others = {entry.name: getattr(plan, entry.name) for entry in fields(plan) if entry.name not in ("kernel", "params")}
+    return {**{name: repr(value) for name, value in others.items()}, **kernel, **params}
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Rows to fit on, rows to choose by, both together, and what their targets are.
+
+    y are class indices where `num_classes` is given, otherwise numbers [n, t]. `mean` [t] is the mean of the targets,
+    one-hot for classes: the constant that models start from.
+    """
+
+    train: Source
+    validation_data: Source
+    all_rows: Source
+    num_classes: int | None
+    mean: Tensor
+    loss: str
+    seed: int
+    device: torch.device
+    dtype: torch.dtype
+
+    @property
+    def num_rows(self) -> int:
+        return num_rows(self.all_rows)
+
+
+def make_task(
+    train_rows: Source,
+    validation_data: Source,
+    all_rows: Source,
+    *,
+    num_classes: int | None,
+    seed: int,
+    params: SolverParams,
+    loss: str | None = None,
+    mean: Tensor | None = None,
+) -> Task:
+    """A task on the device and in the dtype of `params`.
+
+    `loss` is "squared" for numbers, "logistic" for two classes and "softmax" for more, unless given; `mean` is that of
+    all rows unless given.
+    """
+    device, dtype = resolve_device(params.device), dtype_of(params.precision)
+    train_rows, validation_data, all_rows = (
+        moved(source, device, dtype) for source in (train_rows, validation_data, all_rows)
+    )
+    if mean is None:
+        mean = summarize(all_rows, num_classes=num_classes).mean
+    loss = loss or loss_for(num_classes)
+    return Task(train_rows, validation_data, all_rows, num_classes, mean, loss, seed, device, dtype)
+
+
+def moved(source: Source, device: torch.device, dtype: torch.dtype) -> MappedSource:
+    """The blocks of `source` on a device, inputs and numeric targets in one dtype."""
+
+    def move(block: Block) -> Block:
+        y = block.y.to(device, dtype if block.y.is_floating_point() else None)
+        weight = None if block.weight is None else block.weight.to(device, dtype)
+        return Block(block.X.to(device, dtype), y, weight)
+
+    return MappedSource(source, move)
+
+
+def loss_for(num_classes: int | None) -> str:
+    """The loss of solvers that have a choice."""
+    if num_classes is None:
+        return "squared"
+    return "logistic" if num_classes == 2 else "softmax"
+
+
+def dtype_of(precision: str) -> torch.dtype:
+    """What weights are stored in; tf32 and bf16 are precisions of products."""
+    return torch.float64 if precision == "float64" else torch.float32
+
+
+def resolve_device(device: str | torch.device) -> torch.device:
+    """The torch device; "auto" is the GPU when there is one."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"device must be 'auto' or a device torch can use here, got {device!r}: {error}") from error
+
+
+def stored(
+    plan: KernelPlan, task: Task, name: str, make: Callable[[], tuple[Value, dict[str, Any]]]
+) -> tuple[Value, dict[str, Any]]:
+    """What `make` returns, computed once for each checkpoint_dir: a kernel or map, and facts about it."""
+    directory = plan.params.directory(name)
+    if directory is None:
+        return make()
+    path = directory / "value.safetensors"
+
+    def compute() -> dict[str, Any]:
+        value, facts = make()
+        save(value, path)
+        return {"facts": facts}
+
+    inputs = {**plan_inputs(plan), "seed": task.seed, "rows": task.num_rows, "inputs": task.train.num_inputs}
+    result = Stage(directory / "stage.json", inputs).run(compute)
+    return load(path, device=task.device), result["facts"]
