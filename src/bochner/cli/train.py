@@ -38,7 +38,7 @@ from bochner.data.blocks import Source, num_rows
 from bochner.data.labels import shown
 from bochner.estimators import KernelClassifier, KernelRegressor
 from bochner.search import fit as assembly
-from bochner.search.fit import EXACT_ROWS, NORMAL_FEATURES
+from bochner.search.fit import EXACT_ROWS, MAX_NORMAL_FEATURES
 from bochner.solvers.parallel import Team, joined
 from bochner.solvers.parallel.mesh import num_restarts
 from bochner.stages import write_json
@@ -114,7 +114,7 @@ def train(
     overwrite = overwrite and num_restarts() == 0  # after a restart, what is in the directory belongs to this run
     if not overwrite:
         directory.check_unfinished()
-    planned = KernelClassifier(folder=None, random_state=random_state, **settings)
+    planned = KernelClassifier(random_state=random_state, **settings)
     planned._validate_params()  # before a large file is read
     table = {"target": target, "columns": column_list(columns), "weight": weight}
     arguments = {"data": data, **table, "validation_data": validation_data, "task": task, "random_state": random_state}
@@ -129,7 +129,7 @@ def train(
     with joined(feature_parallel=feature_parallel, device=planned.device) as group, _logging(group, quiet=quiet):
         rows = open_training_rows(data, memory_budget=planned.memory_budget, **table)  # type: ignore[arg-type]
         choice = choose_task(task, rows)
-        model = build_model(choice.task, folder=None, random_state=random_state, **settings)
+        model = build_model(choice.task, random_state=random_state, **settings)
         if validation_data is None:
             split = draw_validation(rows, fraction=model.heldout_fraction, seed=random_state)
         else:
@@ -186,8 +186,7 @@ def build_model(task: str, **settings: Any) -> KernelClassifier | KernelRegresso
 def choose_solver(model: Any, split: Split, group: Team) -> str:
     """The solver that a fit will use, or an error if it cannot be used for these rows or by several processes."""
     num_classes = len(classes_of(split.training)) if is_classifier(model) else None
-    task = assembly.Task(split.training, split.validation, split.training, num_classes, torch.empty(0))
-    solver: str = model._chosen_solver(task)
+    solver: str = assembly.choose_solver(model.make_plan(), num_rows=num_rows(split.training), num_classes=num_classes)
     if group.num_processes > 1 and solver != "sgd":
         raise ValueError(f"solver: {solver!r} runs in one process, got {group.num_processes}; use --solver sgd.")
     return solver
@@ -196,7 +195,7 @@ def choose_solver(model: Any, split: Split, group: Team) -> str:
 def fit(model: Any, split: Split, directory: TrainDirectory) -> None:
     """Fit the model, or resume from its checkpoint, and log what it took."""
     epochs_done, start = directory.epochs_done(), time.perf_counter()
-    model.fit(split.training, heldout=split.validation)
+    model.fit(split.training, validation_data=split.validation)
     seconds = max(time.perf_counter() - start, 1e-9)
     names = column_names_of(split.training)
     if names is not None:  # `bochner predict` finds the inputs in other tables by these names
@@ -239,7 +238,7 @@ def _log_solver(solver: str, model: Any) -> None:
     reasons = {
         "newton": f"at most {EXACT_ROWS:,} rows: Newton steps with all rows as landmarks take seconds",
         "landmarks": f"at most {EXACT_ROWS:,} rows: least squares with all rows as landmarks takes seconds",
-        "ridge": f"regression with at most {NORMAL_FEATURES:,} features: one pass of normal equations",
+        "ridge": f"regression with at most {MAX_NORMAL_FEATURES:,} features: one pass of normal equations",
         "sgd": f"more than {EXACT_ROWS:,} rows, or an option of sgd: rank, num_blocks",
     }
     logger.info(labelled("solver", f"{solver} ({reasons[solver] if model.solver == 'auto' else 'as requested'})"))

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from bochner.estimators.arrays import resolve_device
 from bochner.estimators.machine import KernelMachine
+from bochner.search.plan import resolve_device
 from bochner.stages import check_inputs, locked, write_json
 from bochner.storage import Storable, load
 

@@ -92,9 +92,9 @@ class BaseModel(SavableMixin):
         "choices_": dict,
     }
 
-    def _make_plan(self) -> KernelPlan | NetworkPlan:
+    def make_plan(self) -> KernelPlan | NetworkPlan:
         """The constructor's arguments as typed settings; combinations that cannot be fitted are errors."""
-        raise TypeError(f"{type(self).__name__} must define _make_plan().")
+        raise TypeError(f"{type(self).__name__} must define make_plan().")
 
     def _encode(self, y: Any) -> Tensor:
         """Checked targets as a tensor of class indices or numbers."""
@@ -160,7 +160,7 @@ class BaseModel(SavableMixin):
 
     def _step(self, X: Any, y: Tensor, sample_weight: Any, *, num_classes: int | None) -> None:
         """One pass of minibatch steps over checked rows; the first call draws the features."""
-        plan, generator = self._make_plan(), make_generator(self.random_state)
+        plan, generator = self.make_plan(), make_generator(self.random_state)
         assert isinstance(plan, KernelPlan)
         weight, _ = checked_weights(sample_weight, len(y))
         if weight is not None:  # as given: other rows may follow
@@ -312,7 +312,7 @@ class KernelModel(BaseModel):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _make_plan(self) -> KernelPlan:
+    def make_plan(self) -> KernelPlan:
         self._validate_params()
         return KernelPlan(
             kernel=self.kernel,
@@ -377,7 +377,7 @@ class NetworkModel(BaseModel):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _make_plan(self) -> NetworkPlan:
+    def make_plan(self) -> NetworkPlan:
         self._validate_params()
         activation: Any = self.activation
         return NetworkPlan(

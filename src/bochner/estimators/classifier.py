@@ -52,7 +52,7 @@ class ClassifierBase(ClassifierMixin, BaseModel):
         -------
         self
         """
-        plan = self._make_plan()
+        plan = self.make_plan()
         if is_source(X):
             refuse_targets(y, sample_weight)
             self.classes_ = check_classes(X, validation_data if is_source(validation_data) else None)
@@ -256,7 +256,7 @@ class KernelClassifier(ClassifierBase, KernelModel):
 
         The first rows determine the bandwidth, the features and the preconditioner.
         """
-        self._make_plan()
+        self.make_plan()
         first = not hasattr(self, "model_")
         if self.class_weight == "balanced":
             raise ValueError("class_weight='balanced' needs all rows at once; give partial_fit a dict of weights.")

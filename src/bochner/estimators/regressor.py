@@ -38,7 +38,7 @@ class RegressorBase(RegressorMixin, BaseModel):
 
         The other arguments are those of `KernelClassifier.fit`. Targets are centred and scaled internally.
         """
-        plan = self._make_plan()
+        plan = self.make_plan()
         if is_source(X):
             refuse_targets(y, sample_weight)
         else:
@@ -97,7 +97,7 @@ class KernelRegressor(RegressorBase, KernelModel):
     @available_if(KernelModel._can_step)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Take one pass of minibatch steps over these rows. The first rows determine the bandwidth and the features."""
-        self._make_plan()
+        self.make_plan()
         first = not hasattr(self, "model_")
         X, y = self._check_pair(X, y, reset=first)
         targets = self._encode(y)
