@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from bochner import KernelClassifier, KernelRegressor
 from bochner.data import ArraySource
 from bochner.kernels import Gaussian, Polynomial
-from tests.estimators.machines import QUICK, rings, waves
+from tests.estimators.cases import QUICK, rings, waves
 
 X, y = rings(120)
 MACHINES = [KernelClassifier(**QUICK), KernelRegressor(**QUICK)]

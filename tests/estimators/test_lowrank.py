@@ -21,7 +21,7 @@ from bochner import LowRankPCA, LowRankRidge, LowRankSpectralClustering
 from bochner.estimators.arrays import make_generator
 from bochner.kernels import Gaussian, Polynomial
 from bochner.lowrank import LOWRANK_METHODS, fit_ensemble, fit_factor, fit_meka, spectral_error
-from tests.estimators.machines import waves
+from tests.estimators.cases import waves
 
 BANDWIDTH = 0.15
 SHAPES = {

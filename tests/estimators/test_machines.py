@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from bochner import KernelClassifier, KernelRegressor
 from bochner.data import ArraySource, SparseSource
 from bochner.kernels import Gaussian, Laplacian, Polynomial
-from tests.estimators.machines import CLASSIFIERS, QUICK, REGRESSORS, rings, waves
+from tests.estimators.cases import CLASSIFIERS, QUICK, REGRESSORS, rings, waves
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from bochner import KernelClassifier, KernelRegressor
 from bochner.models.heads import LinearHead
-from tests.estimators.machines import GIVEN, QUICK, rings, waves
+from tests.estimators.cases import GIVEN, QUICK, rings, waves
 
 X, y = rings(600)
 

@@ -13,7 +13,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from bochner import KernelClassifier, KernelRegressor
 from bochner.data import ArraySource
 from bochner.data.batches import batches
-from tests.estimators.machines import GIVEN, Array, rings, waves
+from tests.estimators.cases import GIVEN, Array, rings, waves
 
 n, RIDGE = 60, GIVEN["ridge"]
 X, y = rings(n)

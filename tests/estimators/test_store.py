@@ -28,7 +28,7 @@ from bochner.estimators.store import ESTIMATORS, SavableMixin
 from bochner.kernels import Gaussian, Laplacian, Polynomial
 from bochner.lowrank import fit_meka
 from bochner.storage import pack, unpack
-from tests.estimators.machines import waves
+from tests.estimators.cases import waves
 
 PUBLIC = [thing for thing in vars(bochner).values() if inspect.isclass(thing) and issubclass(thing, BaseEstimator)]
 SMALL = {"rank": 20, "num_landmarks": 20, "n_clusters": 2, "num_features": 32, "n_components": 4, "max_epochs": 3}

@@ -20,7 +20,7 @@ from sklearn.exceptions import NotFittedError
 import bochner
 from bochner import KernelClassifier, KernelRegressor
 from bochner.kernels import Gaussian, Laplacian, Polynomial
-from tests.estimators.machines import CLASSIFIERS, QUICK, REGRESSORS, rings, waves
+from tests.estimators.cases import CLASSIFIERS, QUICK, REGRESSORS, rings, waves
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -8,7 +8,7 @@ import torch
 from sklearn.base import clone
 
 import bochner
-from tests.estimators.machines import REGRESSORS, waves
+from tests.estimators.cases import REGRESSORS, waves
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 every_regressor = pytest.mark.parametrize("machine", REGRESSORS.values(), ids=REGRESSORS)
