@@ -118,7 +118,7 @@ def thesis_cell(name: str, data: Path, ridge: str) -> dict[str, float]:
     """Ten-fold RMSE, the root of the mean over folds of the mean squared error, with the thesis's ridge or our own."""
     case = CASES[name]
     X, y = case.load(data)
-    settings = {"ridge": case.ridge if ridge == "thesis" else "auto", **case.settings}
+    settings = {"alpha": case.ridge if ridge == "thesis" else "auto", **case.settings}
     errors = []
     for fitted, tested in _folds(X):
         model = LowRankRidge(bandwidth=case.bandwidth, random_state=0, **settings).fit(X[fitted], y[fitted])

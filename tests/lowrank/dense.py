@@ -33,11 +33,11 @@ def dense_weights(samples: Samples) -> Tensor:
     return W
 
 
-def naive_rows(W: Tensor, K: Tensor, Q: Tensor, prior: Tensor, ridge: float) -> Tensor:
-    """argmin sum_i W_ij (K_ij - q_i . y_j)^2 + ridge ||y_j - prior_j||^2, one row after the other."""
+def naive_rows(W: Tensor, K: Tensor, Q: Tensor, prior: Tensor, alpha: float) -> Tensor:
+    """argmin sum_i W_ij (K_ij - q_i . y_j)^2 + alpha ||y_j - prior_j||^2, one row after the other."""
     eye = torch.eye(Q.shape[1], dtype=Q.dtype)
     solved = [
-        torch.linalg.solve(Q.T @ (w[:, None] * Q) + ridge * eye, Q.T @ (w * k) + ridge * p)
+        torch.linalg.solve(Q.T @ (w[:, None] * Q) + alpha * eye, Q.T @ (w * k) + alpha * p)
         for w, k, p in zip(W, K, prior, strict=True)
     ]
     return torch.stack(solved)

@@ -64,9 +64,9 @@ def test_rows_solve_their_ridge_problems(scheme: str, block_size: int) -> None:
     samples = sample_entries(KERNEL, X, scheme=scheme, num_samples=900, block_size=block_size, generator=generator())
     entries, W, K = evaluate(KERNEL, X, samples), dense_weights(samples), KERNEL(X)
     Q, prior = torch.linalg.qr(points(53, 5, seed=1)).Q, points(53, 5, seed=2)
-    for ridge in (1e-3, 2.0):
-        solved = solve_rows(entries, Q, prior, ridge=ridge)
-        torch.testing.assert_close(solved, naive_rows(W, K, Q, prior, ridge), rtol=1e-8, atol=1e-8)
+    for alpha in (1e-3, 2.0):
+        solved = solve_rows(entries, Q, prior, alpha=alpha)
+        torch.testing.assert_close(solved, naive_rows(W, K, Q, prior, alpha), rtol=1e-8, atol=1e-8)
 
 
 @every_sample
@@ -161,7 +161,7 @@ def test_nystrom_starts_are_the_nystrom_factors() -> None:
 @pytest.mark.parametrize("name", ["random", "sparse-svd"])
 def test_poor_starts_are_mended(name: str) -> None:
     X = points(150)
-    _, seen = rounds_of(X, start=name, rounds=10, ridge=0.05)
+    _, seen = rounds_of(X, start=name, rounds=10, alpha=0.05)
     assert min(done.spectral_error for done in seen) < 0.3 * seen[0].spectral_error
 
 
@@ -171,7 +171,7 @@ def test_poor_starts_are_mended(name: str) -> None:
 def test_with_all_entries_the_rounds_end_at_the_optimum() -> None:
     X = points(120)
     optimum = float(torch.linalg.eigvalsh(KERNEL(X))[-9])
-    root, seen = rounds_of(X, num_samples=10**6, start="nystrom", ridge=1e-3, rounds=30)
+    root, seen = rounds_of(X, num_samples=10**6, start="nystrom", alpha=1e-3, rounds=30)
     assert seen[0].spectral_error > 1.0002 * optimum
     assert spectral(KERNEL(X) - root @ root.T) < 1.00001 * optimum
     assert seen[-1].symmetry_gap < 0.1 * seen[1].symmetry_gap
@@ -197,7 +197,7 @@ def test_rounds_improve_on_their_start() -> None:
 def test_the_best_round_is_returned() -> None:
     """With far too few samples the rounds do harm: what comes back is the start."""
     X = points(300)
-    root, seen = rounds_of(X, num_samples=3000, weighting="equal", ridge=1e-3)
+    root, seen = rounds_of(X, num_samples=3000, weighting="equal", alpha=1e-3)
     assert seen[-1].spectral_error > seen[0].spectral_error
     assert spectral(KERNEL(X) - root @ root.T) == pytest.approx(min(done.spectral_error for done in seen))
     unchanged, _ = rounds_of(X, num_samples=3000, rounds=0)
@@ -270,7 +270,7 @@ def test_bad_arguments() -> None:
         ({"sampling": "all"}, "scheme must be one of"),
         ({"start": "svd"}, "start must be one of"),
         ({"weighting": "none"}, "weighting must be one of"),
-        ({"ridge": 0.0}, "ridge must be a positive"),
+        ({"alpha": 0.0}, "alpha must be a positive"),
         ({"rounds": -1}, "rounds must be an integer"),
         ({"tolerance": -0.1}, "tolerance must be a non-negative"),
         ({"num_samples": 0}, "num_samples must be an integer"),

@@ -248,11 +248,11 @@ def test_what_a_factor_refuses() -> None:
         factor.solve(0.1, torch.ones(60, dtype=torch.long))
     with pytest.raises(ValueError, match="V must be a tensor with one row per point, 60, got list"):
         factor.matmul([1.0])  # type: ignore[arg-type]
-    for ridge in (0.0, -1.0, math.nan):
-        with pytest.raises(ValueError, match="ridge must be a positive finite number"):
-            factor.solve(ridge, torch.ones(60))
-        with pytest.raises(ValueError, match="ridge must be a positive finite number"):
-            factor.logdet(ridge)
+    for alpha in (0.0, -1.0, math.nan):
+        with pytest.raises(ValueError, match="alpha must be a positive finite number"):
+            factor.solve(alpha, torch.ones(60))
+        with pytest.raises(ValueError, match="alpha must be a positive finite number"):
+            factor.logdet(alpha)
 
 
 def test_roots_that_fit_no_map() -> None:

@@ -51,14 +51,14 @@ def test_root_and_products(case: Case) -> None:
 
 
 @every_factor
-@pytest.mark.parametrize("ridge", [1e-6, 0.1, 1e3])
-def test_solve_and_logdet(case: Case, ridge: float) -> None:
+@pytest.mark.parametrize("alpha", [1e-6, 0.1, 1e3])
+def test_solve_and_logdet(case: Case, alpha: float) -> None:
     factor, y = case.make(points()), right_sides(60)
     U = oracle.root(factor)
-    expected = torch.as_tensor(oracle.solve(U, ridge, y.numpy()))
-    torch.testing.assert_close(factor.solve(ridge, y), expected, rtol=1e-7, atol=1e-7 * float(expected.abs().max()))
-    torch.testing.assert_close(factor.solve(ridge, y[:, 0]), factor.solve(ridge, y)[:, 0])
-    assert factor.logdet(ridge) == pytest.approx(oracle.logdet(U, ridge), rel=1e-8)
+    expected = torch.as_tensor(oracle.solve(U, alpha, y.numpy()))
+    torch.testing.assert_close(factor.solve(alpha, y), expected, rtol=1e-7, atol=1e-7 * float(expected.abs().max()))
+    torch.testing.assert_close(factor.solve(alpha, y[:, 0]), factor.solve(alpha, y)[:, 0])
+    assert factor.logdet(alpha) == pytest.approx(oracle.logdet(U, alpha), rel=1e-8)
 
 
 @every_factor

@@ -48,7 +48,7 @@ def test_grams_are_shared_while_there_is_room(block_size: int, num_samples: int,
     entries, W = evaluate(KERNEL, X, samples), dense_weights(samples)
     Q, prior = torch.linalg.qr(points(53, 8, seed=1)).Q, points(53, 8, seed=2)
     expected = naive_rows(W, KERNEL(X), Q, prior, 0.1)
-    torch.testing.assert_close(solve_rows(entries, Q, prior, ridge=0.1), expected, rtol=1e-8, atol=1e-8)
+    torch.testing.assert_close(solve_rows(entries, Q, prior, alpha=0.1), expected, rtol=1e-8, atol=1e-8)
 
 
 def test_blocks_that_sampled_nothing_have_no_grams() -> None:

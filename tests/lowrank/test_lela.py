@@ -107,7 +107,7 @@ def test_bad_arguments() -> None:
     M[3, 3] = torch.nan
     with pytest.raises(ValueError, match="entries must be finite"):
         fit(M, rank=2)
-    with pytest.raises(ValueError, match="ridge must be a positive"):
-        fit(M, rank=2, ridge=0.0)
+    with pytest.raises(ValueError, match="alpha must be a positive"):
+        fit(M, rank=2, alpha=0.0)
     with pytest.raises(ValueError, match="right must have 2 columns, got 3"):
         TwoSidedFactor(points(4, 2), points(4, 3))

@@ -29,12 +29,12 @@ def root(factor: Any) -> np.ndarray:
     return np.stack([row @ links[cluster] for row, cluster in pairs])
 
 
-def solve(U: np.ndarray, ridge: float, y: np.ndarray) -> np.ndarray:
-    return np.linalg.solve(U @ U.T + ridge * np.eye(len(U)), y)
+def solve(U: np.ndarray, alpha: float, y: np.ndarray) -> np.ndarray:
+    return np.linalg.solve(U @ U.T + alpha * np.eye(len(U)), y)
 
 
-def logdet(U: np.ndarray, ridge: float) -> float:
-    return float(np.linalg.slogdet(U @ U.T + ridge * np.eye(len(U)))[1])
+def logdet(U: np.ndarray, alpha: float) -> float:
+    return float(np.linalg.slogdet(U @ U.T + alpha * np.eye(len(U)))[1])
 
 
 def condition_number(U: np.ndarray) -> float:

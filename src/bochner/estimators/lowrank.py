@@ -24,8 +24,8 @@ from bochner.lowrank import (
     Factor,
     Fit,
     RidgeProblem,
-    candidate_ridges,
-    choose_ridge,
+    candidate_alphas,
+    choose_alpha,
     fit_factor,
     principal_components,
     ridge_problem,
@@ -168,8 +168,8 @@ class LowRankRidge(RegressorMixin, LowRankEstimator):
         self._is_single = y.ndim == 1
         factor = self._fit_factor(X, make_generator(self.random_state))
         problem = ridge_problem(factor.root, y.reshape(len(y), -1))
-        alphas = candidate_ridges(problem) if isinstance(self.alpha, str) else [float(self.alpha)]
-        self.alpha_, error = choose_ridge(problem, alphas)
+        alphas = candidate_alphas(problem) if isinstance(self.alpha, str) else [float(self.alpha)]
+        self.alpha_, error = choose_alpha(problem, alphas)
         self.loo_rmse_ = error**0.5
         self.model_ = (exact_model(factor, X, problem, self.alpha_) if self.exact
                        else factor_model(factor, problem, self.alpha_))  # fmt: skip
@@ -378,14 +378,14 @@ class LowRankSpectralClustering(ClusterMixin, LowRankEstimator):
 
 def factor_model(factor: Factor, problem: RidgeProblem, alpha: float) -> FeatureModel:
     """z(x) w + b with the factor's map for new points, in float64 for any factor: targets can be far from 0."""
-    weights, bias = solve_ridge(problem, ridge=alpha)
+    weights, bias = solve_ridge(problem, alpha=alpha)
     return FeatureModel(factor.features.double(), LinearHead(weights.T.contiguous(), bias))
 
 
 def exact_model(factor: Factor, X: Tensor, problem: RidgeProblem, alpha: float) -> LandmarkModel:
     """k(x, X) a + b with (K + alpha I) a + b = Y and sum(a) = 0: a = s - b s', s and s' the solutions for Y and 1."""
     targets = torch.cat([problem.targets, torch.ones_like(problem.targets[:, :1])], dim=1)
-    solved = solve_exact(factor.kernel, X, targets, ridge=alpha, factor=factor, tolerance=EXACT_TOLERANCE).coefficients
+    solved = solve_exact(factor.kernel, X, targets, alpha=alpha, factor=factor, tolerance=EXACT_TOLERANCE).coefficients
     ones = solved[:, -1:]
     shift = solved[:, :-1].sum(dim=0) / ones.sum()
     coefficients = solved[:, :-1] - ones * shift

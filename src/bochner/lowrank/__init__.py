@@ -1,4 +1,4 @@
-"""Low-rank kernel matrices: K ~ U U^T from n points, without ever holding K."""
+"""Low-rank factors of kernel matrices, K ~ U U^T, without K in memory."""
 
 from bochner.lowrank.als import fit_als
 from bochner.lowrank.components import Components, principal_components, spectral_embedding
@@ -19,8 +19,8 @@ from bochner.lowrank.nystrom import fit_ensemble, fit_fourier, fit_nystrom, fit_
 from bochner.lowrank.regression import (
     ExactSolution,
     RidgeProblem,
-    candidate_ridges,
-    choose_ridge,
+    candidate_alphas,
+    choose_alpha,
     loo_errors,
     ridge_problem,
     solve_exact,
@@ -42,8 +42,8 @@ __all__ = [
     "Method",
     "RidgeProblem",
     "TwoSidedFactor",
-    "candidate_ridges",
-    "choose_ridge",
+    "candidate_alphas",
+    "choose_alpha",
     "coherence",
     "extend",
     "fit_als",

@@ -1,4 +1,4 @@
-"""Alternating least squares on sampled entries of the kernel matrix."""
+"""Alternating least squares on a sample of the entries of the kernel matrix."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from torch import Generator, Tensor
 from bochner import checks
 from bochner.features.landmarks import uniform_sample
 from bochner.kernels import Kernel
-from bochner.lowrank.factor import DenseFactor, extend
-from bochner.lowrank.inputs import check_definite, check_problem, kernel_matrix
+from bochner.lowrank.factor import DenseFactor, check_definite, check_problem, extend, kernel_matrix
 from bochner.lowrank.nystrom import fit_nystrom
 from bochner.lowrank.sampling import (
-    TILE_ELEMENTS,
     Entries,
     Samples,
     Tile,
@@ -24,186 +22,177 @@ from bochner.lowrank.sampling import (
     evaluate,
     sample_entries,
 )
-from bochner.ops import row_tiles
-
-
-class BlockGrams(NamedTuple):
-    """q_i q_i^T summed over the points of each block, formed once however many other blocks have sampled it.
-
-    Where blocks of g rows sample whole blocks of columns, the Gram matrix of a row is a weighted sum of these: a pair
-    of blocks costs O(r^2) in place of O(g r^2).
-    """
-
-    own: Tensor  # [B + 1, r^2]; the last, of no block, is zero
-    block_of: Tensor  # [n + 1], the block of each point; B for centers and for no point
-    block_size: int
-
-    def of_tile(self, tile: Tile) -> Tensor:
-        """sum_i w_i q_i q_i^T over the columns of each block of the tile, [T, r, r]."""
-        g, side = self.block_size, round(self.own.shape[1] ** 0.5)
-        if not tile.columns.numel():  # blocks that sampled nothing, which an embedding bag refuses
-            return self.own.new_zeros(len(tile.columns), side, side)
-        sampled, weights = self.block_of[tile.columns[:, ::g]], tile.weights[:, ::g].to(self.own)
-        sums = torch.nn.functional.embedding_bag(sampled, self.own, per_sample_weights=weights, mode="sum")
-        return sums.reshape(-1, side, side)
-
-
-def worth_sharing(samples: Samples, rank: int) -> bool:
-    """Whether the Gram matrices of the blocks take no more room than the sampled entries."""
-    num_blocks, g = samples.blocks.shape
-    return g > 1 and num_blocks * rank**2 <= g * len(samples.columns)
-
-
-def block_grams(samples: Samples, extended: Tensor) -> BlockGrams:
-    """For Q [n, r] with a row of zeros below it, `extended` [n + 1, r]. O(n r^2) time, O(n r^2 / g) memory."""
-    num_blocks, g = samples.blocks.shape
-    own = extended.new_zeros(num_blocks + 1, extended.shape[1] ** 2)
-    for a, points in enumerate(samples.blocks):
-        Q = extended[points]
-        own[a] = (Q.T @ Q).flatten()
-    block_of = torch.full((samples.num_columns + 1,), num_blocks, device=own.device)
-    block_of[samples.blocks] = torch.arange(num_blocks, device=own.device)[:, None].expand(num_blocks, g)
-    block_of[-1] = num_blocks
-    return BlockGrams(own, block_of, g)
-
-
-def solve_rows(entries: Entries, Q: Tensor, prior: Tensor, *, ridge: float) -> Tensor:
-    """Y [n, r], row by row y_j = argmin sum_i w_ij (K_ij - q_i . y_j)^2 + ridge ||y_j - prior_j||^2 over the entries.
-
-    Q [n, r] should have orthonormal columns: with weights 1 / probability every Gram matrix is then the identity on
-    average, and well conditioned. The columns of the centers are common to all rows, so their Gram matrix and product
-    are formed once; each block adds its own; the diagonal, which every row has for itself, is a rank-one correction.
-    O(p r (g + r / g) + n r^2 + B r^3 + n c r) for p sampled columns in B blocks of g rows, and c centers, while the
-    Gram matrices of all blocks, B r^2, take no more room than the entries; else p r (g + r) for the first term.
-    """
-    samples, known = entries.samples, Q[entries.samples.centers]
-    common = _ridged(known.T @ known, ridge)
-    targets = _extended(torch.addmm(prior, entries.center_columns, known, beta=ridge))
-    inputs, Y = _extended(Q), _extended(torch.empty_like(prior))
-    shared = block_grams(samples, inputs) if worth_sharing(samples, Q.shape[1]) else None
-    for tile, columns in _gathered(entries, inputs):
-        rows, values = samples.blocks[tile.blocks], _weighted_values(entries, tile)
-        grams = _grams(tile, columns) if shared is None else shared.of_tile(tile)
-        products = _take(targets, rows).mT + columns.mT @ values
-        Y[rows] = _solve_tile(entries, inputs, common + grams, products, rows).mT
-    if len(known):  # their rows are known in full
-        right = Q.T @ entries.center_columns + ridge * prior[samples.centers].T
-        Y[samples.centers] = torch.linalg.solve(_ridged(Q.T @ Q, ridge), right).T
-    return Y[:-1]
-
-
-def multiply(entries: Entries, Q: Tensor) -> Tensor:
-    """S Q [n, r], S the symmetric matrix of the entries times their weights and 0 elsewhere: K Q on average."""
-    samples = entries.samples
-    result = entries.center_columns @ Q[samples.centers]
-    if len(entries.diagonal):
-        result += (samples.diagonal.to(Q) * entries.diagonal)[:, None] * Q
-    result = _extended(result)
-    for tile, columns in _gathered(entries, _extended(Q)):
-        result[samples.blocks[tile.blocks]] += _weighted_values(entries, tile).mT @ columns
-    result[samples.centers] = entries.center_columns.T @ Q
-    return result[:-1]
-
-
-def sampled_error(entries: Entries, left: Tensor, right: Tensor) -> float:
-    """||K - A B^T|| / ||K|| over the sampled entries, each counted once, in the Frobenius norm; A [n, r], B [m, r]."""
-    samples = entries.samples
-    error, total = _center_squares(entries, left, right)
-    if len(entries.diagonal):
-        alone = (samples.diagonal == 1).to(left)
-        error += _square((entries.diagonal - (left * right).sum(dim=1)) * alone)
-        total += _square(entries.diagonal * alone)
-    extended = _extended(left)
-    for tile, columns in _gathered(entries, _extended(right)):
-        rows = samples.blocks[tile.blocks]
-        there = ((tile.columns < len(right))[..., None] & (rows < len(left))[:, None]).to(left)
-        values = _take(entries.values, tile.places) * there
-        total += _square(values)  # where nothing is, the product is 0 as well
-        error += _square(torch.baddbmm(values, columns, _take(extended, rows).mT, alpha=-1))
-    return float((error / total) ** 0.5) if total > 0 else 0.0
-
-
-def _center_squares(entries: Entries, left: Tensor, right: Tensor) -> tuple[float, float]:
-    """The squared error and norm over the rows and columns of the centers.
-
-    The columns stand for the rows as well, but for the square where they meet.
-    """
-    centers, error, total = entries.samples.centers, 0.0, 0.0
-    tiles = row_tiles(len(left), row_elements=max(1, len(centers)), tile_elements=TILE_ELEMENTS)
-    parts: list[tuple[slice | Tensor, int]] = [*((tile, 2) for tile in tiles), (centers, -1)]
-    for rows, count in parts:
-        values = entries.center_columns[rows]
-        total += count * _square(values)
-        error += count * _square(torch.addmm(values, left[rows], right[centers].T, alpha=-1))
-    return error, total
-
-
-def _gathered(entries: Entries, extended: Tensor) -> Iterator[tuple[Tile, Tensor]]:
-    """For every tile the rows of Q [n, r] at its columns, [T, s, r]; `extended` is Q and a row of zeros."""
-    r, g = extended.shape[1], entries.values.shape[1]
-    for tile in entries.samples.tiles(column_elements=2 * (r + g), block_elements=r * (3 * r + 4 * g)):
-        yield tile, _take(extended, tile.columns)
-
-
-def _weighted_values(entries: Entries, tile: Tile) -> Tensor:
-    """[T, s, g]; what is filled up means nothing."""
-    return _take(entries.values, tile.places).mul_(tile.weights.to(entries.values)[..., None])
-
-
-def _grams(tile: Tile, columns: Tensor) -> Tensor:
-    """sum_i w_i q_i q_i^T [T, r, r] over the columns of each block."""
-    return (columns * tile.weights.to(columns)[..., None]).mT @ columns
-
-
-def _solve_tile(entries: Entries, inputs: Tensor, grams: Tensor, products: Tensor, rows: Tensor) -> Tensor:
-    """[T, r, g] from Gram matrices [T, r, r], right-hand sides [T, r, g], and the diagonal entry of each of `rows`."""
-    L = torch.linalg.cholesky(grams)
-    Y = torch.cholesky_solve(products, L)
-    if len(entries.diagonal) == 0:
-        return Y
-    # (H + d q q^T) y = b + d K_jj q, by Sherman and Morrison
-    parts = entries.samples.diagonal.to(inputs), entries.diagonal
-    weight, value = (_take(_extended(part[:, None]), rows).mT for part in parts)
-    own = _take(inputs, rows).mT
-    spread = torch.cholesky_solve(own, L)
-    missing = value - (own * Y).sum(dim=1, keepdim=True)
-    return Y + spread * (weight * missing / (1 + weight * (own * spread).sum(dim=1, keepdim=True)))
-
-
-def _extended(M: Tensor) -> Tensor:
-    """M with a row of zeros below it, for the index that stands for no point."""
-    return torch.cat([M, M.new_zeros(1, M.shape[1])])
-
-
-def _take(M: Tensor, index: Tensor) -> Tensor:
-    """M[index] for index [T, s], as a copy [T, s, columns]; several times faster than that."""
-    return M.index_select(0, index.flatten()).reshape(*index.shape, M.shape[1])
-
-
-def _ridged(gram: Tensor, ridge: float) -> Tensor:
-    gram.diagonal().add_(ridge)
-    return gram
-
-
-def _square(values: Tensor) -> float:
-    return float(torch.linalg.vector_norm(values, dtype=torch.float64)) ** 2
-
+from bochner.ops import TILE_ELEMENTS, row_tiles
 
 STARTS = ["random", "nystrom", "kmeans-nystrom", "pivoted-nystrom", "sparse-svd"]
 LANDMARKS = {"nystrom": "uniform", "kmeans-nystrom": "kmeans", "pivoted-nystrom": "pivoted-cholesky"}
-# Rounds of subspace iteration for "sparse-svd": a start needs no more.
+# Subspace iterations and additional vectors for the start "sparse-svd", which needs few digits.
 POWER_ROUNDS = 10
 OVERSAMPLING = 10
+# The power to which the weights 1 / probability are raised.
+WEIGHTINGS = {"importance": 1.0, "root": 0.5, "equal": 0.0}
+# Random points on whose kernel matrix the rounds are compared.
+CHECK_POINTS = 500
+
+
+class Round(NamedTuple):
+    """The result of a round; round 0 is the start."""
+
+    number: int
+    spectral_error: float  # ||K - U U^T|| in the spectral norm, on the check points
+    sampled_error: float  # ||K - U U^T|| / ||K|| in the Frobenius norm, over the sampled entries
+    symmetry_gap: float  # ||U V^T - V U^T|| / ||U V^T|| in the Frobenius norm, for the V of this round
+
+
+Report = Callable[[Round], None]
+
+
+def fit_als(
+    kernel: Kernel,
+    X: Tensor,
+    *,
+    rank: int,
+    generator: Generator,
+    sampling: str | None = None,
+    num_samples: int | None = None,
+    block_size: int | None = None,
+    weighting: str = "equal",
+    start: str = "pivoted-nystrom",
+    rounds: int = 3,
+    alpha: float = 0.5,
+    tolerance: float = 0.0,
+    num_anchors: int | None = None,
+    report: Report | None = None,
+) -> DenseFactor:
+    """K ~ U U^T from a sample of K's entries, by rounds of U <- (U + V) / 2 with
+
+        V = argmin sum over the sample of w_ij (K_ij - u_i . v_j)^2 + alpha * W sum_j (v_j - u_j)^T L (v_j - u_j).
+
+    U is rotated so that U^T U = L is diagonal. W is the mean weight of K's entries: at `alpha` = 1 the penalty and the
+    samples weigh equally. Rounds end after `rounds`, or when the spectral error on 500 random points falls by no more
+    than the fraction `tolerance`; the U with the least error there is returned, the start included.
+
+    sampling, num_samples
+        The entries, as in `sample_entries`. None is uniform+clustering+diagonal from rank 50 on, otherwise uniform, and
+        r n log n entries.
+    start
+        The first U, as in `first_root`. "random" and "sparse-svd" are far from K and need alpha = 0.05.
+    weighting
+        The weights w: 1 / probability ("importance"), its root ("root") or 1 ("equal").
+    report
+        Called with each `Round`.
+    num_anchors
+        Of the map for new points (`extend`).
+
+    For m samples in blocks of g: O(m (r + r^2 / g^2) + n (r^2 + r^3 / g)) per round, O(n r + m) memory; O(m d) once.
+    Source: Bhardwaj 2015, Algorithm 2; docs/als.md lists the differences and their reasons.
+
+    >>> from bochner.kernels import Gaussian
+    >>> X = torch.randn(300, 3, generator=Generator().manual_seed(0), dtype=torch.float64)
+    >>> log = []
+    >>> factor = fit_als(Gaussian(bandwidth=2.0), X, rank=10, generator=Generator().manual_seed(0), report=log.append)
+    >>> factor.root.shape, log[1].sampled_error < log[0].sampled_error
+    (torch.Size([300, 10]), True)
+    """
+    check_problem(kernel, X, rank)
+    checks.one_of("weighting", weighting, WEIGHTINGS)
+    checks.nonnegative_int("rounds", rounds)
+    checks.positive_float("alpha", alpha)
+    checks.nonnegative_float("tolerance", tolerance)
+    samples = sample_entries(
+        kernel,
+        X,
+        scheme=default_scheme(rank) if sampling is None else sampling,
+        num_samples=default_num_samples(len(X), rank) if num_samples is None else num_samples,
+        block_size=block_size,
+        generator=generator,
+    )
+    entries = evaluate(kernel, X, samples)
+    root = first_root(start, kernel, X, entries, rank=rank, generator=generator)
+    entries = entries._replace(samples=samples.tempered(WEIGHTINGS[weighting]))
+    check = _check_points(kernel, X, generator)
+    root = _alternate(entries, root, check, rounds=rounds, alpha=alpha, tolerance=tolerance, report=report)
+    return DenseFactor(root, extend(kernel, X, root, generator=generator, num_anchors=num_anchors))
+
+
+class _CheckPoints(NamedTuple):
+    """A few points and their kernel matrix, on which the error is exact."""
+
+    chosen: Tensor  # [h]
+    matrix: Tensor  # [h, h], in float64
+
+    def error(self, root: Tensor) -> float:
+        rows = root[self.chosen].double()
+        return float(torch.linalg.eigvalsh(self.matrix - rows @ rows.T).abs().max())
+
+
+def _check_points(kernel: Kernel, X: Tensor, generator: Generator) -> _CheckPoints:
+    chosen = uniform_sample(len(X), min(len(X), CHECK_POINTS), generator=generator).to(X.device)
+    matrix = kernel_matrix(kernel, X[chosen])
+    check_definite(kernel, torch.linalg.eigvalsh(matrix))  # a start without landmarks has not evaluated K
+    return _CheckPoints(chosen, matrix)
+
+
+def _alternate(
+    entries: Entries,
+    root: Tensor,
+    check: _CheckPoints,
+    *,
+    rounds: int,
+    alpha: float,
+    tolerance: float,
+    report: Report | None,
+) -> Tensor:
+    """The root with the least error on the check points over all rounds."""
+    best, least = root, check.error(root)
+    if report is not None:
+        report(Round(0, least, sampled_error(entries, root, root), 0.0))
+    for number in range(1, rounds + 1):
+        Q, values = _orthonormal(root)
+        Y = solve_rows(entries, Q, Q * values, alpha=alpha * entries.samples.mean_weight)
+        root = _average(Q, values, Y)
+        error = check.error(root)
+        if report is not None:
+            report(Round(number, error, sampled_error(entries, root, root), _symmetry_gap(Q, Y)))
+        enough = error > (1 - tolerance) * least
+        best, least = (root, error) if error < least else (best, least)
+        if enough:
+            break
+    return best
+
+
+def _orthonormal(root: Tensor) -> tuple[Tensor, Tensor]:
+    """Q [n, r] and values [r] with U U^T = Q diag(values) Q^T."""
+    Q, R = torch.linalg.qr(root)
+    left, singular, _ = torch.linalg.svd(R)
+    return Q @ left, singular.square()
+
+
+def _average(Q: Tensor, values: Tensor, Y: Tensor) -> Tensor:
+    """(U + V) / 2 with U = Q values^{1/2} and V = Y values^{-1/2}; columns of V are 0 where those of U are rounding."""
+    roots = values.sqrt()
+    floor = roots[0] * torch.finfo(roots.dtype).eps * len(Q)
+    return (Q * roots + Y / torch.where(roots > floor, roots, torch.inf)) / 2
+
+
+def _symmetry_gap(Q: Tensor, Y: Tensor) -> float:
+    """||Q Y^T - Y Q^T|| / ||Q Y^T||, where U V^T = Q Y^T; through Y = Q A + R, R orthogonal to Q, nothing cancels."""
+    A = Q.T @ Y
+    square = (A - A.T).square().sum() + 2 * (Y - Q @ A).square().sum()
+    return float((square / Y.square().sum()).sqrt())
+
+
+# -- starts -----------------------------------------------------------------------------------------------------------
 
 
 def first_root(start: str, kernel: Kernel, X: Tensor, entries: Entries, *, rank: int, generator: Generator) -> Tensor:
-    """U [n, r] to begin with, for X [n, d]:
+    """The first U [n, r], for X [n, d]:
 
     "random"          Normal(0, k(x, x) / r) entries: U U^T has K's diagonal on average
-    "nystrom"         `fit_nystrom` from uniform points, cut back to its best rank r
+    "nystrom"         `fit_nystrom` from 8 r uniform points, truncated to its best rank r
     "kmeans-nystrom"  the same from k-means centres
-    "pivoted-nystrom" the same from random pivots, which find points far from all others
-    "sparse-svd"      the r largest eigenpairs of the sampled entries over their probabilities, 0 elsewhere
+    "pivoted-nystrom" the same from random pivots, which include isolated points
+    "sparse-svd"      the r largest eigenpairs of the sampled entries divided by their probabilities, 0 elsewhere
     """
     checks.one_of("start", start, STARTS)
     match start:
@@ -229,147 +218,169 @@ def _normals(rows: int, columns: int, generator: Generator) -> Tensor:
     return torch.randn(rows, columns, generator=generator, device=generator.device, dtype=torch.float64)
 
 
-# The power to which the weights 1 / probability are taken.
-WEIGHTINGS = {"importance": 1.0, "root": 0.5, "equal": 0.0}
-# Random points on whose kernel matrix a round is judged.
-CHECK_POINTS = 500
+# -- least squares on sampled entries ---------------------------------------------------------------------------------
 
 
-class Round(NamedTuple):
-    """What a round did; round 0 is the start."""
+def solve_rows(entries: Entries, Q: Tensor, prior: Tensor, *, alpha: float) -> Tensor:
+    """Y [n, r], row by row y_j = argmin sum_i w_ij (K_ij - q_i . y_j)^2 + alpha ||y_j - prior_j||^2 over the entries.
 
-    number: int
-    spectral_error: float  # ||K - U U^T|| in the spectral norm, on the check points
-    sampled_error: float  # ||K - U U^T|| / ||K|| in the Frobenius norm, over the sampled entries
-    symmetry_gap: float  # ||U V^T - V U^T|| / ||U V^T|| in the Frobenius norm, for the V that this round found
-
-
-Report = Callable[[Round], None]
-
-
-class _CheckPoints(NamedTuple):
-    """A few points and their kernel matrix: where the error is known exactly."""
-
-    chosen: Tensor  # [h]
-    matrix: Tensor  # [h, h], in float64
-
-    def error(self, root: Tensor) -> float:
-        rows = root[self.chosen].double()
-        return float(torch.linalg.eigvalsh(self.matrix - rows @ rows.T).abs().max())
-
-
-def fit_als(
-    kernel: Kernel,
-    X: Tensor,
-    *,
-    rank: int,
-    generator: Generator,
-    sampling: str | None = None,
-    num_samples: int | None = None,
-    block_size: int | None = None,
-    weighting: str = "equal",
-    start: str = "pivoted-nystrom",
-    rounds: int = 3,
-    ridge: float = 0.5,
-    tolerance: float = 0.0,
-    num_anchors: int | None = None,
-    report: Report | None = None,
-) -> DenseFactor:
-    """K ~ U U^T from a sample of K's entries, by rounds of U <- (U + V) / 2 with
-
-        V = argmin sum over the sample of w_ij (K_ij - u_i . v_j)^2 + ridge * W sum_j (v_j - u_j)^T L (v_j - u_j).
-
-    U is turned so that U^T U = L is diagonal; W is the mean weight of K's entries, so that `ridge` = 1 holds a row to
-    where it was as strongly as the samples pull it. The rounds end after `rounds`, or when the spectral error on 500
-    random points falls by no more than the part `tolerance`; the U that is best there is returned, be it the start.
-
-    `sampling` and `num_samples` say which entries (`sample_entries`; when None uniform+clustering+diagonal from rank 50
-    on, uniform below, and r n log n of them), `start` where to begin (`first_root`; "random" and "sparse-svd" are far
-    off and want a ridge of 0.05), `weighting` what is made of the weights 1 / probability: "importance" takes them as
-    they are, "root" their root, "equal" none. `report` is called with each `Round`. New points by least squares on
-    `num_anchors` points (`extend`).
-    For m samples in blocks of g: O(m (r + r^2 / g^2) + n (r^2 + r^3 / g)) a round, O(n r + m) memory; O(m d) once.
-    Source: Bhardwaj 2015, Algorithm 2; docs/als.md says what differs and why.
-
-    >>> from bochner.kernels import Gaussian
-    >>> X = torch.randn(300, 3, generator=Generator().manual_seed(0), dtype=torch.float64)
-    >>> seen = []
-    >>> factor = fit_als(Gaussian(bandwidth=2.0), X, rank=10, generator=Generator().manual_seed(0), report=seen.append)
-    >>> factor.root.shape, seen[1].sampled_error < seen[0].sampled_error
-    (torch.Size([300, 10]), True)
+    Q [n, r] should have orthonormal columns: with weights 1 / probability every Gram matrix is then the identity on
+    average, and well conditioned. All rows have the columns of the centers, whose Gram matrix and product are computed
+    once; each block adds its own columns; the diagonal entry of a row is a rank-one correction.
+    O(p r (g + r / g) + n r^2 + B r^3 + n c r) for p sampled columns in B blocks of g rows, and c centers, if the Gram
+    matrices of all blocks, B r^2, take no more memory than the entries; otherwise p r (g + r) for the first term.
     """
-    check_problem(kernel, X, rank)
-    checks.one_of("weighting", weighting, WEIGHTINGS)
-    checks.nonnegative_int("rounds", rounds)
-    checks.positive_float("ridge", ridge)
-    checks.nonnegative_float("tolerance", tolerance)
-    samples = sample_entries(
-        kernel,
-        X,
-        scheme=default_scheme(rank) if sampling is None else sampling,
-        num_samples=default_num_samples(len(X), rank) if num_samples is None else num_samples,
-        block_size=block_size,
-        generator=generator,
-    )
-    entries = evaluate(kernel, X, samples)
-    root = first_root(start, kernel, X, entries, rank=rank, generator=generator)
-    entries = entries._replace(samples=samples.tempered(WEIGHTINGS[weighting]))
-    check = _check_points(kernel, X, generator)
-    root = _alternate(entries, root, check, rounds=rounds, ridge=ridge, tolerance=tolerance, report=report)
-    return DenseFactor(root, extend(kernel, X, root, generator=generator, num_anchors=num_anchors))
+    samples, known = entries.samples, Q[entries.samples.centers]
+    common = _with_diagonal(known.T @ known, alpha)
+    targets = _extended(torch.addmm(prior, entries.center_columns, known, beta=alpha))
+    inputs, Y = _extended(Q), _extended(torch.empty_like(prior))
+    shared = block_grams(samples, inputs) if worth_sharing(samples, Q.shape[1]) else None
+    for tile, columns in _gathered(entries, inputs):
+        rows, values = samples.blocks[tile.blocks], _weighted_values(entries, tile)
+        grams = _grams(tile, columns) if shared is None else shared.of_tile(tile)
+        products = _take(targets, rows).mT + columns.mT @ values
+        Y[rows] = _solve_tile(entries, inputs, common + grams, products, rows).mT
+    if len(known):  # all entries of their rows are known
+        right = Q.T @ entries.center_columns + alpha * prior[samples.centers].T
+        Y[samples.centers] = torch.linalg.solve(_with_diagonal(Q.T @ Q, alpha), right).T
+    return Y[:-1]
 
 
-def _check_points(kernel: Kernel, X: Tensor, generator: Generator) -> _CheckPoints:
-    chosen = uniform_sample(len(X), min(len(X), CHECK_POINTS), generator=generator).to(X.device)
-    matrix = kernel_matrix(kernel, X[chosen])
-    check_definite(kernel, torch.linalg.eigvalsh(matrix))  # a start without landmarks has looked at none of it
-    return _CheckPoints(chosen, matrix)
+def _solve_tile(entries: Entries, inputs: Tensor, grams: Tensor, products: Tensor, rows: Tensor) -> Tensor:
+    """[T, r, g] from Gram matrices [T, r, r], right-hand sides [T, r, g], and the diagonal entry of each of `rows`."""
+    L = torch.linalg.cholesky(grams)
+    Y = torch.cholesky_solve(products, L)
+    if len(entries.diagonal) == 0:
+        return Y
+    # (H + d q q^T) y = b + d K_jj q, by the Sherman-Morrison formula
+    parts = entries.samples.diagonal.to(inputs), entries.diagonal
+    weight, value = (_take(_extended(part[:, None]), rows).mT for part in parts)
+    own = _take(inputs, rows).mT
+    spread = torch.cholesky_solve(own, L)
+    missing = value - (own * Y).sum(dim=1, keepdim=True)
+    return Y + spread * (weight * missing / (1 + weight * (own * spread).sum(dim=1, keepdim=True)))
 
 
-def _alternate(
-    entries: Entries,
-    root: Tensor,
-    check: _CheckPoints,
-    *,
-    rounds: int,
-    ridge: float,
-    tolerance: float,
-    report: Report | None,
-) -> Tensor:
-    """The best root of all rounds by the error on the check points."""
-    best, least = root, check.error(root)
-    if report is not None:
-        report(Round(0, least, sampled_error(entries, root, root), 0.0))
-    for number in range(1, rounds + 1):
-        Q, values = _orthonormal(root)
-        Y = solve_rows(entries, Q, Q * values, ridge=ridge * entries.samples.mean_weight)
-        root = _average(Q, values, Y)
-        error = check.error(root)
-        if report is not None:
-            report(Round(number, error, sampled_error(entries, root, root), _symmetry_gap(Q, Y)))
-        enough = error > (1 - tolerance) * least
-        best, least = (root, error) if error < least else (best, least)
-        if enough:
-            break
-    return best
+def multiply(entries: Entries, Q: Tensor) -> Tensor:
+    """S Q [n, r], S the symmetric matrix of weighted entries, 0 elsewhere: its mean is K Q."""
+    samples = entries.samples
+    result = entries.center_columns @ Q[samples.centers]
+    if len(entries.diagonal):
+        result += (samples.diagonal.to(Q) * entries.diagonal)[:, None] * Q
+    result = _extended(result)
+    for tile, columns in _gathered(entries, _extended(Q)):
+        result[samples.blocks[tile.blocks]] += _weighted_values(entries, tile).mT @ columns
+    result[samples.centers] = entries.center_columns.T @ Q
+    return result[:-1]
 
 
-def _orthonormal(root: Tensor) -> tuple[Tensor, Tensor]:
-    """Q [n, r] and values [r] with U U^T = Q diag(values) Q^T."""
-    Q, R = torch.linalg.qr(root)
-    left, singular, _ = torch.linalg.svd(R)
-    return Q @ left, singular.square()
+def sampled_error(entries: Entries, left: Tensor, right: Tensor) -> float:
+    """||K - A B^T||_F / ||K||_F over the sampled entries, each counted once, for A [n, r] and B [m, r]."""
+    samples = entries.samples
+    error, total = _center_squares(entries, left, right)
+    if len(entries.diagonal):
+        alone = (samples.diagonal == 1).to(left)
+        error += _square((entries.diagonal - (left * right).sum(dim=1)) * alone)
+        total += _square(entries.diagonal * alone)
+    extended = _extended(left)
+    for tile, columns in _gathered(entries, _extended(right)):
+        rows = samples.blocks[tile.blocks]
+        is_entry = ((tile.columns < len(right))[..., None] & (rows < len(left))[:, None]).to(left)
+        values = _take(entries.values, tile.places) * is_entry
+        total += _square(values)  # at padded places the product is 0 as well
+        error += _square(torch.baddbmm(values, columns, _take(extended, rows).mT, alpha=-1))
+    return float((error / total) ** 0.5) if total > 0 else 0.0
 
 
-def _average(Q: Tensor, values: Tensor, Y: Tensor) -> Tensor:
-    """(U + V) / 2 with U = Q values^{1/2} and V = Y values^{-1/2}; V is 0 where U is, to rounding."""
-    roots = values.sqrt()
-    floor = roots[0] * torch.finfo(roots.dtype).eps * len(Q)
-    return (Q * roots + Y / torch.where(roots > floor, roots, torch.inf)) / 2
+def _center_squares(entries: Entries, left: Tensor, right: Tensor) -> tuple[float, float]:
+    """The squared error and norm over the rows and columns of the centers.
+
+    Rows mirror columns, so columns count twice and the square of both is subtracted once.
+    """
+    centers, error, total = entries.samples.centers, 0.0, 0.0
+    tiles = row_tiles(len(left), row_elements=max(1, len(centers)), tile_elements=TILE_ELEMENTS)
+    parts: list[tuple[slice | Tensor, int]] = [*((tile, 2) for tile in tiles), (centers, -1)]
+    for rows, count in parts:
+        values = entries.center_columns[rows]
+        total += count * _square(values)
+        error += count * _square(torch.addmm(values, left[rows], right[centers].T, alpha=-1))
+    return error, total
 
 
-def _symmetry_gap(Q: Tensor, Y: Tensor) -> float:
-    """||Q Y^T - Y Q^T|| / ||Q Y^T||, with U V^T = Q Y^T; Y = Q A + R, R orthogonal to Q, so that nothing cancels."""
-    A = Q.T @ Y
-    square = (A - A.T).square().sum() + 2 * (Y - Q @ A).square().sum()
-    return float((square / Y.square().sum()).sqrt())
+def _gathered(entries: Entries, extended: Tensor) -> Iterator[tuple[Tile, Tensor]]:
+    """For every tile the rows of Q [n, r] at its columns, [T, s, r]; `extended` is Q with a row of zeros."""
+    r, g = extended.shape[1], entries.values.shape[1]
+    for tile in entries.samples.tiles(column_elements=2 * (r + g), block_elements=r * (3 * r + 4 * g)):
+        yield tile, _take(extended, tile.columns)
+
+
+def _weighted_values(entries: Entries, tile: Tile) -> Tensor:
+    """Entries times weights, [T, s, g]; padded places hold arbitrary values."""
+    return _take(entries.values, tile.places).mul_(tile.weights.to(entries.values)[..., None])
+
+
+def _grams(tile: Tile, columns: Tensor) -> Tensor:
+    """sum_i w_i q_i q_i^T [T, r, r] over the columns of each block."""
+    return (columns * tile.weights.to(columns)[..., None]).mT @ columns
+
+
+def _extended(M: Tensor) -> Tensor:
+    """M with a row of zeros below, for the index of no point."""
+    return torch.cat([M, M.new_zeros(1, M.shape[1])])
+
+
+def _take(M: Tensor, index: Tensor) -> Tensor:
+    """M[index] for index [T, s], as a copy [T, s, columns]; several times faster than indexing."""
+    return M.index_select(0, index.flatten()).reshape(*index.shape, M.shape[1])
+
+
+def _with_diagonal(gram: Tensor, alpha: float) -> Tensor:
+    gram.diagonal().add_(alpha)
+    return gram
+
+
+def _square(values: Tensor) -> float:
+    return float(torch.linalg.vector_norm(values, dtype=torch.float64)) ** 2
+
+
+# -- Gram matrices of blocks ------------------------------------------------------------------------------------------
+
+
+class BlockGrams(NamedTuple):
+    """q_i q_i^T summed over the points of each block, computed once for all blocks that sample it.
+
+    If blocks of g rows sample whole blocks of columns, the Gram matrix of a row is a weighted sum of these: a pair of
+    blocks costs O(r^2) instead of O(g r^2).
+    """
+
+    own: Tensor  # [B + 1, r^2]; the last one, of no block, is zero
+    block_of: Tensor  # [n + 1], the block of each point; B for centers and for no point
+    block_size: int
+
+    def of_tile(self, tile: Tile) -> Tensor:
+        """sum_i w_i q_i q_i^T over the columns of each block of the tile, [T, r, r]."""
+        g, side = self.block_size, round(self.own.shape[1] ** 0.5)
+        if not tile.columns.numel():  # an embedding bag refuses blocks without columns
+            return self.own.new_zeros(len(tile.columns), side, side)
+        sampled, weights = self.block_of[tile.columns[:, ::g]], tile.weights[:, ::g].to(self.own)
+        sums = torch.nn.functional.embedding_bag(sampled, self.own, per_sample_weights=weights, mode="sum")
+        return sums.reshape(-1, side, side)
+
+
+def worth_sharing(samples: Samples, rank: int) -> bool:
+    """Whether the Gram matrices of the blocks take no more memory than the sampled entries."""
+    num_blocks, g = samples.blocks.shape
+    return g > 1 and num_blocks * rank**2 <= g * len(samples.columns)
+
+
+def block_grams(samples: Samples, extended: Tensor) -> BlockGrams:
+    """The Gram matrices for `extended` [n + 1, r], Q with a row of zeros. O(n r^2) time, O(n r^2 / g) memory."""
+    num_blocks, g = samples.blocks.shape
+    own = extended.new_zeros(num_blocks + 1, extended.shape[1] ** 2)
+    for a, points in enumerate(samples.blocks):
+        Q = extended[points]
+        own[a] = (Q.T @ Q).flatten()
+    block_of = torch.full((samples.num_columns + 1,), num_blocks, device=own.device)
+    block_of[samples.blocks] = torch.arange(num_blocks, device=own.device)[:, None].expand(num_blocks, g)
+    block_of[-1] = num_blocks
+    return BlockGrams(own, block_of, g)

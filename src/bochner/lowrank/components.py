@@ -1,4 +1,4 @@
-"""Eigenvectors of a normalised similarity graph, from its low-rank factor."""
+"""Kernel principal components and spectral embeddings from a low-rank factor."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from bochner import checks
 from bochner.lowrank.factor import Factor
 from bochner.lowrank.regression import centred, gram
 
+# Points with a degree below this part of max k(x, x) are not represented by the factor: their own k(x, x) is in it.
+MIN_DEGREE = 0.01
+
 
 class Components(NamedTuple):
-    """The main directions of centred features: scores of a point are (z(x) - mean) directions. In float64."""
+    """The leading directions of centred features: the scores of a point are (z(x) - mean) directions. In float64."""
 
     values: Tensor  # [c], the eigenvalues of the centred kernel matrix, descending
     directions: Tensor  # [r, c], orthonormal
@@ -21,10 +24,10 @@ class Components(NamedTuple):
 
 
 def principal_components(root: Tensor, *, n_components: int) -> Components:
-    """The c main eigenpairs of H U U^T H, H = I - 1 1^T / n, for U = `root` [n, r], from the [r, r] problem U^T H U.
+    """The c leading eigenpairs of H U U^T H, H = I - 1 1^T / n, for U = `root` [n, r], from the [r, r] problem U^T H U.
 
-    Scores (U - mean(U)) directions [n, c] have squared column norms `values`. Each direction points to where its score
-    of largest size is positive. O(n r^2 + r^3). Source: Schölkopf, Smola & Müller 1998.
+    Scores (U - mean(U)) directions [n, c] have squared column norms `values`. Signs make the score of largest magnitude
+    in each direction positive. O(n r^2 + r^3). Source: Schölkopf, Smola & Müller 1998.
 
     >>> U = torch.tensor([[3.0, 0.0], [-3.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
     >>> principal_components(U, n_components=1).values
@@ -39,21 +42,17 @@ def principal_components(root: Tensor, *, n_components: int) -> Components:
 
 
 def _signs(scores: Tensor) -> Tensor:
-    """-1 or 1 for each column [c]: the sign of its entry of largest size."""
+    """-1 or 1 for each column [c]: the sign of its entry of largest magnitude."""
     farthest = scores.abs().argmax(dim=0, keepdim=True)
     return torch.where(scores.gather(0, farthest)[0] < 0, -1.0, 1.0).to(scores)
 
 
-# Degrees below this part of k(x, x) are those of points that the factor does not see.
-UNSEEN = 0.01
-
-
 def spectral_embedding(factor: Factor, *, n_components: int) -> Tensor:
-    """D^{-1/2} [v_1 .. v_c] [n, c] in float64, v_j the main eigenvectors of D^{-1/2} U U^T D^{-1/2} and D the degrees
-    U U^T 1: where points fall apart into c groups, it is constant on each.
+    """D^{-1/2} [v_1 .. v_c] [n, c] in float64, v_j the leading eigenvectors of D^{-1/2} U U^T D^{-1/2} with degrees
+    D = U U^T 1; constant on each of c groups that no edge connects.
 
-    They come from the [r, r] problem B^T B = V S V^T, B = D^{-1/2} U, as B V S^{-1/2}: O(n r^2 + r^3), and no graph is
-    held. The diagonal of U U^T, an edge from each point to itself, stays in.
+    They come from the [r, r] problem B^T B = V S V^T, B = D^{-1/2} U, as B V S^{-1/2}: O(n r^2 + r^3), without the
+    graph in memory. The diagonal of U U^T, an edge from each point to itself, is kept.
     Sources: Shi & Malik 2000; Fowlkes et al. 2004.
 
     >>> from torch import Generator; from bochner.kernels import Gaussian; from bochner.lowrank import truncate
@@ -77,13 +76,13 @@ def spectral_embedding(factor: Factor, *, n_components: int) -> Tensor:
 
 
 def _degrees(factor: Factor) -> Tensor:
-    """U U^T 1 [n]. With k >= 0 the graph's own are at least k(x, x): a point of hardly any degree is one U misses."""
+    """U U^T 1 [n]. With k >= 0 the exact degrees are at least k(x, x), so U misses a point with a degree near 0."""
     diagonal = factor.diag().double()
     degrees = factor.matmul(torch.ones_like(diagonal))
-    missed = int((degrees < UNSEEN * diagonal.max()).sum())
+    missed = int((degrees < MIN_DEGREE * diagonal.max()).sum())
     if missed:
         raise ValueError(
-            f"factor misses {missed} of {factor.num_points} points, whose degrees are near 0 or below: raise the rank "
-            "or the bandwidth, or take random pivots, which find points far from all others."
+            f"factor misses {missed} of {factor.num_points} points, whose degrees are near 0 or negative: raise the "
+            "rank or the bandwidth, or use random pivots, which find isolated points."
         )
     return degrees

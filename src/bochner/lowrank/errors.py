@@ -1,4 +1,4 @@
-"""What makes a kernel matrix easy or hard to approximate, and where the range of a factor lies."""
+"""Errors of a factor, and measures of how well a kernel matrix can be approximated."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from bochner import checks
 from bochner.features.landmarks import uniform_sample
 from bochner.kernels import Kernel
 from bochner.lowrank.factor import Factor
-from bochner.ops import row_tiles
+from bochner.ops import TILE_ELEMENTS, row_tiles
 
-# Columns of a block of Lanczos vectors: a sweep over K costs its kernel values, not these few products.
+# Up to this many points K - U U^T is decomposed in memory: 32 MiB, and a second or two.
+EXACT_POINTS = 2048
+# Columns of a block of Lanczos vectors: kernel values dominate the cost of a sweep over K, not these few products.
 LANCZOS_COLUMNS = 4
 LANCZOS_SWEEPS = 40
 
 
 class Estimate(NamedTuple):
-    """A number and what is unsure about it.
+    """A number and its uncertainty.
 
-    `error` is a standard error where points were sampled, the bound ||E v - value v|| where a norm was iterated for
-    (some eigenvalue of E lies that near), and 0 where nothing was estimated.
+    `error` is a standard error if points were sampled, the residual ||E v - value v|| of an iterated norm (an
+    eigenvalue of E is at most that far away), and 0 for an exact value.
     """
 
     value: float
@@ -38,12 +40,12 @@ def spectral_norm(
     """The largest |eigenvalue| of a symmetric [n, n] operator, V [n, c] -> multiply(V), by block Lanczos.
 
     It ends when the residual ||E v - value v|| of the Ritz pair is below `tolerance` times the value, or after 40
-    sweeps. The value is a lower bound, and the residual, its `error`, bounds the distance to an eigenvalue.
-    X [n, d] gives n, dtype and device.
+    sweeps. The value is a lower bound, and `error`, the residual, bounds its distance to an eigenvalue.
+    n, dtype and device are those of X [n, d].
 
     >>> d = torch.linspace(-3, 2, 100, dtype=torch.float64)
-    >>> found = spectral_norm(lambda V: d[:, None] * V, d[:, None], generator=Generator().manual_seed(0))
-    >>> 2.9 < found.value <= 3, found.error < 0.03
+    >>> norm = spectral_norm(lambda V: d[:, None] * V, d[:, None], generator=Generator().manual_seed(0))
+    >>> 2.9 < norm.value <= 3, norm.error < 0.03
     (True, True)
     """
     checks.positive_float("tolerance", tolerance)
@@ -63,15 +65,15 @@ def spectral_norm(
 
 
 def orthogonal(new: Tensor, Q: Tensor) -> Tensor:
-    """Orthonormal columns beside those of Q that span what `new` adds to them, in their shape.
+    """Orthonormal columns, as many as `new` has, that extend Q to the span of both.
 
-    One factorisation of both: where `new` adds nothing, subtracting projections would leave columns of rounding.
+    One factorization of both: if `new` lies in the span of Q, subtracting projections would leave rounding errors.
     """
     return torch.linalg.qr(torch.cat([Q, new], dim=1)).Q[:, Q.shape[1] :]
 
 
 def _ritz_pair(basis: Tensor, images: Tensor) -> tuple[float, float]:
-    """The Ritz value of largest size, and its residual."""
+    """The Ritz value of largest magnitude, and its residual."""
     core = basis.T @ images
     values, vectors = torch.linalg.eigh((core + core.T) / 2)
     top = int(values.abs().argmax())
@@ -85,7 +87,7 @@ def largest(symmetric: Tensor) -> float:
 
 
 def subset(population: int, count: int | None, name: str, generator: Generator) -> Tensor:
-    """`count` random indices below `population`; all of them when None or too many."""
+    """`count` random indices below `population`; all of them if `count` is None or larger."""
     if count is None or checks.positive_int(name, count) >= population:
         return torch.arange(population)
     return uniform_sample(population, count, generator=generator)
@@ -94,29 +96,25 @@ def subset(population: int, count: int | None, name: str, generator: Generator) 
 def over_subsets(
     measure: Callable[[Tensor], float], X: Tensor, num_points: int | None, repeats: int, generator: Generator
 ) -> Estimate:
-    """Mean and standard error of `measure` over random sets of points; all points, once, when there are no more."""
+    """Mean and standard error of `measure` over random sets of `num_points` points; its exact value on all points if
+    there are no more or `num_points` is None."""
     if num_points is None or checks.positive_int("num_points", num_points) >= len(X):
         return Estimate(measure(torch.arange(len(X), device=X.device)), 0.0)
     if checks.positive_int("repeats", repeats) < 2:
-        raise ValueError(f"repeats must be at least 2, since one set says nothing of the spread, got {repeats}.")
+        raise ValueError(f"repeats must be at least 2 for a standard error, got {repeats}.")
     draws = (subset(len(X), num_points, "num_points", generator).to(X.device) for _ in range(repeats))
     values = torch.tensor([measure(index) for index in draws], dtype=torch.float64)
     return Estimate(float(values.mean()), float(values.std()) / math.sqrt(repeats))
 
 
 def root_of_total(sums: Tensor, population: int) -> Estimate:
-    """sqrt(total) of `population` non-negative numbers of which `sums` are a random part, without replacement."""
+    """The root of the total of `population` non-negative numbers, from a sample `sums` without replacement."""
     total = population * float(sums.mean())
     if len(sums) == population or total == 0:
         return Estimate(math.sqrt(total), 0.0)
     share = 1 - len(sums) / population
     error = population * float(sums.std()) * math.sqrt(share / len(sums))
     return Estimate(math.sqrt(total), error / (2 * math.sqrt(total)))
-
-
-# Up to this many points the difference K - U U^T is held and decomposed.
-EXACT_POINTS = 2048
-TILE_ELEMENTS = 2**22
 
 
 def spectral_error(
@@ -130,16 +128,16 @@ def spectral_error(
 ) -> Estimate:
     """||K - U U^T||, the largest |eigenvalue| of the difference, for the points X [n, d] of the factor.
 
-    `num_points` None: of all points; exact up to 2,048, then by block Lanczos, until the residual of the Ritz pair is
-    below `tolerance` times its value, or 40 sweeps of O(n^2 d). A number: mean and standard error over `repeats` random
-    sets of that many points, each exact, O(repeats s^3). Bhardwaj 2015 takes 1,000.
+    `num_points` None: on all points, exact up to 2,048, otherwise by block Lanczos until the residual of the Ritz pair
+    is below `tolerance` times its value, or 40 sweeps of O(n^2 d). Otherwise mean and standard error over `repeats`
+    random sets of s = `num_points` points, each exact, O(repeats s^3); Bhardwaj 2015 uses 1,000.
 
     >>> from bochner.kernels import Gaussian; from bochner.lowrank import truncate
     >>> X = torch.linspace(0, 5, 60, dtype=torch.float64)[:, None]
     >>> factor = truncate(Gaussian(), X, rank=5, generator=Generator().manual_seed(0))
-    >>> found = spectral_error(factor, X, generator=Generator().manual_seed(0))
+    >>> error = spectral_error(factor, X, generator=Generator().manual_seed(0))
     >>> sixth = torch.linalg.eigvalsh(Gaussian()(X))[-6]
-    >>> abs(found.value - float(sixth)) < 1e-9, found.error
+    >>> abs(error.value - float(sixth)) < 1e-9, error.error
     (True, 0.0)
     """
     X, exact = _points(factor, X), _doubled(factor)
@@ -169,7 +167,7 @@ def frobenius_error(factor: Factor, X: Tensor, *, generator: Generator, num_rows
     """
     X, exact = _points(factor, X), _doubled(factor)
     if num_rows == 1:
-        raise ValueError("num_rows must be at least 2, since one row says nothing of the spread, got 1.")
+        raise ValueError("num_rows must be at least 2 for a standard error, got 1.")
     rows = subset(len(X), num_rows, "num_rows", generator).to(X.device)
     sums = []
     for tile in row_tiles(len(rows), row_elements=len(X), tile_elements=TILE_ELEMENTS):
@@ -180,10 +178,10 @@ def frobenius_error(factor: Factor, X: Tensor, *, generator: Generator, num_rows
 
 
 def trace_error(factor: Factor, X: Tensor) -> Estimate:
-    """tr(K - U U^T), exact in O(n (d + r)): nothing is sampled.
+    """tr(K - U U^T), exact in O(n (d + r)).
 
-    Where U U^T never exceeds K (SVD, Nystrom, pivoted Cholesky) this is the trace norm of the difference. For other
-    factors (Fourier, MEKA, ALS) errors of both signs cancel in it: look at the norms as well.
+    If U U^T never exceeds K (SVD, Nystrom, pivoted Cholesky) this is the trace norm of the difference. For other
+    factors (Fourier, MEKA, ALS) errors of opposite signs cancel in it, and the norms tell more.
 
     >>> from bochner.kernels import Gaussian; from bochner.lowrank import truncate
     >>> X = torch.eye(3, dtype=torch.float64)
@@ -203,11 +201,8 @@ def _points(factor: Factor, X: Tensor) -> Tensor:
 
 
 def _doubled(factor: Factor) -> Factor:
-    """The factor in float64: its error must not be that of the arithmetic that measures it."""
+    """The factor in float64, so that rounding in the measurement adds no error of its own."""
     return factor if factor.dtype == torch.float64 else copy.deepcopy(factor).double()
-
-
-# Up to this many points K is held and decomposed.
 
 
 def stable_rank(
@@ -219,9 +214,9 @@ def stable_rank(
     repeats: int = 5,
     tolerance: float = 0.01,
 ) -> Estimate:
-    """||K||_F^2 / ||K||^2, between 1 (all ones) and n (the identity): how many eigenvalues count beside the first.
+    """||K||_F^2 / ||K||^2, between 1 (all ones) and n (the identity): the effective number of eigenvalues.
 
-    Of all points (O(n^2 d) a sweep) or as the mean over `repeats` sets of `num_points`. Source: Bhardwaj 2015, 5.1.1.
+    On all points (O(n^2 d) per sweep) or as the mean over `repeats` sets of `num_points`. Source: Bhardwaj 2015, 5.1.1.
 
     >>> from bochner.kernels import Gaussian
     >>> stable_rank(Gaussian(bandwidth=1e-3), torch.arange(9.0)[:, None], generator=Generator().manual_seed(0))
@@ -243,7 +238,7 @@ def stable_rank(
 
 def coherence(factor: Factor) -> float:
     """mu = sqrt(n / r) max_i ||q_i||, q_i the rows of an orthonormal basis of the range of U: between 1 (all points
-    matter alike) and sqrt(n / r) (some point has a direction of its own). Source: Bhardwaj 2015, Definition 1.
+    contribute equally) and sqrt(n / r) (a point has a direction of its own). Source: Bhardwaj 2015, Definition 1.
 
     >>> from bochner.kernels import Gaussian; from bochner.lowrank import truncate
     >>> factor = truncate(Gaussian(bandwidth=1e3), torch.randn(50, 2), rank=1, generator=Generator().manual_seed(0))
@@ -255,17 +250,17 @@ def coherence(factor: Factor) -> float:
 
 
 def principal_angles(first: Factor, second: Factor) -> Tensor:
-    """The angles [r] between the ranges of two roots, ascending, in radians; to the optimal subspace when the second
-    factor is that of `truncate`.
+    """The angles [r] between the ranges of two factors, ascending, in radians; with the factor of `truncate` as
+    `second`, the angles to the optimal subspace.
 
-    Small ones from their sines, the others from their cosines: each is accurate where the other is not. O(n r^2).
+    Small angles come from sines and the others from cosines, each where it is accurate. O(n r^2).
     Source: Bjorck & Golub 1973.
 
     >>> from bochner.kernels import Gaussian; from bochner.lowrank import fit_nystrom, truncate
     >>> X = torch.randn(80, 1, generator=Generator().manual_seed(0), dtype=torch.float64)
     >>> best = truncate(Gaussian(), X, rank=3, generator=Generator().manual_seed(0))
-    >>> found = fit_nystrom(Gaussian(), X, rank=3, generator=Generator().manual_seed(0))
-    >>> bool(principal_angles(found, best).max() < 0.01)
+    >>> factor = fit_nystrom(Gaussian(), X, rank=3, generator=Generator().manual_seed(0))
+    >>> bool(principal_angles(factor, best).max() < 0.01)
     True
     """
     if first.num_points != second.num_points:
@@ -278,7 +273,7 @@ def principal_angles(first: Factor, second: Factor) -> Tensor:
 
 
 def _range(factor: Factor) -> Tensor:
-    """An orthonormal basis of the range of U, without directions that are rounding."""
+    """An orthonormal basis of the range of U, without directions at the level of rounding."""
     values, vectors = factor.eigenpairs()
     floor = (torch.finfo(factor.dtype).eps * len(values)) ** 2 * values[0]
     return vectors[:, values > floor]

@@ -1,4 +1,4 @@
-"""New points for a factor that has no landmarks."""
+"""Factors K ~ U U^T: their operations, their maps for new points, and the checks that every method makes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from bochner.features import FeatureMap, NystromMap
 from bochner.features.landmarks import pivoted_cholesky, uniform_sample
 from bochner.features.projections import frozen
 from bochner.kernels import Kernel, Polynomial
-from bochner.ops import row_tiles
+from bochner.ops import TILE_ELEMENTS, row_tiles
 from bochner.storage import Storable
-
-TILE_ELEMENTS = 2**22
 
 
 class Eigenpairs(NamedTuple):
@@ -28,37 +26,34 @@ class Eigenpairs(NamedTuple):
 
 
 class Factor(Storable, abstract=True):
-    """K ~ U U^T for the n points it was fitted on, U [n, r]: an operator that multiplies, solves and has a root.
+    """K ~ U U^T for the n points it was fitted on, U [n, r]: an operator that multiplies and solves without K.
 
-    `features` is its map for new points, with features(X) U^T ~ k(X, points). A subclass sets `features` and implements
-    `rows`, `num_points`, `num_parameters` and `dtype`; K itself is never held.
+    `features` is the map for new points, with features(X) U^T ~ k(X, points). A subclass stores `basis` [n, q], from
+    which it computes rows of U in `rows`, and defines `num_parameters`.
     """
 
     features: FeatureMap
+    basis: Tensor
     _eigenpairs: Eigenpairs | None = None
-
-    # -- what a subclass says ----------------------------------------------------------------------------------
-
-    @property
-    def num_points(self) -> int:
-        """n."""
-        raise TypeError(f"{type(self).__name__} must define num_points.")
 
     @property
     def num_parameters(self) -> int:
-        """How many numbers stand for K: what methods are compared by. The map for new points is not counted."""
+        """The number of values that represent K, without the map for new points: methods are compared by it."""
         raise TypeError(f"{type(self).__name__} must define num_parameters.")
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The dtype of U."""
-        raise TypeError(f"{type(self).__name__} must define dtype.")
 
     def rows(self, index: Tensor) -> Tensor:
         """U[index], as [len(index), r]."""
         raise TypeError(f"{type(self).__name__} must define rows(index).")
 
-    # -- what follows ------------------------------------------------------------------------------------------
+    @property
+    def num_points(self) -> int:
+        """n."""
+        return len(self.basis)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of U."""
+        return self.basis.dtype
 
     @property
     def kernel(self) -> Kernel:
@@ -66,7 +61,7 @@ class Factor(Storable, abstract=True):
 
     @property
     def rank(self) -> int:
-        """r, the columns of U."""
+        """r, the number of columns of U."""
         return self.features.num_features
 
     @property
@@ -101,9 +96,9 @@ class Factor(Storable, abstract=True):
         return torch.cat([self.rows(torch.arange(t.start, t.stop)).square().sum(dim=1) for t in tiles])
 
     def eigenpairs(self) -> Eigenpairs:
-        """The eigenvalues [r], descending, and eigenvectors [n, r] of U U^T, in float64; found once, then kept.
+        """The eigenvalues [r], descending, and eigenvectors [n, r] of U U^T, in float64; computed once. O(n r^2).
 
-        By orthogonal factorisations: U^T U would lose half the digits of the small ones. O(n r^2).
+        By orthogonal factorizations: U^T U would lose half the digits of the small eigenvalues.
         """
         if self._eigenpairs is None:
             Q, R = torch.linalg.qr(self.root.double())
@@ -111,28 +106,28 @@ class Factor(Storable, abstract=True):
             self._eigenpairs = Eigenpairs(values.square(), Q @ left)
         return self._eigenpairs
 
-    def solve(self, ridge: float, y: Tensor) -> Tensor:
-        """(U U^T + ridge I)^{-1} y for y [n, t] or [n], in its shape and dtype, computed in float64.
+    def solve(self, alpha: float, y: Tensor) -> Tensor:
+        """(U U^T + alpha I)^{-1} y for y [n, t] or [n], in its shape and dtype, computed in float64.
 
         The Woodbury identity in the basis Q of `eigenpairs`, where it does not cancel:
-        Q (L + ridge I)^{-1} Q^T y + (y - Q Q^T y) / ridge. O(n r^2) the first time, then O(n r t).
+        Q (L + alpha I)^{-1} Q^T y + (y - Q Q^T y) / alpha. O(n r^2) the first time, then O(n r t).
         """
-        ridge = checks.positive_float("ridge", ridge)
+        alpha = checks.positive_float("alpha", alpha)
         self._check_rows("y", y)
         columns = y.double().reshape(len(y), -1)
         values, Q = self.eigenpairs()
         inside = Q.T @ columns
-        solution = Q @ (inside / (values + ridge)[:, None]) + (columns - Q @ inside) / ridge
+        solution = Q @ (inside / (values + alpha)[:, None]) + (columns - Q @ inside) / alpha
         return solution.reshape(y.shape).to(y.dtype)
 
-    def logdet(self, ridge: float) -> float:
-        """log det(U U^T + ridge I)."""
-        ridge = checks.positive_float("ridge", ridge)
+    def logdet(self, alpha: float) -> float:
+        """log det(U U^T + alpha I)."""
+        alpha = checks.positive_float("alpha", alpha)
         values = self.eigenpairs().values
-        return float((values + ridge).log().sum()) + (self.num_points - len(values)) * math.log(ridge)
+        return float((values + alpha).log().sum()) + (self.num_points - len(values)) * math.log(alpha)
 
     def condition_number(self) -> float:
-        """sigma_1 / sigma_r of U U^T; infinite when U has a lower rank than columns, to the digits of its dtype."""
+        """sigma_1 / sigma_r of U U^T; infinite if the columns of U are dependent, to the precision of its dtype."""
         values = self.eigenpairs().values
         floor = (torch.finfo(self.dtype).eps * len(values)) ** 2 * float(values[0])
         return float(values[0] / values[-1]) if float(values[-1]) > floor else math.inf
@@ -145,12 +140,12 @@ class Factor(Storable, abstract=True):
             raise TypeError(f"{name} must hold floats, got dtype {V.dtype}; use {name}.float().")
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
-        self._eigenpairs = None  # found on the old device or in the old dtype
+        self._eigenpairs = None  # computed on the old device or in the old dtype
         return super()._apply(fn, recurse)
 
 
 class DenseFactor(Factor):
-    """K ~ U U^T with all of U [n, r] at hand: n r parameters.
+    """K ~ U U^T with U [n, r] in memory: n r parameters.
 
     >>> from bochner.features import FourierMap; from bochner.kernels import Gaussian
     >>> z = FourierMap.draw(Gaussian(), num_inputs=2, num_features=4, generator=torch.Generator().manual_seed(0))
@@ -170,29 +165,21 @@ class DenseFactor(Factor):
                 f"root must have one column per feature, {features.num_features}, got shape {tuple(root.shape)}."
             )
         self.features = features
-        self._root = frozen(checks.finite("root", root))
+        self.basis = frozen(checks.finite("root", root))
 
     @property
     def root(self) -> Tensor:
-        return self._root
-
-    @property
-    def num_points(self) -> int:
-        return len(self._root)
+        return self.basis
 
     @property
     def num_parameters(self) -> int:
-        return self._root.numel()
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self._root.dtype
+        return self.basis.numel()
 
     def rows(self, index: Tensor) -> Tensor:
-        return self._root[index]
+        return self.basis[index]
 
 
-# Points per column of U that a new point is compared with: the least squares are well determined.
+# Points per column of U that a new point is compared with: ten equations per unknown of the least squares.
 ANCHORS_PER_COLUMN = 10
 LINEAR = Polynomial(degree=1, offset=0.0)
 
@@ -200,14 +187,15 @@ LINEAR = Polynomial(degree=1, offset=0.0)
 def extend(
     kernel: Kernel, X: Tensor, root: Tensor, *, generator: Generator, num_anchors: int | None = None
 ) -> NystromMap:
-    """The map whose z(x) explains the kernel values of x at some of the points best:
+    """The map for new points of a factor that has no landmarks, by least squares on kernel values at anchors S:
 
         z(x) = argmin_z ||U_S z - k(S, x)||^2 = k(x, S) (U_S^+)^T,
 
-    S = `num_anchors` points of X [n, d] (10 r, at most n), U_S [s, r] their rows of `root` [n, r]: r of them such that
-    no direction of U is missed, be it carried by a single lonely point, and uniform ones. With all points and
-    U = Q L^{1/2} from eigenpairs of K it is the Nystrom extension L^{-1/2} Q^T k(X, x), exact at X. Directions lost in
-    the rounding of X's dtype are dropped. O(n r^2 + s r^2) to fit, O(s (d + r)) a new point.
+    S = `num_anchors` points of X [n, d] (10 r, at most n), U_S [s, r] their rows of `root` [n, r]. r anchors are chosen
+    by leverage, so that each direction of U is represented even if a single isolated point carries it; the others are
+    uniform. With all points and U = Q L^{1/2} from eigenpairs of K it is the Nystrom extension L^{-1/2} Q^T k(X, x),
+    exact at X. Directions below the rounding of X's dtype are dropped. O(n r^2 + s r^2) to fit, O(s (d + r)) per new
+    point.
 
     >>> from bochner.kernels import Gaussian
     >>> X = torch.linspace(0, 1, 20, dtype=torch.float64)[:, None]
@@ -224,7 +212,7 @@ def extend(
 
 
 def _anchors(root: Tensor, count: int, generator: Generator) -> Tensor:
-    """`count` rows of U: random pivots of the projection on its columns, by their leverage, and uniform others."""
+    """`count` rows of U: random pivots of Q Q^T, whose diagonal is the leverage, and uniform others."""
     Q = torch.linalg.qr(root.double()).Q
     pivots = pivoted_cholesky(LINEAR, Q, min(count, root.shape[1]), generator=generator).pivots
     is_free = torch.ones(len(root), dtype=torch.bool, device=root.device)
@@ -232,3 +220,57 @@ def _anchors(root: Tensor, count: int, generator: Generator) -> Tensor:
     others = is_free.nonzero().squeeze(1)
     drawn = uniform_sample(len(others), count - len(pivots), generator=generator).to(root.device)
     return torch.cat([pivots, others[drawn]])
+
+
+# -- checks of kernel, points and rank --------------------------------------------------------------------------
+
+# Points on which a kernel is evaluated before it is used: a few milliseconds.
+PROBES = 256
+# The part of max k(x, x) by which ||u||^2 may exceed k(x, x); rounding in float32 stays below 1e-4.
+EXCESS = 0.01
+
+
+def check_problem(kernel: Kernel, X: Tensor, rank: int) -> None:
+    """Check for a kernel, finite points X [n, d] and a rank of at most n.
+
+    The kernel is evaluated on up to 256 of the points: values that are not finite and negative eigenvalues are an error
+    here instead of a meaningless factor.
+    """
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"kernel must be a Kernel, got {kernel!r}.")
+    checks.finite("X", checks.inputs("X", X))
+    if checks.positive_int("rank", rank) > len(X):
+        raise ValueError(f"rank must be at most the number of points, {len(X)}, got {rank}.")
+    checks.finite("k(x, x)", kernel.diagonal(X))  # which bounds all other values
+    probes = torch.linspace(0, len(X) - 1, min(len(X), PROBES), dtype=torch.float64, device=X.device).long()
+    check_definite(kernel, torch.linalg.eigvalsh(kernel_matrix(kernel, X[probes])))
+
+
+def check_definite(kernel: Kernel, values: Tensor, *, dtype: torch.dtype = torch.float64) -> None:
+    """Check that no eigenvalue [m] of a kernel matrix with the precision of `dtype` is negative beyond rounding."""
+    largest, smallest = float(values.abs().max()), float(values.min())
+    if smallest < -largest * torch.finfo(dtype).eps ** 0.5:
+        raise ValueError(
+            f"kernel must be positive semi-definite, but {kernel!r} has eigenvalues from {smallest:.3g} to "
+            f"{float(values.max()):.3g} on these points; U U^T cannot have negative ones."
+        )
+
+
+def check_below(kernel: Kernel, X: Tensor, root: Tensor) -> None:
+    """Check that ||u||^2 <= k(x, x) for the rows u of U [n, r], computed from columns of K = k(X, X). O(n r).
+
+    For a positive semi-definite K no such U U^T exceeds K, so this detects negative eigenvalues that neither the probes
+    nor the landmarks showed.
+    """
+    limits = kernel.diagonal(X)
+    excess = float((root.square().sum(dim=1) - limits).max())
+    if excess > EXCESS * float(limits.max()):
+        raise ValueError(
+            f"kernel must be positive semi-definite, but {kernel!r} has negative eigenvalues on these points: its "
+            f"factor exceeds k(x, x) by up to {excess:.3g}."
+        )
+
+
+def kernel_matrix(kernel: Kernel, points: Tensor) -> Tensor:
+    """k(points, points) [m, m] in float64, all of it finite."""
+    return checks.finite("k(X, X)", kernel(points.double()))

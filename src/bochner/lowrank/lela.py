@@ -1,4 +1,4 @@
-"""Leveraged element low-rank approximation: any matrix, from a sample of its entries."""
+"""LELA, leveraged element low-rank approximation of any matrix from a sample of its entries."""
 
 from __future__ import annotations
 
@@ -12,22 +12,20 @@ from torch import Generator, Tensor
 from bochner import checks
 from bochner.features.landmarks import uniform_sample
 from bochner.features.projections import frozen
-from bochner.lowrank.als import sampled_error, solve_rows
+from bochner.lowrank.als import OVERSAMPLING, POWER_ROUNDS, sampled_error, solve_rows
 from bochner.lowrank.sampling import Entries, Samples
 from bochner.ops import row_tiles
 from bochner.storage import Storable
 
 EntryOracle = Callable[[Tensor, Tensor], Tensor]
-"""Called with row and column indices, [q] each; gives the q entries there."""
+"""entries(i, j): the entries [q] at row and column indices [q]."""
 Report = Callable[[int, float], None]
-"""Called with the round, 0 for the start, and the relative error over the sampled entries."""
+"""report(round, error): round 0 is the start; the error is relative, over the sampled entries."""
 
-# Entries asked for at once.
+# Entries evaluated at once: less than elsewhere, since the oracle's temporaries are unknown.
 TILE_ELEMENTS = 2**20
-# Random rows and columns on whose meeting a round is judged.
+# Random rows and columns on whose submatrix the rounds are compared.
 CHECK_POINTS = 256
-POWER_ROUNDS = 10
-OVERSAMPLING = 10
 
 
 class TwoSidedFactor(Storable):
@@ -61,7 +59,7 @@ class TwoSidedFactor(Storable):
 
 
 class _Check(NamedTuple):
-    """A few rows and columns, and the matrix where they meet: there the error is known exactly."""
+    """A few rows and columns and their submatrix, on which the error is exact."""
 
     rows: Tensor  # [h]
     columns: Tensor  # [w]
@@ -72,7 +70,7 @@ class _Check(NamedTuple):
 
 
 class _Sides(NamedTuple):
-    """The same sampled entries, once by rows and once by columns."""
+    """The same sampled entries, by rows and by columns."""
 
     by_rows: Entries
     by_columns: Entries
@@ -87,19 +85,19 @@ def fit_lela(
     generator: Generator,
     num_samples: int | None = None,
     rounds: int = 10,
-    ridge: float = 1e-3,
+    alpha: float = 1e-3,
     report: Report | None = None,
 ) -> TwoSidedFactor:
-    """M ~ U V^T for a matrix M [n, m] of which `entries` gives any entry. Each is sampled with probability
+    """M ~ U V^T for a matrix M [n, m] given by an oracle `entries`. Entries are sampled with probability
 
         q_ij = min(1, s (||M_i||^2 + ||M^j||^2) / 2 (n + m) ||M||_F^2 + s |M_ij| / 2 sum |M|),    s = `num_samples`,
 
-    and U and V in turn minimise the sum of (M_ij - u_i . v_j)^2 / q_ij over the sample, from the truncated SVD of the
-    matrix of M_ij / q_ij. A small `ridge`, in parts of what a whole row would weigh, holds a row with few samples to
-    where it was. s is r (n + m) log(n + m) when None; `report` is called after each of the `rounds`. What is returned
-    is the round, or the start, with the least spectral error where 256 random rows and columns meet: a matrix that has
-    no good approximation of the rank (the identity) invites rounds that fit the sample alone.
-    The matrix is passed over twice, O(nm) entries, none of them kept; a round costs O(s r^2 + (n + m) r^3), memory is
+    and U and V alternately minimize the sum of (M_ij - u_i . v_j)^2 / q_ij over the sample, from the truncated SVD of
+    the matrix of M_ij / q_ij. A small penalty `alpha`, relative to the weight of a whole row, keeps a row with few
+    samples near its previous value. s is r (n + m) log(n + m) when None; `report` is called after each of the `rounds`.
+    The result is the round, or the start, with the least spectral error on the submatrix of 256 random rows and
+    columns: if M has no good approximation of this rank (the identity), later rounds fit only the sample.
+    Two passes over the matrix, O(nm) entries that are not stored; a round costs O(s r^2 + (n + m) r^3), memory is
     O(s + (n + m) r). Source: Bhojanapalli, Jain & Sanghavi 2015, without its splitting of the sample by rounds.
 
     >>> def entries(i, j):  # a matrix of rank 2
@@ -113,32 +111,31 @@ def fit_lela(
     if checks.positive_int("rank", rank) > min(n, m):
         raise ValueError(f"rank must be at most the smaller side of the matrix, {min(n, m)}, got {rank}.")
     checks.nonnegative_int("rounds", rounds)
-    checks.positive_float("ridge", ridge)
+    checks.positive_float("alpha", alpha)
     default = math.ceil(rank * (n + m) * math.log(n + m))
     sides = _sample(
         entries, n, m, checks.positive_int("num_samples", default if num_samples is None else num_samples), generator
     )
     left, right = _sparse_svd(sides.by_rows, rank, generator)
     check = _check(entries, n, m, generator)
-    return TwoSidedFactor(*_alternate(sides, left, right, check, rounds=rounds, ridge=ridge, report=report))
+    return TwoSidedFactor(*_alternate(sides, left, right, check, rounds=rounds, alpha=alpha, report=report))
 
 
 def _check(entries: EntryOracle, n: int, m: int, generator: Generator) -> _Check:
     rows, columns = (uniform_sample(size, min(size, CHECK_POINTS), generator=generator).cpu() for size in (n, m))
-    asked = rows.repeat_interleave(len(columns)), columns.repeat(len(rows))
-    return _Check(rows, columns, entries(*asked).reshape(len(rows), len(columns)))
+    return _Check(rows, columns, _submatrix(entries, rows, columns))
 
 
 def _alternate(
-    sides: _Sides, left: Tensor, right: Tensor, check: _Check, *, rounds: int, ridge: float, report: Report | None
+    sides: _Sides, left: Tensor, right: Tensor, check: _Check, *, rounds: int, alpha: float, report: Report | None
 ) -> tuple[Tensor, Tensor]:
-    """The best factors of all rounds by the error on the check."""
+    """The factors with the least error on the check over all rounds."""
     best, least = (left, right), check.error(left, right)
     if report is not None:
         report(0, sampled_error(sides.by_rows, left, right))
     for number in range(1, rounds + 1):
-        left, right = _fit_side(sides.by_rows, left, right, ridge)
-        right, left = _fit_side(sides.by_columns, right, left, ridge)
+        left, right = _fit_side(sides.by_rows, left, right, alpha)
+        right, left = _fit_side(sides.by_columns, right, left, alpha)
         if report is not None:
             report(number, sampled_error(sides.by_rows, left, right))
         error = check.error(left, right)
@@ -147,10 +144,10 @@ def _alternate(
     return best
 
 
-def _fit_side(entries: Entries, moving: Tensor, fixed: Tensor, ridge: float) -> tuple[Tensor, Tensor]:
-    """The best `moving` for the range of `fixed`, and an orthonormal basis of that range in its place."""
+def _fit_side(entries: Entries, moving: Tensor, fixed: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
+    """The best `moving` for the range of `fixed`, and an orthonormal basis of that range."""
     Q, R = torch.linalg.qr(fixed)
-    return solve_rows(entries, Q, moving @ R.T, ridge=ridge), Q
+    return solve_rows(entries, Q, moving @ R.T, alpha=alpha), Q
 
 
 # -- the sample ------------------------------------------------------------------------------------------------
@@ -160,15 +157,15 @@ def _sample(entries: EntryOracle, n: int, m: int, count: int, generator: Generat
     rows_squared, columns_squared, total = _norms(entries, n, m)
     frobenius = float(rows_squared.sum())
     if frobenius == 0:
-        raise ValueError("entries must not all be 0: there is nothing to approximate.")
-    found = []
+        raise ValueError("entries must not all be 0.")
+    drawn = []
     for rows, block in _blocks(entries, n, m):
         chance = (rows_squared[rows][:, None] + columns_squared) / ((n + m) * frobenius) + block.abs().double() / total
         chance = (chance * (count / 2)).clamp_max_(1)
         coins = torch.rand(chance.shape, generator=generator, device=generator.device, dtype=torch.float64)
         i, j = (coins.to(chance.device) < chance).nonzero(as_tuple=True)
-        found.append((rows[i], j, block[i, j], 1 / chance[i, j]))
-    i, j, values, weights = (torch.cat(parts) for parts in zip(*found, strict=True))
+        drawn.append((rows[i], j, block[i, j], 1 / chance[i, j]))
+    i, j, values, weights = (torch.cat(parts) for parts in zip(*drawn, strict=True))
     return _Sides(_entries(n, m, i, j, values, weights), _entries(m, n, j, i, values, weights))
 
 
@@ -184,11 +181,16 @@ def _norms(entries: EntryOracle, n: int, m: int) -> tuple[Tensor, Tensor, float]
 
 
 def _blocks(entries: EntryOracle, n: int, m: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """All of the matrix, some rows at a time: their indices [k], and the block [k, m]."""
+    """The matrix in tiles of rows: their indices [k], and the block [k, m]."""
     for tile in row_tiles(n, row_elements=m, tile_elements=TILE_ELEMENTS):
-        rows, columns = torch.arange(tile.start, tile.stop), torch.arange(m)
-        asked = rows.repeat_interleave(m), columns.repeat(len(rows))
-        yield rows, entries(*asked).reshape(len(rows), m)
+        rows = torch.arange(tile.start, tile.stop)
+        yield rows, _submatrix(entries, rows, torch.arange(m))
+
+
+def _submatrix(entries: EntryOracle, rows: Tensor, columns: Tensor) -> Tensor:
+    """M[rows][:, columns]."""
+    values = entries(rows.repeat_interleave(len(columns)), columns.repeat(len(rows)))
+    return values.reshape(len(rows), len(columns))
 
 
 def _entries(n: int, m: int, rows: Tensor, columns: Tensor, values: Tensor, weights: Tensor) -> Entries:
@@ -203,7 +205,7 @@ def _entries(n: int, m: int, rows: Tensor, columns: Tensor, values: Tensor, weig
 
 
 def _sparse_svd(entries: Entries, rank: int, generator: Generator) -> tuple[Tensor, Tensor]:
-    """Left [n, r] and right [m, r] factors of the r largest singular triples of the sample over its probabilities."""
+    """Left [n, r] and right [m, r] factors of the r largest singular triples of the entries M_ij / q_ij."""
     samples = entries.samples
     n, m = len(samples.blocks), samples.num_columns
     rows = torch.repeat_interleave(samples.blocks[:, 0], samples.offsets.diff())

@@ -1,4 +1,4 @@
-"""Memory efficient kernel approximation: low rank within clusters, small links between them."""
+"""MEKA, memory efficient kernel approximation: low rank within clusters, small links between them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from bochner.features import FeatureMap, NystromMap
 from bochner.features.landmarks import kmeans_centers, uniform_sample
 from bochner.features.projections import frozen
 from bochner.kernels import Kernel
-from bochner.lowrank.factor import Factor
-from bochner.lowrank.inputs import check_problem
+from bochner.lowrank.factor import Factor, check_problem
 from bochner.lowrank.nystrom import fit_nystrom
-from bochner.ops import row_tiles, squared_distances
+from bochner.ops import TILE_ELEMENTS, row_tiles, squared_distances
 
-TILE_ELEMENTS = 2**22
+KMEANS_ROUNDS = 100
+# Landmarks of each cluster per column of its basis, and points of each cluster per column to fit a link on.
+LANDMARKS_PER_COLUMN = 4
+SAMPLES_PER_COLUMN = 4
 
 
 class ClusterMap(FeatureMap):
-    """z(x) = A_c^T z_c(x), c the cluster whose centre is nearest to x.
+    """z(x) = A_c^T z_c(x) with c the cluster whose centre is nearest to x.
 
     centers [c, d]; experts z_1 .. z_c with q features each; links A [c, q, r].
     """
@@ -48,8 +50,8 @@ class ClusterMap(FeatureMap):
 class BlockFactor(Factor):
     """U = B A with B block diagonal: K_st ~ B_s A_s A_t^T B_t^T for clusters s and t.
 
-    basis [n, q]: the row of each point in the basis of its cluster; clusters [n]: which one. The links A [c, q, r] are
-    those of `features`. n q + (c q)^2 parameters and O(n q + c q r) a product, for a root of rank up to r = c q.
+    basis [n, q]: the row of each point in the basis of its cluster; clusters [n]: the index of that cluster. The links
+    A [c, q, r] are those of `features`. n q + (c q)^2 parameters and O(n q + c q r) per product for r <= c q columns.
     """
 
     features: ClusterMap
@@ -67,16 +69,8 @@ class BlockFactor(Factor):
         self.clusters: Tensor
 
     @property
-    def num_points(self) -> int:
-        return len(self.basis)
-
-    @property
     def num_parameters(self) -> int:
         return self.basis.numel() + (self.features.links.shape[0] * self.features.links.shape[1]) ** 2
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.basis.dtype
 
     def rows(self, index: Tensor) -> Tensor:
         return self._scatter(self.features.links, index.to(self.clusters.device))
@@ -102,21 +96,14 @@ class BlockFactor(Factor):
 
 def nearest(X: Tensor, centers: Tensor) -> Tensor:
     """The index [n] of the centre nearest to each row of X [n, d]."""
-    found = torch.empty(len(X), dtype=torch.long, device=X.device)
+    clusters = torch.empty(len(X), dtype=torch.long, device=X.device)
     for tile in row_tiles(len(X), row_elements=len(centers), tile_elements=TILE_ELEMENTS):
-        found[tile] = squared_distances(X[tile], centers).argmin(dim=1)
-    return found
-
-
-KMEANS_ROUNDS = 100
-# Landmarks of each cluster per column of its basis.
-LANDMARKS_PER_COLUMN = 4
-# Points of each cluster per column of its basis, between which a link is fitted.
-SAMPLES_PER_COLUMN = 4
+        clusters[tile] = squared_distances(X[tile], centers).argmin(dim=1)
+    return clusters
 
 
 class Block(NamedTuple):
-    """One cluster: orthonormal basis Q [n_c, q] with K_cc ~ Q diag(values) Q^T, and the map that makes rows of Q."""
+    """One cluster: orthonormal basis Q [n_c, q] with K_cc ~ Q diag(values) Q^T, and the map to rows of Q."""
 
     members: Tensor  # [n_c] indices of its points
     basis: Tensor  # [n_c, q] in float64
@@ -134,14 +121,14 @@ def fit_meka(
     landmarks: str = "kmeans",
     generator: Generator,
 ) -> BlockFactor:
-    """Points in c clusters by k-means; within a cluster K_cc ~ Q_c L_c Q_c^T of rank q = rank / c by `fit_nystrom` with
-    4 q landmarks; between clusters K_st ~ Q_s L_st Q_t^T with the L_st that fits k on 4 q sampled points of each best:
+    """MEKA: k-means gives c clusters; within a cluster K_cc ~ Q_c L_c Q_c^T of rank q = rank / c by `fit_nystrom` with
+    4 q landmarks; between clusters K_st ~ Q_s L_st Q_t^T with the least-squares L_st on 4 q sampled points of each:
 
         L_st = Q_s[I]^+ k(X_s[I], X_t[J]) (Q_t[J]^+)^T.
 
-    A link is zeroed, not fitted, where the centres' k(s, t) / sqrt(k(s, s) k(t, t)) is below `threshold`: 0 fits all,
-    more than 1 none. Fitted links can make L [c q, c q] indefinite; its negative eigenvalues are cut, which gives the
-    positive semi-definite matrix nearest to Q L Q^T. A cluster with fewer than q points has a smaller basis.
+    A link is zero, not fitted, if k(s, t) / sqrt(k(s, s) k(t, t)) at the centres is below `threshold`: 0 fits all
+    links, more than 1 none. Fitted links can make L [c q, c q] indefinite; its negative eigenvalues are set to 0, which
+    gives the positive semi-definite matrix nearest to Q L Q^T. A cluster with fewer than q points has a smaller basis.
     n q + (c q)^2 parameters for rank c q. O(n q (d + q) + (c q)^2 (d + c q)) time.
     Sources: Si, Hsieh & Dhillon 2014; Bhardwaj 2015, 2.4.
 
@@ -168,8 +155,8 @@ def fit_meka(
 
 
 def _fit_block(kernel: Kernel, X: Tensor, mask: Tensor, q: int, landmarks: str, generator: Generator) -> Block:
-    """A Nystrom factor U = Q S P^T of the cluster, as orthonormal columns and a map z(x) P S^{-1}; zeros where the
-    cluster has fewer points than q or its kernel matrix a lower rank."""
+    """A Nystrom factor U = Q S P^T of the cluster as orthonormal columns Q and a map z(x) P S^{-1}, padded with zeros
+    if the cluster has fewer than q points or its kernel matrix a lower rank."""
     members = mask.nonzero().squeeze(1)
     if len(members) == 0:
         return _empty_block(kernel, X, members, q)
@@ -178,27 +165,27 @@ def _fit_block(kernel: Kernel, X: Tensor, mask: Tensor, q: int, landmarks: str, 
     Q, S, Pt = torch.linalg.svd(factor.root.double(), full_matrices=False)
     kept = S[0] * torch.finfo(X.dtype).eps * len(S) < S
     scale = torch.where(kept, S, torch.inf).reciprocal()
-    old = factor.features
-    assert isinstance(old, NystromMap)
-    normalization = _widened(old.normalization.double() @ (Pt.T * scale), q).to(X.dtype)
-    features = NystromMap(kernel, old.landmarks, normalization.contiguous())
-    return Block(members, _widened(Q * kept, q), _widened((S * kept).square()[None], q)[0], features)
+    nystrom = factor.features
+    assert isinstance(nystrom, NystromMap)
+    normalization = _padded(nystrom.normalization.double() @ (Pt.T * scale), q).to(X.dtype)
+    features = NystromMap(kernel, nystrom.landmarks, normalization.contiguous())
+    return Block(members, _padded(Q * kept, q), _padded((S * kept).square()[None], q)[0], features)
 
 
 def _empty_block(kernel: Kernel, X: Tensor, members: Tensor, q: int) -> Block:
-    """k-means on a sample can leave a centre without points."""
+    """The block of a centre without points, which k-means on a sample can produce."""
     features = NystromMap(kernel, X[:1], X.new_zeros(1, q))
     return Block(members, X.new_zeros(0, q).double(), X.new_zeros(q).double(), features)
 
 
-def _widened(columns: Tensor, count: int) -> Tensor:
+def _padded(columns: Tensor, count: int) -> Tensor:
     return torch.nn.functional.pad(columns, (0, count - columns.shape[1]))
 
 
 def _fit_links(
     kernel: Kernel, X: Tensor, centers: Tensor, blocks: list[Block], threshold: float, generator: Generator
 ) -> Tensor:
-    """The lower half of L [c q, c q]: the blocks' values on the diagonal, the fitted links beside it."""
+    """The lower half of L [c q, c q]: the values of each block on the diagonal, the fitted links off it."""
     q = blocks[0].basis.shape[1]
     L = torch.block_diag(*(torch.diag(block.values) for block in blocks))
     amplitudes = kernel.diagonal(centers)
@@ -221,7 +208,7 @@ def _sample(X: Tensor, block: Block, generator: Generator) -> tuple[Tensor, Tens
 
 
 def link_root(L: Tensor) -> Tensor:
-    """A [c q, c q] with A A^T the positive semi-definite part of a symmetric L, of which the lower half is read."""
+    """A [c q, c q] with A A^T the positive semi-definite part of a symmetric L, given by its lower half."""
     values, vectors = torch.linalg.eigh(L, UPLO="L")
     # row-major, as a loaded factor is: the rounding of a product depends on the layout
     return (vectors * values.clamp_min(0).sqrt()).contiguous()

@@ -1,4 +1,4 @@
-"""Random Fourier factors."""
+"""Factors from columns of K: Nystrom, ensembles of Nystrom approximations, pivoted Cholesky; and Fourier features."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from bochner import checks
 from bochner.features import EnsembleNystromMap, FourierMap, NystromMap, choose_landmarks
 from bochner.features.landmarks import pivoted_cholesky
 from bochner.kernels import Kernel
-from bochner.lowrank.factor import DenseFactor
-from bochner.lowrank.inputs import check_below, check_definite, check_problem, kernel_matrix
+from bochner.lowrank.factor import DenseFactor, check_below, check_definite, check_problem, kernel_matrix
 
-# Landmarks per column of U, unless told otherwise: at rank 50, 4 left german.numer 14 % above the optimum, 8 leave
-# 0.1 %.
+# Default number of landmarks per column of U: at rank 50 on german.numer the spectral error exceeds the optimum by 14 %
+# with 4 and by 0.1 % with 8.
 LANDMARKS_PER_COLUMN = 8
-TILE_ROWS = 4096
+ENSEMBLE_LANDMARKS_PER_COLUMN = 4  # of all experts together
+TILE_ROWS = 4096  # rows of k(X, L) at once: 64 MiB in float64 for 2,048 landmarks
 TRUNCATIONS = ["factor", "landmarks"]
 
 
@@ -29,17 +29,17 @@ def fit_nystrom(
     truncation: str = "factor",
     generator: Generator,
 ) -> DenseFactor:
-    """With C = k(X, L) [n, m] and W = k(L, L) = P S P^T on m landmarks, K ~ C W^+ C^T = F F^T, F = C P S^{-1/2} [n, m],
-    cut back to rank r:
+    """Nystrom factor: with C = k(X, L) [n, m] and W = k(L, L) = P S P^T on m landmarks L, K ~ C W^+ C^T = F F^T,
+    F = C P S^{-1/2} [n, m], truncated to rank r:
 
-        truncation "factor":     U = F V_r, V_r the r main right singular vectors of F: the best rank r of F F^T;
+        truncation "factor":     U = F V_r, V_r the r leading right singular vectors of F: the best rank r of F F^T;
         truncation "landmarks":  U = C P_r S_r^{-1/2}, the r largest eigenpairs of W: the standard Nystrom method.
 
-    `num_landmarks` m is 8 r (at most n) when None. `landmarks` is one of the rules of `choose_landmarks`: random pivots
-    find points that are far from all others, which uniform ones and k-means centres miss. F is never held: two passes
-    over the rows of C, O(n m (d + m)) time, O(n r + m^2) memory (the pivots themselves take O(n m)). Directions of W
-    lost in the rounding of X's dtype are dropped, so duplicated points do no harm. transform(points) is U itself.
-    Sources: Williams & Seeger 2001; Zhang, Tsang & Kwok 2008; Tropp et al. 2017 for cutting the factor.
+    `num_landmarks` m is 8 r (at most n) when None. `landmarks` is a rule of `choose_landmarks`: random pivots include
+    isolated points, which uniform points and k-means centres miss. F is not in memory: two passes over the rows of C,
+    O(n m (d + m)) time, O(n r + m^2) memory (choosing pivots takes O(n m)). Directions of W below the rounding of X's
+    dtype are dropped, so duplicated points do no harm. transform(points) is U itself.
+    Sources: Williams & Seeger 2001; Zhang, Tsang & Kwok 2008; Tropp et al. 2017 for truncating the factor.
 
     >>> from bochner.kernels import Gaussian
     >>> X = torch.randn(200, 3, generator=Generator().manual_seed(0))
@@ -65,13 +65,13 @@ def fit_nystrom(
 def _landmarks(rule: str, kernel: Kernel, X: Tensor, count: int, generator: Generator) -> Tensor:
     try:
         return choose_landmarks(rule, kernel, X, count, generator=generator)
-    # a rule that factors parts of K met one that has no factor
+    # the rule factorizes parts of K
     except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
         raise ValueError(f"kernel must be positive semi-definite, but {kernel!r} is not on these points.") from error
 
 
 def landmark_map(kernel: Kernel, landmarks: Tensor, count: int) -> NystromMap:
-    """z(x) = S_D^{-1/2} P_D^T k(L, x) with the D = `count` largest eigenpairs of k(L, L), found in float64."""
+    """z(x) = S_D^{-1/2} P_D^T k(L, x) with the D = `count` largest eigenpairs of k(L, L), computed in float64."""
     values, vectors = torch.linalg.eigh(kernel_matrix(kernel, landmarks))
     check_definite(kernel, values)
     values, vectors = values.flip(0)[:count], vectors.flip(1)[:, :count]
@@ -81,18 +81,18 @@ def landmark_map(kernel: Kernel, landmarks: Tensor, count: int) -> NystromMap:
 
 
 def best_of_rank(features: NystromMap, X: Tensor, rank: int) -> DenseFactor:
-    """The factor of the best rank-r approximation of F F^T, F = z(X) [n, m], with the map that makes it: z(x) V_r.
+    """The factor of the best rank-r approximation of F F^T, F = z(X) [n, m], and its map z(x) V_r.
 
-    V_r are the main eigenvectors of F^T F, summed over tiles of rows in float64. O(n m (d + m) + m^3).
+    V_r are the leading eigenvectors of F^T F, summed over tiles of rows in float64. O(n m (d + m) + m^3).
     """
     gram = torch.zeros(features.num_features, features.num_features, dtype=torch.float64, device=X.device)
     for _, block in features.stream(X, rows=TILE_ROWS):
         gram += (block.T @ block).double()
     checks.finite("k(X, landmarks)", gram)
-    main = torch.linalg.eigh(gram).eigenvectors.flip(1)[:, :rank]
-    normalization = (features.normalization.double() @ main).to(X.dtype).contiguous()
-    cut = NystromMap(features.kernel, features.landmarks, normalization)
-    return DenseFactor(root_of(cut, X), cut)
+    leading = torch.linalg.eigh(gram).eigenvectors.flip(1)[:, :rank]
+    normalization = (features.normalization.double() @ leading).to(X.dtype).contiguous()
+    truncated = NystromMap(features.kernel, features.landmarks, normalization)
+    return DenseFactor(root_of(truncated, X), truncated)
 
 
 def root_of(features: NystromMap, X: Tensor) -> Tensor:
@@ -101,10 +101,6 @@ def root_of(features: NystromMap, X: Tensor) -> Tensor:
     for tile, block in features.stream(X, rows=TILE_ROWS):
         root[tile] = block
     return root
-
-
-# Landmarks of all experts per column of U, unless told otherwise.
-ENSEMBLE_LANDMARKS_PER_COLUMN = 4
 
 
 def fit_ensemble(
@@ -118,10 +114,10 @@ def fit_ensemble(
     landmarks: str = "uniform",
     generator: Generator,
 ) -> DenseFactor:
-    """K ~ sum_e mu_e K_e with Nystrom approximations K_e from `num_landmarks` / `num_experts` landmarks each, cut back
+    """K ~ sum_e mu_e K_e with Nystrom approximations K_e from `num_landmarks` / `num_experts` landmarks each, truncated
     to its best rank r.
 
-    An ensemble is one Nystrom map with a block diagonal normalization, so the cut is that of `fit_nystrom`. Its small
+    An ensemble is a Nystrom map with a block diagonal normalization and is truncated as in `fit_nystrom`. Its small
     eigenproblems are e^2 times cheaper than those of one expert with all m landmarks, and its error is larger.
     `num_landmarks` m is 4 r when None, a multiple of e, at most n; `weighting` as in `EnsembleNystromMap.fit`.
     O(n m (d + m) + m^3). Source: Kumar, Mohri & Talwalkar 2009.
@@ -134,8 +130,8 @@ def fit_ensemble(
     check_problem(kernel, X, rank)
     checks.positive_int("num_experts", num_experts)
     if num_landmarks is None:
-        most = min(ENSEMBLE_LANDMARKS_PER_COLUMN * rank, len(X))
-        num_landmarks = most - most % num_experts
+        max_landmarks = min(ENSEMBLE_LANDMARKS_PER_COLUMN * rank, len(X))
+        num_landmarks = max_landmarks - max_landmarks % num_experts
     if checks.positive_int("num_landmarks", num_landmarks) < rank:
         raise ValueError(f"num_landmarks must be at least the rank, {rank}, got {num_landmarks}.")
     ensemble = EnsembleNystromMap.fit(
@@ -152,7 +148,7 @@ def fit_ensemble(
 
 
 def _check_experts(ensemble: EnsembleNystromMap) -> None:
-    """Each of them by itself, at the landmarks of all: fitted weights may exceed K where no expert does."""
+    """Check each expert alone, at the landmarks of all: a weighted sum may exceed K although no expert does."""
     experts: list[NystromMap] = list(ensemble.experts)  # type: ignore[arg-type]
     landmarks = torch.cat([expert.landmarks for expert in experts])
     for expert in experts:
@@ -168,13 +164,13 @@ def _single(ensemble: EnsembleNystromMap) -> NystromMap:
 
 
 def fit_pivoted_cholesky(kernel: Kernel, X: Tensor, *, rank: int, generator: Generator) -> DenseFactor:
-    """U [n, r], the partial Cholesky factor of K = k(X, X) whose pivots are drawn in proportion to the residual
-    diagonal: exact on the rows of the pivots P, and E tr(K - U U^T) near the best for the rank.
+    """U [n, r], the partial Cholesky factor of K = k(X, X) with pivots drawn in proportion to the residual diagonal:
+    exact on the rows of the pivots P, and E tr(K - U U^T) near the optimum for the rank.
 
-    A new point has z(x) = U_P^{-1} k(P, x), U_P [r, r] lower triangular: transform(points) is U. When K is exhausted
-    before the rank (duplicated points, a huge bandwidth), the columns that are left are zero.
-    Only r columns of K are evaluated, in float64: O(n r (d + r)) time, O(n r) memory. For 4 r pivots cut back to rank r
-    use `fit_nystrom(landmarks="pivoted-cholesky")`. Source: Chen et al. 2025; Epperly et al. 2024.
+    A new point has z(x) = U_P^{-1} k(P, x), U_P [r, r] lower triangular: transform(points) is U. If K has a lower rank
+    (duplicated points, a huge bandwidth), the remaining columns are zero. Only r columns of K are evaluated, in
+    float64: O(n r (d + r)) time, O(n r) memory. `fit_nystrom` truncates 8 r such pivots to rank r.
+    Source: Chen et al. 2025; Epperly et al. 2024.
 
     >>> from bochner.kernels import Gaussian
     >>> X = torch.randn(100, 2, generator=Generator().manual_seed(0), dtype=torch.float64)
@@ -202,11 +198,12 @@ def _inverse_transposed(lower: Tensor) -> Tensor:
 def fit_fourier(
     kernel: Kernel, X: Tensor, *, rank: int, projection: str = "auto", form: str = "auto", generator: Generator
 ) -> DenseFactor:
-    """U = z(X) [n, r] with r random Fourier features of a spectral kernel: unbiased, E U U^T = K, and blind to the
-    data.
+    """U = z(X) [n, r] with r random Fourier features of a spectral kernel: unbiased, E U U^T = K, and independent of
+    the data.
 
     `projection` and `form` as in `FourierMap.draw`; form "auto" is "paired" for an even rank, else "cosine". The
-    spectral error falls as n / sqrt(r): at equal rank the worst of the methods, and the cheapest, O(n r d) or less.
+    spectral error falls as n / sqrt(r), the largest of the methods at equal rank; the cost is the least, at most
+    O(n r d).
     Source: Rahimi & Recht 2007; Bhardwaj 2015, 2.3.
 
     >>> import torch; from bochner.kernels import Gaussian

@@ -1,4 +1,4 @@
-"""Exact kernel ridge regression, a low-rank factor its preconditioner."""
+"""Kernel ridge regression on a low-rank factor, and exact with the factor as preconditioner."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from torch import Tensor
 from bochner import checks
 from bochner.kernels import Kernel
 from bochner.lowrank.factor import Factor
-from bochner.ops import row_tiles
+from bochner.ops import TILE_ELEMENTS, row_tiles
 from bochner.ops.linalg import conjugate_gradients, warn_stopped
 
-TILE_ELEMENTS = 2**22
-GRAM_COLUMNS = 256
-# Ridges that are tried, as parts of the largest eigenvalue: from where rounding would choose to where f is flat.
-SMALLEST_RIDGE, NUM_RIDGES = 1e-12, 49
+GRAM_COLUMNS = 256  # columns per block of `gram`: products of this width run at full speed
+# Candidate penalties, relative to the largest eigenvalue, 4 per decade: below 1e-12 rounding decides, at 1 f is flat.
+MIN_ALPHA, NUM_ALPHAS = 1e-12, 49
 
 
 class RidgeProblem(NamedTuple):
-    """Centred rows U - mean(U) and targets Y - mean(Y), turned so that their Gram matrix is diagonal; in float64."""
+    """Centred U and targets Y, rotated so that the Gram matrix of U is diagonal; in float64."""
 
     rows: Tensor  # [n, r], (U - mean(U)) V
     values: Tensor  # [r], the eigenvalues of the Gram matrix, ascending
@@ -33,13 +32,13 @@ class RidgeProblem(NamedTuple):
 
 
 def ridge_problem(root: Tensor, y: Tensor) -> RidgeProblem:
-    """The problem min ||U w + b - Y||^2 + ridge ||w||^2 for U = `root` [n, r] and Y = `y` [n, t], for every ridge.
+    """Decompose min ||U w + b - Y||^2 + alpha ||w||^2 for U = `root` [n, r] and Y = `y` [n, t], for all alpha.
 
-    With all of K in U this is kernel ridge regression, (K + ridge I) a = Y - b, with a bias b that is not penalised.
-    O(n r^2 + r^3) time; memory of one more [n, r], and of another while it is made.
+    With U U^T = K this is kernel ridge regression, (K + alpha I) a = Y - b, with a bias b that is not penalized.
+    O(n r^2 + r^3) time; memory of one more [n, r], and of a second one during the call.
 
     >>> U, y = torch.tensor([[0.0], [1.0], [2.0]]), torch.tensor([[1.0], [2.0], [3.0]])
-    >>> weights, bias = solve_ridge(ridge_problem(U, y), ridge=2.0)  # the slope's data weighs 2, as much as the ridge
+    >>> weights, bias = solve_ridge(ridge_problem(U, y), alpha=2.0)  # sum (U - mean)^2 is 2 too: half the slope
     >>> weights.item(), bias.item()
     (0.5, 1.5)
     """
@@ -60,26 +59,26 @@ def centred(A: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def gram(A: Tensor) -> Tensor:
-    """A^T A [r, r] by its lower half, in half the products."""
+    """A^T A [r, r], computed by its lower half: half the products."""
     product = A.new_zeros(A.shape[1], A.shape[1])
     for part in row_tiles(A.shape[1], row_elements=1, tile_elements=GRAM_COLUMNS):
         product[part, : part.stop] = A[:, part].T @ A[:, : part.stop]
     return product.tril() + product.tril(-1).T
 
 
-def solve_ridge(problem: RidgeProblem, *, ridge: float) -> tuple[Tensor, Tensor]:
-    """w [r, t] = (U^T U + ridge I)^{-1} U^T Y for centred U and Y, and b [t] = mean(Y) - mean(U) w. O(r^2 t)."""
-    ridge = checks.positive_float("ridge", ridge)
-    weights = problem.basis @ (problem.cross / (problem.values + ridge)[:, None])
+def solve_ridge(problem: RidgeProblem, *, alpha: float) -> tuple[Tensor, Tensor]:
+    """w [r, t] = (U^T U + alpha I)^{-1} U^T Y for centred U and Y, and b [t] = mean(Y) - mean(U) w. O(r^2 t)."""
+    alpha = checks.positive_float("alpha", alpha)
+    weights = problem.basis @ (problem.cross / (problem.values + alpha)[:, None])
     return weights, problem.target_mean - problem.root_mean @ weights
 
 
-def loo_errors(problem: RidgeProblem, ridges: Sequence[float]) -> Tensor:
-    """For each ridge [R] the mean of (y_i - f_i(x_i))^2 over points and outputs, f_i fitted on all points but i.
+def loo_errors(problem: RidgeProblem, alphas: Sequence[float]) -> Tensor:
+    """For each alpha [R] the mean of (y_i - f_i(x_i))^2 over points and outputs, f_i fitted on all points but i.
 
-    No f_i is fitted: y_i - f_i(x_i) = (y_i - f(x_i)) / (1 - h_i), h_i = 1/n + sum_j rows_ij^2 / (values_j + ridge) the
-    diagonal of the matrix that takes Y to f(X). U stays as it is: that other points would have chosen other landmarks
-    is not seen. O(n r t) a ridge, as a product of matrices. Source: Allen 1974.
+    No f_i is fitted: y_i - f_i(x_i) = (y_i - f(x_i)) / (1 - h_i), h_i = 1/n + sum_j rows_ij^2 / (values_j + alpha) the
+    diagonal of the matrix that maps Y to f(X). U is fixed: a point that is left out remains a landmark.
+    O(n r t) per alpha, as a matrix product. Source: Allen 1974.
 
     >>> X = torch.linspace(-2, 2, 50, dtype=torch.float64)[:, None]
     >>> problem = ridge_problem(torch.cat([X, X**2, X**3], dim=1), X.sin())
@@ -87,49 +86,49 @@ def loo_errors(problem: RidgeProblem, ridges: Sequence[float]) -> Tensor:
     >>> bool(errors[0] < 0.01 < errors[1])
     True
     """
-    inverses = 1 / (problem.values[:, None] + _checked(ridges).to(problem.values))  # [r, R]
+    inverses = 1 / (problem.values[:, None] + _checked(alphas).to(problem.values))  # [r, R]
     solutions = (problem.cross[:, :, None] * inverses[:, None]).flatten(1)  # [r, t R]
     n, t = problem.targets.shape
-    total = inverses.new_zeros(len(ridges))
-    for tile in row_tiles(n, row_elements=len(inverses) + t * len(ridges), tile_elements=TILE_ELEMENTS):
+    total = inverses.new_zeros(len(alphas))
+    for tile in row_tiles(n, row_elements=len(inverses) + t * len(alphas), tile_elements=TILE_ELEMENTS):
         rows = problem.rows[tile]
-        residuals = problem.targets[tile, :, None] - (rows @ solutions).reshape(-1, t, len(ridges))
+        residuals = problem.targets[tile, :, None] - (rows @ solutions).reshape(-1, t, len(alphas))
         free = 1 - 1 / n - rows.square() @ inverses
         total += (residuals / _positive(free)[:, None]).square().sum(dim=(0, 1))
     return total / problem.targets.numel()
 
 
-def candidate_ridges(problem: RidgeProblem) -> list[float]:
-    """From 10^-12 to 1 times the largest eigenvalue, four a decade; from 10^-12 to 1 where all of U is one point."""
+def candidate_alphas(problem: RidgeProblem) -> list[float]:
+    """From 1e-12 to 1 times the largest eigenvalue, four per decade; from 1e-12 to 1 if all rows of U are equal."""
     largest = float(problem.values[-1]) or 1.0
-    return (torch.logspace(0, 1, NUM_RIDGES, base=SMALLEST_RIDGE, dtype=torch.float64).flip(0) * largest).tolist()
+    return (torch.logspace(0, 1, NUM_ALPHAS, base=MIN_ALPHA, dtype=torch.float64).flip(0) * largest).tolist()
 
 
-def choose_ridge(problem: RidgeProblem, ridges: Sequence[float]) -> tuple[float, float]:
-    """The ridge whose leave-one-out error is least, the largest of them where several are, and that mean squared error.
+def choose_alpha(problem: RidgeProblem, alphas: Sequence[float]) -> tuple[float, float]:
+    """The alpha with the least leave-one-out error, the largest one among ties, and that mean squared error.
 
     >>> X = torch.linspace(-2, 2, 50, dtype=torch.float64)[:, None]
-    >>> choose_ridge(ridge_problem(X, X), [1e-3, 1.0])[0], choose_ridge(ridge_problem(X, 0 * X), [1e-3, 1.0])[0]
+    >>> choose_alpha(ridge_problem(X, X), [1e-3, 1.0])[0], choose_alpha(ridge_problem(X, 0 * X), [1e-3, 1.0])[0]
     (0.001, 1.0)
     """
-    errors = loo_errors(problem, ridges).tolist()
+    errors = loo_errors(problem, alphas).tolist()
     least = min(errors)
-    return max(float(ridge) for ridge, error in zip(ridges, errors, strict=True) if error == least), least
+    return max(float(alpha) for alpha, error in zip(alphas, errors, strict=True) if error == least), least
 
 
-def _checked(ridges: Sequence[float]) -> Tensor:
-    if len(ridges) == 0:
-        raise ValueError("ridges must hold at least one number, got none.")
-    return torch.tensor([checks.positive_float("ridges", ridge) for ridge in ridges], dtype=torch.float64)
+def _checked(alphas: Sequence[float]) -> Tensor:
+    if len(alphas) == 0:
+        raise ValueError("alphas must hold at least one number, got none.")
+    return torch.tensor([checks.positive_float("alphas", alpha) for alpha in alphas], dtype=torch.float64)
 
 
 def _positive(free: Tensor) -> Tensor:
-    """1 - h_i, in which rounding can leave 0 where a point decides on its own value."""
+    """1 - h_i, which rounding can make 0 at a point that determines its own prediction."""
     return free.clamp_min(torch.finfo(free.dtype).eps)
 
 
 class ExactSolution(NamedTuple):
-    """Coefficients a, of y's shape and dtype, the iterations they took, and the part of the residual that is left."""
+    """Coefficients a, in y's shape and dtype, the number of iterations, and the relative residual."""
 
     coefficients: Tensor
     iterations: int
@@ -141,29 +140,29 @@ def solve_exact(
     X: Tensor,
     y: Tensor,
     *,
-    ridge: float,
+    alpha: float,
     factor: Factor | None = None,
     tolerance: float = 1e-6,
     max_iterations: int = 500,
 ) -> ExactSolution:
-    """a with (k(X, X) + ridge I) a = y, for X [n, d] and y [n, t] or [n], by conjugate gradients; K is never held.
+    """a with (k(X, X) + alpha I) a = y, for X [n, d] and y [n, t] or [n], by conjugate gradients; K is not in memory.
 
-    Preconditioned by (U U^T + ridge I)^{-1} of `factor`, U U^T ~ K: the condition number falls from
-    (||K|| + ridge) / ridge to about (||K - U U^T|| + ridge) / ridge, and a few iterations are left when the factor's
-    error is near the ridge. Without a factor: none. In float64. It ends when the preconditioned residual has
-    fallen by `tolerance`, or, with a ConvergenceWarning, after `max_iterations`.
-    O(n^2 (d + t) + n r t) an iteration; memory O(n (r + t)). Source: Frangella, Tropp & Udell 2023.
+    The preconditioner (U U^T + alpha I)^{-1} of `factor`, U U^T ~ K, reduces the condition number from
+    (||K|| + alpha) / alpha to about (||K - U U^T|| + alpha) / alpha: a few iterations if the factor's error is near
+    alpha. Without a factor there is no preconditioner. In float64. It ends when the preconditioned residual has fallen
+    by `tolerance`, or, with a ConvergenceWarning, after `max_iterations`.
+    O(n^2 (d + t) + n r t) per iteration; memory O(n (r + t)). Source: Frangella, Tropp & Udell 2023.
 
     >>> import torch; from torch import Generator
     >>> from bochner.kernels import Gaussian; from bochner.lowrank import fit_nystrom
     >>> X = torch.randn(300, 2, generator=Generator().manual_seed(0), dtype=torch.float64)
     >>> factor = fit_nystrom(Gaussian(), X, rank=50, generator=Generator().manual_seed(0))
-    >>> solved = solve_exact(Gaussian(), X, X[:, 0].sin(), ridge=1e-3, factor=factor)
-    >>> plain = solve_exact(Gaussian(), X, X[:, 0].sin(), ridge=1e-3)
+    >>> solved = solve_exact(Gaussian(), X, X[:, 0].sin(), alpha=1e-3, factor=factor)
+    >>> plain = solve_exact(Gaussian(), X, X[:, 0].sin(), alpha=1e-3)
     >>> torch.allclose(solved.coefficients, plain.coefficients, atol=1e-3), 5 * solved.iterations < plain.iterations
     (True, True)
     """
-    ridge = checks.positive_float("ridge", ridge)
+    alpha = checks.positive_float("alpha", alpha)
     checks.positive_float("tolerance", tolerance)
     checks.positive_int("max_iterations", max_iterations)
     _check_sizes(X, y, factor)
@@ -171,10 +170,10 @@ def solve_exact(
     iterations = 0
 
     def apply(V: Tensor) -> Tensor:
-        return kernel.matmul(points, points, V) + ridge * V
+        return kernel.matmul(points, points, V) + alpha * V
 
     def precondition(V: Tensor) -> Tensor:
-        return V if factor is None else factor.solve(ridge, V)
+        return V if factor is None else factor.solve(alpha, V)
 
     def count(iteration: int, _: float) -> None:
         nonlocal iterations
@@ -189,7 +188,7 @@ def solve_exact(
             limit=f"max_iterations={max_iterations}",
             reached=f"{left:.3g} of the residual left",
             tolerance=tolerance,
-            remedy="give a factor of higher rank, or raise the ridge, which makes the problem easier",
+            remedy="use a factor of higher rank or a larger alpha",
         )
     return ExactSolution(solution.reshape(y.shape).to(y.dtype), iterations, left)
 

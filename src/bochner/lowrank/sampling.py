@@ -1,4 +1,4 @@
-"""Which entries of a kernel matrix to look at: the sampling schemes of alternating least squares."""
+"""Sampling schemes for entries of a kernel matrix, and the sampled entries."""
 
 from __future__ import annotations
 
@@ -13,28 +13,41 @@ from bochner import checks
 from bochner.features import FourierMap
 from bochner.features.landmarks import kmeans_centers
 from bochner.kernels import Kernel
-from bochner.ops import row_tiles, squared_distances
+from bochner.ops import TILE_ELEMENTS, row_tiles, squared_distances
 
-# Rows of U that are gathered at once: 2^22 numbers.
-TILE_ELEMENTS = 2**22
+SAMPLING_SCHEMES = [
+    "l1",
+    "l2",
+    "approximate-l2",
+    "uniform",
+    "uniform+diagonal",
+    "clustering",
+    "uniform+clustering",
+    "uniform+clustering+diagonal",
+]
+# Points per block, whose rows share their sampled columns; fewer if there would be less than 64 blocks.
+BLOCK_SIZE = 64
+MIN_BLOCKS = 64
+# Fourier features for estimates of the norms of K's columns.
+NORM_FEATURES = 512
 
 
 class Tile(NamedTuple):
-    """Some blocks together, their lists of columns filled up to one length with the index of no column; what stands
-    beside that in the other lists means nothing."""
+    """Several blocks, their lists of columns padded to one length with the index of no column; weights and places are
+    arbitrary at padded positions."""
 
-    blocks: Tensor  # [T], which blocks
+    blocks: Tensor  # [T], indices of the blocks
     columns: Tensor  # [T, s]
     weights: Tensor  # [T, s]
-    places: Tensor  # [T, s], where in `Samples.columns` they stand
+    places: Tensor  # [T, s], positions in `Samples.columns`
 
 
 class Samples(NamedTuple):
     """A set of entries of a matrix with `num_columns` columns, in three parts:
 
-    in every row of block a, blocks[a] [g], the columns columns[offsets[a] : offsets[a + 1]] with their `weights`, 1 /
-    (probability to be there); all rows and columns of the `centers`, which are in no block; and the diagonal of a
-    symmetric matrix, which gets the additional weight `diagonal`. The index `num_columns` stands for no point.
+    in every row of block a, blocks[a] [g], the columns columns[offsets[a] : offsets[a + 1]] with their `weights`,
+    1 / (probability of being sampled); all rows and columns of the `centers`, which are in no block; and the diagonal
+    of a symmetric matrix, with the additional weight `diagonal`. The index `num_columns` is that of no point.
     """
 
     num_columns: int
@@ -43,11 +56,11 @@ class Samples(NamedTuple):
     columns: Tensor  # [p]
     weights: Tensor  # [p]
     centers: Tensor  # [c]
-    diagonal: Tensor  # [n], or empty where the diagonal is left to chance
+    diagonal: Tensor  # [n], or empty if the diagonal is sampled like other entries
 
     @property
     def num_entries(self) -> int:
-        """How many entries of a symmetric matrix are in the set."""
+        """The number of entries of a symmetric matrix in the set."""
         present = (self.blocks < self.num_columns).sum(dim=1)
         rows = torch.repeat_interleave(present, self.offsets.diff())
         sampled = int(rows[self.columns < self.num_columns].sum())
@@ -56,14 +69,14 @@ class Samples(NamedTuple):
 
     @property
     def mean_weight(self) -> float:
-        """Over all entries of the matrix, those outside the set with weight 0: 1 when weights are 1 / probability."""
+        """The mean over all entries of the matrix, 0 outside the set: 1 if weights are 1 / probability."""
         n, c = self.num_columns, len(self.centers)
         present = (self.blocks < n).sum(dim=1).double()
         weights = torch.where(self.columns < n, self.weights, 0) * torch.repeat_interleave(present, self.offsets.diff())
         return (float(weights.sum()) + 2 * c * n - c * c + float(self.diagonal.sum())) / n**2
 
     def tempered(self, power: float) -> Samples:
-        """The same entries with weights raised to `power`; the diagonal, where it is always there, keeps its 1."""
+        """The same entries with weights raised to `power`; a diagonal that is always sampled keeps weight 1."""
         sampled = 1 - self.diagonal
         diagonal = torch.where(sampled > 0, 1 - sampled**power, 1.0)
         return self._replace(weights=self.weights**power, diagonal=diagonal)
@@ -72,8 +85,8 @@ class Samples(NamedTuple):
         return Samples(self.num_columns, *(part.to(device) for part in self[1:]))
 
     def tiles(self, *, column_elements: int, block_elements: int = 0) -> Iterator[Tile]:
-        """All blocks, those with equally many columns together, so that little is filled up; as many at a time as need
-        2^22 numbers, at so many a column and a block."""
+        """All blocks, sorted by their number of columns to pad little; a tile has as many as fit into `TILE_ELEMENTS`
+        numbers, given the numbers per column and per block."""
         counts, order = self.offsets.diff().sort(descending=True)
         lengths = counts.tolist()
         start = 0
@@ -84,9 +97,9 @@ class Samples(NamedTuple):
 
     def _tile(self, blocks: Tensor, length: int) -> Tile:
         places = self.offsets[blocks][:, None] + torch.arange(length, device=blocks.device)
-        there = places < self.offsets[blocks + 1][:, None]
-        places = torch.where(there, places, 0)
-        columns = torch.where(there, self.columns[places], self.num_columns)
+        is_column = places < self.offsets[blocks + 1][:, None]
+        places = torch.where(is_column, places, 0)
+        columns = torch.where(is_column, self.columns[places], self.num_columns)
         return Tile(blocks, columns, self.weights[places], places)
 
 
@@ -121,21 +134,21 @@ def join_pairs(
 
 
 class Entries(NamedTuple):
-    """`samples`, and what the matrix holds there."""
+    """`samples`, and the entries of the matrix there."""
 
     samples: Samples
     values: Tensor  # [p, g]: row by row of `samples.columns`, the values in the g rows of their block
     center_columns: Tensor  # [n, c]
-    diagonal: Tensor  # [n], or empty where the samples leave it to chance
+    diagonal: Tensor  # [n], or empty as in the samples
 
 
 def evaluate(kernel: Kernel, X: Tensor, samples: Samples) -> Entries:
     """k(X, X) at `samples`, X [n, d], and nothing else of K: O((samples + n c) d) time.
 
-    As in K itself, rounding does not cost k(x, x) its exact value.
+    Diagonal entries are exact, as in K itself.
     """
     diagonal = kernel.diagonal(X)
-    extended = torch.cat([X, X[:1]])  # the index of no point; what it gives is never used
+    extended = torch.cat([X, X[:1]])  # any values for the index of no point: they are never used
     exact = torch.cat([diagonal, diagonal[:1]])
     values = X.new_empty(len(samples.columns), samples.blocks.shape[1])
     write = _write_rows if samples.blocks.shape[1] == 1 else _write_blocks
@@ -158,30 +171,13 @@ def _write_blocks(kernel: Kernel, X: Tensor, exact: Tensor, samples: Samples, va
 
 
 def _write_rows(kernel: Kernel, X: Tensor, exact: Tensor, samples: Samples, values: Tensor) -> None:
-    """Rows that share no columns: many small kernel matrices [1, s] at once."""
+    """For blocks of one row: many small kernel matrices [1, s] at once."""
     for tile in samples.tiles(column_elements=4 * X.shape[1] + 4):
         rows = samples.blocks[tile.blocks]
         block = torch.vmap(kernel)(X[rows], X[tile.columns])[:, 0]
         block = torch.where(tile.columns == rows, exact[rows], block)
-        there = tile.columns < samples.num_columns
-        values[tile.places[there], 0] = block[there]
-
-
-SAMPLING_SCHEMES = [
-    "l1",
-    "l2",
-    "approximate-l2",
-    "uniform",
-    "uniform+diagonal",
-    "clustering",
-    "uniform+clustering",
-    "uniform+clustering+diagonal",
-]
-# Points whose rows share their sampled columns, at most; fewer when there would be less than 64 such blocks.
-BLOCK_SIZE = 64
-MIN_BLOCKS = 64
-# Fourier features that estimate the norms of K's columns.
-NORM_FEATURES = 512
+        is_column = tile.columns < samples.num_columns
+        values[tile.places[is_column], 0] = block[is_column]
 
 
 def sample_entries(
@@ -198,16 +194,15 @@ def sample_entries(
     "l1"              with probability min(1, m |K_ij| / sum |K|)                                  O(n^2 d)
     "l2"              with q_ij = m (||K_i||^2 + ||K_j||^2) / 2 n ||K||_F^2                        O(n^2 d)
     "approximate-l2"  the same with ||K_i||^2 = z_i^T (sum_j z_j z_j^T) z_i, z Fourier features   O(n D (d + D))
-    "uniform"         all alike
-    "clustering"      the whole rows of the m / n points nearest to k-means centres of the standardised points
-    "uniform+clustering"  m / 2 uniform ones, and the rows of m / 2n such points
-    "...+diagonal"    the diagonal besides
+    "uniform"         with equal probabilities
+    "clustering"      the whole rows of the m / n points nearest to k-means centres of the standardized points
+    "uniform+clustering"  m / 2 uniform entries, and the rows of m / 2n such points
+    "...+diagonal"    the same and the diagonal
 
     The mirror images of whole rows are not counted in m, since they cost no kernel value. Uniform entries come in
-    blocks of `block_size` x `block_size`: random points share their columns, while every entry is as likely as any
-    other and each row sees a uniform sample of columns. 1 draws every entry by itself; None is 64, less below 4,096
-    points.
-    Memory O(m). Source: Bhardwaj 2015, 3.4, whose (3.4) lacks the factor n.
+    blocks of `block_size` x `block_size`: random points share their columns, while all entries are equally likely and
+    each row has a uniform sample of columns. 1 draws single entries; None is 64, less below 4,096 points.
+    Memory O(m). Source: Bhardwaj 2015, 3.4, where equation (3.4) lacks the factor n.
 
     >>> from bochner.kernels import Gaussian
     >>> X = torch.randn(100, 2, generator=Generator().manual_seed(0))
@@ -233,7 +228,7 @@ def sample_entries(
 
 
 def default_scheme(rank: int) -> str:
-    """The thesis's choice, from its Tables 5.1 to 5.5."""
+    """The choice of Bhardwaj 2015, from Tables 5.1 to 5.5."""
     return "uniform+clustering+diagonal" if rank >= 50 else "uniform"
 
 
@@ -252,7 +247,7 @@ def default_block_size(num_points: int) -> int:
 def _uniform_blocks(
     n: int, centers: Tensor, count: int, block_size: int, diagonal: bool, generator: Generator
 ) -> Samples:
-    """About `count` uniform entries among the points that are no centers, in blocks, and the centers' rows."""
+    """About `count` uniform entries among the points other than centers, in blocks, and the rows of the centers."""
     others = torch.ones(n, dtype=torch.bool)
     others[centers] = False
     points = others.nonzero().squeeze(1)
@@ -268,10 +263,10 @@ def _uniform_blocks(
 
 
 def _uniform_pairs(size: int, share: float, generator: Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """A symmetric random set of pairs below `size`, each there with probability `share`: rows, columns, weights.
+    """A symmetric random set of pairs below `size`, each with probability `share`: rows, columns, weights.
 
-    Pairs are drawn with replacement, as often as makes the share come out; (i, i), which has no mirror, is there less
-    often and has a weight of its own.
+    Pairs are drawn with replacement, as often as gives this share; (i, i), which has no mirror image, is less likely
+    and has its own weight.
     """
     if share >= 1:
         codes = torch.arange(size * size)
@@ -283,16 +278,16 @@ def _uniform_pairs(size: int, share: float, generator: Generator) -> tuple[Tenso
     codes = torch.cat([pairs[0] * size + pairs[1], pairs[1] * size + pairs[0]]).unique()
     rows, columns = codes // size, codes % size
     single = torch.where(rows == columns, 1.0, 2.0).double() / size**2
-    return rows, columns, 1 / _ever(single, draws)
+    return rows, columns, 1 / _probability(single, draws)
 
 
-def _ever(once: Tensor, draws: int) -> Tensor:
-    """The probability to be drawn at least once, when a draw has probability `once`."""
-    return -torch.expm1(draws * torch.log1p(-once.clamp_max(1 - 1e-16)))
+def _probability(single: Tensor, draws: int) -> Tensor:
+    """The probability of being drawn at least once in `draws` draws, each of probability `single`."""
+    return -torch.expm1(draws * torch.log1p(-single.clamp_max(1 - 1e-16)))
 
 
 def _diagonal_weights(n: int, blocks: Tensor, rows: Tensor, columns: Tensor, weights: Tensor) -> Tensor:
-    """What brings the weight of each (i, i) to 1; 0 for centers, which have it."""
+    """The missing part of the weight 1 of each (i, i); 0 for centers."""
     sampled = torch.zeros(len(blocks), dtype=torch.float64)
     own = rows == columns
     sampled[rows[own]] = weights[own]
@@ -302,9 +297,9 @@ def _diagonal_weights(n: int, blocks: Tensor, rows: Tensor, columns: Tensor, wei
 
 
 def _central_points(X: Tensor, count: int, generator: Generator) -> Tensor:
-    """The points nearest to `count` k-means centres of the standardised points, each once.
+    """The distinct points nearest to `count` k-means centres of the standardized points.
 
-    In float32: that is enough to choose points that lie apart, and half the time of the sampling.
+    In float32, which suffices to choose points and takes half the time.
     """
     spread = X.std(dim=0, correction=0)
     scaled = ((X - X.mean(dim=0)) / torch.where(spread > 0, spread, 1)).float()
@@ -320,21 +315,21 @@ def _central_points(X: Tensor, count: int, generator: Generator) -> Tensor:
 
 
 def _by_values(kernel: Kernel, X: Tensor, m: int, generator: Generator) -> Samples:
-    """Each entry of the upper triangle by its own coin; two passes over K, of which nothing is kept."""
+    """Each entry of the upper triangle independently; two passes over K, which is not stored."""
     rows = max(1, TILE_ELEMENTS // len(X))
     total = sum(float(block.abs().sum(dtype=torch.float64)) for _, block in kernel.blocks(X, X, rows=rows))
-    found = []
+    drawn = []
     for tile, block in kernel.blocks(X, X, rows=rows):
         chance = (block.abs().double() * (m / max(total, 1e-300))).clamp_max(1).cpu().triu(tile.start)
         coins = torch.rand(chance.shape, generator=generator, device=generator.device, dtype=torch.float64).cpu()
         i, j = (coins < chance).nonzero(as_tuple=True)
-        found.append((i + tile.start, j, 1 / chance[i, j]))
-    i, j, weights = (torch.cat(parts) for parts in zip(*found, strict=True))
+        drawn.append((i + tile.start, j, 1 / chance[i, j]))
+    i, j, weights = (torch.cat(parts) for parts in zip(*drawn, strict=True))
     return _mirrored(len(X), i, j, weights).to(X.device)
 
 
 def _by_norms(squares: Tensor, m: int, generator: Generator) -> Samples:
-    """q_ij = m (a_i + a_j) / 2 n sum(a) for a [n]: one of the two by its norm, the other uniform. O(m), not O(n^2)."""
+    """q_ij = m (a_i + a_j) / 2 n sum(a) for a [n]: one index by its norm, the other uniform. O(m), not O(n^2)."""
     a, n = squares.double().cpu(), len(squares)
     a = a / a.sum()
     draws = max(1, m // 2)
@@ -343,12 +338,12 @@ def _by_norms(squares: Tensor, m: int, generator: Generator) -> Samples:
     j = torch.randint(n, (draws,), generator=generator, device=generator.device).cpu()
     codes = (torch.minimum(i, j) * n + torch.maximum(i, j)).unique()
     i, j = codes // n, codes % n
-    once = torch.where(i == j, a[i], a[i] + a[j]) / n
-    return _mirrored(n, i, j, 1 / _ever(once, draws)).to(squares.device)
+    single = torch.where(i == j, a[i], a[i] + a[j]) / n
+    return _mirrored(n, i, j, 1 / _probability(single, draws)).to(squares.device)
 
 
 def _mirrored(n: int, i: Tensor, j: Tensor, weights: Tensor) -> Samples:
-    """Entries i <= j and their mirror images, every row a block of its own."""
+    """Entries i <= j and their mirror images, in blocks of one row."""
     off = i != j
     rows, columns = torch.cat([i, j[off]]), torch.cat([j, i[off]])
     weights = torch.cat([weights, weights[off]])

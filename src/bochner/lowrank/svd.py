@@ -1,4 +1,4 @@
-"""The best approximation of a given rank: the largest eigenpairs of K."""
+"""The best approximation of a given rank, from the largest eigenpairs of K."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from bochner import checks
 from bochner.features.landmarks import pivoted_cholesky, uniform_sample
 from bochner.kernels import Kernel
 from bochner.lowrank.errors import orthogonal
-from bochner.lowrank.factor import DenseFactor, extend
-from bochner.lowrank.inputs import check_definite, check_problem, kernel_matrix
+from bochner.lowrank.factor import DenseFactor, check_definite, check_problem, extend, kernel_matrix
 
-# Up to this many points K is held and decomposed: 32 MiB, and a second or two.
+# Up to this many points K is decomposed in memory: 32 MiB, and a second or two.
 EXACT_POINTS = 2048
-# Eigenvalues below this many roundings of the largest are set to zero.
+# Eigenvalues below this many units of rounding of the largest are set to zero.
 ROUNDING = 10
 # Ritz vectors kept from one sweep to the next, as a multiple of the rank.
 KEPT = 2
@@ -33,16 +32,15 @@ def truncate(
     max_sweeps: int = 12,
     num_anchors: int | None = None,
 ) -> DenseFactor:
-    """U = Q_r L_r^{1/2} with the r largest eigenpairs of K = k(X, X): no U U^T of this rank is nearer to K in the
-    spectral norm (error l_{r+1}), in the Frobenius norm or in the trace.
+    """U = Q_r L_r^{1/2} with the r largest eigenpairs of K = k(X, X): the best U U^T of this rank in the spectral norm
+    (error l_{r+1}), in the Frobenius norm and in the trace.
 
-    Up to 2,048 points (and where n <= 3 r) exact in float64, O(n^3). Beyond, Ritz pairs in X's dtype from a space that
-    starts as the range of 2 r columns of K, randomly pivoted, and that each sweep over K widens by the residuals
-    K q - l q: O(n^2 (d + r)) a sweep, 3 to 5 of them for most kernels, memory O(n r). It ends when
-    (||K Q - Q L|| / l_{r+1})^2 <= `tolerance`, about the share by which the spectral error exceeds the optimum, or,
-    with a warning, after `max_sweeps`.
-    Eigenvalues that are rounding become zero columns of U. New points by least squares on `num_anchors` of X, as
-    `extend` says.
+    Exact in float64 up to 2,048 points and for n <= 3 r, O(n^3). Otherwise Ritz pairs in X's dtype from a subspace that
+    starts as the range of 2 r randomly pivoted columns of K; each sweep over K adds the residuals K q - l q:
+    O(n^2 (d + r)) per sweep, 3 to 5 of them for most kernels, memory O(n r). It ends when
+    (||K Q - Q L|| / l_{r+1})^2 <= `tolerance`, about the relative excess of the spectral error over the optimum, or,
+    with a warning, after `max_sweeps`. Eigenvalues at the level of rounding give zero columns of U. New points are
+    mapped by `extend`, with `num_anchors`.
     Sources: Eckart & Young 1936; Zhou & Saad 2008 for the iteration.
 
     >>> from bochner.kernels import Gaussian
@@ -74,8 +72,8 @@ def _iterate(
     kernel: Kernel, X: Tensor, rank: int, generator: Generator, tolerance: float, max_sweeps: int
 ) -> tuple[Tensor, Tensor]:
     width = KEPT * rank
-    # Pivots find points far from all others, whose eigenvectors no uniform sample sees; where K has no more of them,
-    # any rows will do.
+    # Pivots include isolated points, whose eigenvectors a uniform sample misses; when K has no more pivots, any rows
+    # complete the start.
     pivots = pivoted_cholesky(kernel, X, width, generator=generator).pivots
     others = uniform_sample(len(X), width, generator=generator)
     start = X[torch.cat([pivots.cpu(), others.cpu()])[:width].to(X.device)]
@@ -106,7 +104,7 @@ def _ritz(kernel: Kernel, Q: Tensor, KQ: Tensor, count: int) -> tuple[Tensor, Te
 
 def _excess(residuals: Tensor, values: Tensor, rank: int) -> float:
     """(||R|| / l_{r+1})^2: in the basis [Q, Q'] K - Q L Q^T is [[0, R^T], [R, C]] with ||C|| ~ l_{r+1}, and its norm
-    exceeds ||C|| by about ||R||^2 / ||C||. Where l_{r+1} is rounding, rounding is the measure."""
+    exceeds ||C|| by about ||R||^2 / ||C||. l_{r+1} is replaced by the rounding error if that is larger."""
     norm = float(torch.linalg.eigvalsh((residuals.T @ residuals).double())[-1].clamp_min(0).sqrt())
     rounding = ROUNDING * torch.finfo(residuals.dtype).eps * len(residuals) ** 0.5 * float(values[0])
     return (norm / max(float(values[rank]), rounding)) ** 2
@@ -115,6 +113,6 @@ def _excess(residuals: Tensor, values: Tensor, rank: int) -> float:
 def _warn_stopped(excess: float, tolerance: float, max_sweeps: int) -> None:
     message = (
         f"truncate stopped after max_sweeps={max_sweeps} with an excess error of about {excess:.1%}, "
-        f"tolerance {tolerance:g}: give more sweeps, or points in float64."
+        f"tolerance {tolerance:g}: raise max_sweeps, or use points in float64."
     )
     warnings.warn(message, ConvergenceWarning, stacklevel=4)

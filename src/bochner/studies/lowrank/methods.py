@@ -42,7 +42,7 @@ SCHEMES = (
 STARTS = ("random", "nystrom", "kmeans-nystrom", "sparse-svd")
 # What the starts that are far off want, by docs/als.md.
 START_OPTIONS: Mapping[str, Mapping[str, float]] = MappingProxyType(
-    {"random": {"ridge": 0.05}, "sparse-svd": {"ridge": 0.05, "block_size": 1}}
+    {"random": {"alpha": 0.05}, "sparse-svd": {"alpha": 0.05, "block_size": 1}}
 )
 
 
