@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -13,7 +14,18 @@ from bochner.acoustic.fitted import MODULE, Trained
 from bochner.acoustic.settings import KernelSettings, ModelSettings
 from bochner.data.batches import in_order
 from bochner.data.blocks import Source
-from bochner.search import AdaptParams, KernelPlan, NetworkPlan, SelectionParams, SolverParams, fit_model, make_task
+from bochner.search import (
+    AdaptParams,
+    KernelPlan,
+    NetworkPlan,
+    SelectionParams,
+    SolverParams,
+    Task,
+    fit_model,
+    make_task,
+)
+from bochner.search.kernel import choose_kernel
+from bochner.search.memory import MemoryPlan
 
 CHECKPOINT = "checkpoint"
 ROWS_AT_ONCE = 4096
@@ -52,25 +64,32 @@ def train_model(
     if folder is not None and (folder / MODULE).exists():
         return Trained.load(folder, device=device)
     plan = model_plan(settings, device=device, checkpoint_dir=None if folder is None else folder / CHECKPOINT)
-    counts = torch.ones(num_states, dtype=torch.float64)  # each state counted once more: none is impossible
-    for block in in_order(train, batch_rows=ROWS_AT_ONCE):
-        counts += torch.bincount(block.y.cpu(), minlength=num_states)
-    task = make_task(
-        train,
-        heldout,
-        train,
-        num_classes=num_states,
-        seed=seed,
-        params=plan.params,
-        loss="softmax",
-        mean=counts / counts.sum(),
-    )
+    task = frame_task(plan, train, heldout, num_states=num_states, seed=seed)
     fitted = fit_model(plan, task, verbose=progress)
     trained = Trained(fitted.model, fitted.history, fitted.choices, fitted.selection)
     if folder is not None:
         trained.save(folder)
         shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
     return trained
+
+
+def tune_bandwidth(
+    settings: KernelSettings, train: Source, heldout: Source, *, num_states: int, seed: int, device: str = "cpu"
+) -> dict[str, Any]:
+    """The bandwidth that `train_model` would choose, the median rule, and the losses of all that were tried."""
+    plan = model_plan(settings, device=device, checkpoint_dir=None)
+    assert isinstance(plan, KernelPlan)
+    return choose_kernel(plan, frame_task(plan, train, heldout, num_states=num_states, seed=seed), MemoryPlan())[1]
+
+
+def frame_task(plan: KernelPlan | NetworkPlan, train: Source, heldout: Source, *, num_states: int, seed: int) -> Task:
+    """Frames and their states as a task; each state is counted once more, so that none is impossible."""
+    counts = torch.ones(num_states, dtype=torch.float64)
+    for block in in_order(train, batch_rows=ROWS_AT_ONCE):
+        counts += torch.bincount(block.y.cpu(), minlength=num_states)
+    shares = counts / counts.sum()
+    shared: dict[str, Any] = {"num_classes": num_states, "seed": seed, "loss": "softmax", "mean": shares}
+    return make_task(train, heldout, train, params=plan.params, **shared)
 
 
 def model_plan(settings: ModelSettings, *, device: str, checkpoint_dir: Path | None) -> KernelPlan | NetworkPlan:

@@ -13,7 +13,7 @@ from bochner.data.blocks import Source, num_rows, read_targets
 from bochner.data.compressed import inner_suffix
 from bochner.data.files import TABLES
 from bochner.data.labels import shown
-from bochner.search.memory import parse_bytes, rows_per_shard
+from bochner.search.memory import rows_per_shard
 
 Columns = list[str] | str | None
 Task = Literal["auto", "classify", "regress"]
@@ -37,7 +37,7 @@ def open_training_rows(
     source = require_targets(data, open_source(data, **options))
     if memory_budget is None:
         return source
-    shard_rows = rows_per_shard(parse_bytes(memory_budget), row_bytes=8 * source.num_inputs + 16)
+    shard_rows = rows_per_shard(memory_budget, row_bytes=8 * source.num_inputs + 16)
     return source if shard_rows >= max(source.shard_sizes) else open_source(data, **options, shard_rows=shard_rows)
 
 

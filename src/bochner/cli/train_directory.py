@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from bochner.estimators.machine import KernelMachine
+from bochner.estimators.base import BaseModel
 from bochner.search.plan import resolve_device
 from bochner.stages import check_inputs, locked, write_json
 from bochner.storage import Storable, load
@@ -107,6 +107,6 @@ def load_model(model: Path, *, device: str = "auto") -> Any:
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
     estimator = load(path, device=resolve_device(device))
-    if not isinstance(estimator, KernelMachine):
-        raise ValueError(f"{path} must hold a KernelClassifier or KernelRegressor, got {type(estimator).__name__}.")
-    return estimator.set_params(device=device)
+    if not isinstance(estimator, BaseModel):
+        raise ValueError(f"{path} must hold a classifier or regressor, got {type(estimator).__name__}.")
+    return estimator

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
-from sklearn.base import is_regressor
+from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
@@ -28,7 +28,7 @@ from bochner.models.onnx import export_onnx
 from bochner.ops import row_tiles
 from bochner.search.fit import fit_model
 from bochner.search.kernel import KERNEL_CONSTRAINTS
-from bochner.search.memory import parse_bytes, rows_per_shard
+from bochner.search.memory import rows_per_shard
 from bochner.search.online import start_online, step_online
 from bochner.search.plan import (
     NETWORK_PARAMS,
@@ -39,7 +39,6 @@ from bochner.search.plan import (
     as_adapt,
     as_params,
     as_selection,
-    dtype_of,
     loss_for,
     make_task,
 )
@@ -116,7 +115,9 @@ class BaseModel(SavableMixin):
                 return Rows(*split(source, self.validation_fraction, seed), source)
             return Rows(source, self._read_validation(validation_data, params), source)
         targets = self._encode(y)
-        weight, chosen = checked_weights(sample_weight, len(targets))
+        weight, chosen = None, torch.arange(len(targets))
+        if sample_weight is not None:
+            weight, chosen = checked_weights(sample_weight, len(targets))
         order = chosen[torch.randperm(len(chosen), generator=Generator().manual_seed(seed))]
         everything = self._array_rows(X, targets, weight, order, params)
         if validation_data is not None:
@@ -142,10 +143,10 @@ class BaseModel(SavableMixin):
         return self._array_rows(X, targets, None, torch.arange(len(targets)), params)
 
     def _array_rows(self, X: Any, y: Tensor, weight: Tensor | None, order: Tensor, params: SolverParams) -> ArrayRows:
-        dtype = dtype_of(params.precision)
+        dtype = params.dtype
         outputs = len(self.classes_) if hasattr(self, "classes_") else y[:1].numel()
-        row_bytes = dtype.itemsize * X.shape[1] + 16 + 3 * outputs
-        shard_rows = rows_per_shard(parse_bytes(params.memory_budget), row_bytes=row_bytes)
+        row_bytes = dtype.itemsize * X.shape[1] + 16 + 3 * outputs  # as in `bochner.search.memory.Sizes`
+        shard_rows = rows_per_shard(params.memory_budget, row_bytes=row_bytes)
         return ArrayRows(X, y, weight, order=order, shard_rows=shard_rows, dtype=dtype)
 
     def _fit_rows(self, plan: KernelPlan | NetworkPlan, rows: Rows, *, num_classes: int | None, group: Any) -> None:
@@ -215,7 +216,7 @@ class BaseModel(SavableMixin):
 
     def _check_pair(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, np.ndarray[Any, Any]]:
         """X as above, and y as an array of as many rows."""
-        numeric = is_regressor(self)
+        numeric = isinstance(self, RegressorMixin)
         if isinstance(X, Tensor):
             X = self._check_inputs_of(X, reset=reset)
             y = y.cpu().numpy() if isinstance(y, Tensor) else y
@@ -320,8 +321,8 @@ class KernelModel(BaseModel):
             gamma=self.gamma,
             n_components=self.n_components,
             standardize=self.standardize,
-            adapt=as_adapt(self.adapt),
-            selection=as_selection(self.selection),
+            adapt=None if self.adapt is None else as_adapt(self.adapt),
+            selection=None if self.selection is None else as_selection(self.selection),
             solver=self.solver,
             alpha=self.alpha,
             params=as_params(SolverParams, self.solver_params, name="solver_params"),

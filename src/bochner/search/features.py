@@ -84,7 +84,7 @@ def _select(
     settings = plan.params.sgd_settings(
         task.loss,
         alpha=plan.alpha or 0.0,
-        num_rows=task.num_rows,
+        num_rows=num_rows(task.all_rows),
         seed=task.seed,
         optimizer="sgd",
         learning_rate="auto",

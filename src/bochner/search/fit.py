@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from bochner.data.blocks import Source, sample_rows, seeded
+from bochner.data.blocks import Source, num_rows, sample_rows, seeded
 from bochner.data.transforms import MappedSource, Standardize, statistics
 from bochner.kernels import Kernel
 from bochner.models.heads import FeatureModel, LogitAverage
@@ -71,8 +71,8 @@ def fit_model(plan: KernelPlan | NetworkPlan, task: Task, *, verbose: bool | Non
     """
     if isinstance(plan, NetworkPlan):
         return _fit_network(plan, task, verbose, group)
-    solver = choose_solver(plan, num_rows=task.num_rows, num_classes=task.num_classes)
-    memory = _divide_memory(plan, task, solver)
+    solver = choose_solver(plan, num_rows=num_rows(task.all_rows), num_classes=task.num_classes)
+    memory = MemoryPlan() if plan.params.memory_budget is None else _divide_memory(plan, task, solver)
     kernel, choices = choose_kernel(plan, task, memory)
     if solver in ("landmarks", "newton"):
         model: nn.Module = _fit_on_landmarks(plan, task, kernel, memory, newton=solver == "newton")
@@ -121,15 +121,9 @@ def _fit_sgd(
 ) -> tuple[nn.Module, list[Record]]:
     """Minibatch training of a linear or bottleneck head on each map; blocks of features are averaged in the logits."""
     params = plan.params
-    settings = params.sgd_settings(task.loss, alpha=plan.alpha or 0.0, num_rows=task.num_rows, seed=task.seed)
-    if memory.preconditioner_rows is not None:
-        settings = params.sgd_settings(
-            task.loss,
-            alpha=plan.alpha or 0.0,
-            num_rows=task.num_rows,
-            seed=task.seed,
-            preconditioner_rows=memory.preconditioner_rows,
-        )
+    rows = num_rows(task.all_rows)
+    limit = {} if memory.preconditioner_rows is None else {"preconditioner_rows": memory.preconditioner_rows}
+    settings = params.sgd_settings(task.loss, alpha=plan.alpha or 0.0, num_rows=rows, seed=task.seed, **limit)
     bias, generator = LOSSES[task.loss].offset(task.mean), seeded(task.seed, "head")
     models: list[nn.Module] = []
     history: list[Record] = []
@@ -153,7 +147,7 @@ def _fit_ridge(plan: KernelPlan, task: Task, z: Any) -> nn.Module:
     """Normal equations; without a given penalty, the one of least validation loss."""
     if plan.alpha is not None:
         return FeatureModel(z, fit_ridge(z, task.all_rows, ridge=plan.alpha, num_classes=task.num_classes))
-    penalties = [factor / task.num_rows for factor in PENALTIES]
+    penalties = [factor / num_rows(task.all_rows) for factor in PENALTIES]
     heads = fit_ridge_path(z, task.train, ridges=penalties, num_classes=task.num_classes)
     return min((FeatureModel(z, head) for head in heads), key=lambda model: validation_loss(model, task, "squared"))
 
@@ -164,7 +158,7 @@ def _fit_saga(plan: KernelPlan, task: Task, z: Any) -> nn.Module:
         z,
         task.all_rows,
         loss=task.loss,
-        ridge=1 / task.num_rows if plan.alpha is None else plan.alpha,
+        ridge=1 / num_rows(task.all_rows) if plan.alpha is None else plan.alpha,
         num_classes=task.num_classes,
         max_epochs=plan.params.max_epochs,
         generator=seeded(task.seed, "solver"),
@@ -181,7 +175,7 @@ def _fit_on_landmarks(
     """
     method: Callable[..., LandmarkModel] = fit_landmark_logistic if newton else fit_least_squares
     generator = seeded(task.seed, "solver")
-    m = min(plan.n_components, task.num_rows)
+    m = min(plan.n_components, num_rows(task.all_rows))
     # blocks of K_nm are kept with their rows, in float64 at most
     cache = memory.cache * m // (m + 2 * (task.train.num_inputs + len(task.mean) + 1))
 
@@ -190,8 +184,8 @@ def _fit_on_landmarks(
         return method(kernel, landmarks, rows, ridge=alpha, num_classes=task.num_classes, memory_budget=cache)
 
     alpha = plan.alpha
-    if alpha is None and task.num_rows <= EXACT_ROWS:
-        penalties = [factor / task.num_rows for factor in EXACT_PENALTIES]
+    if alpha is None and num_rows(task.all_rows) <= EXACT_ROWS:
+        penalties = [factor / num_rows(task.all_rows) for factor in EXACT_PENALTIES]
         loss = task.loss if newton else "squared"
         losses = [validation_loss(fit(task.train, penalty), task, loss) for penalty in penalties]
         alpha = penalties[losses.index(min(losses))]
@@ -218,7 +212,7 @@ def _fit_network(plan: NetworkPlan, task: Task, verbose: bool | None, group: Any
         generator=seeded(task.seed, "network"),
         dtype=task.dtype,
     ).to(task.device)
-    settings = params.sgd_settings(task.loss, alpha=plan.alpha or 0.0, num_rows=task.num_rows, seed=task.seed)
+    settings = params.sgd_settings(task.loss, alpha=plan.alpha or 0.0, num_rows=num_rows(task.all_rows), seed=task.seed)
     if plan.pretrain:
         generator, directory = seeded(task.seed, "heads"), params.directory("pretraining")
         pretrain(network, *rows, settings, generator=generator, checkpoint_dir=directory, verbose=verbose)
@@ -229,13 +223,12 @@ def _fit_network(plan: NetworkPlan, task: Task, verbose: bool | None, group: Any
 
 
 def _divide_memory(plan: KernelPlan, task: Task, solver: str) -> MemoryPlan:
-    budget = parse_bytes(plan.params.memory_budget)
-    if budget is None:
-        return MemoryPlan()
+    """The budget of the plan, divided over the phases of the fit."""
     params = plan.params
-    settings = params.sgd_settings(task.loss, alpha=0.0, num_rows=task.num_rows, seed=task.seed)
+    assert params.memory_budget is not None
+    settings = params.sgd_settings(task.loss, alpha=0.0, num_rows=num_rows(task.all_rows), seed=task.seed)
     sizes = Sizes(
-        task.num_rows,
+        num_rows(task.all_rows),
         max(task.all_rows.shard_sizes),
         task.train.num_inputs,
         len(task.mean),
@@ -247,7 +240,7 @@ def _divide_memory(plan: KernelPlan, task: Task, solver: str) -> MemoryPlan:
     preconditioned = solver == "sgd" and settings.preconditioner_rank != 0
     metric = plan.adapt if plan.adapt is not None and plan.adapt.method == "agop" else None
     return plan_memory(
-        budget,
+        parse_bytes(params.memory_budget),
         sizes,
         solver=solver,
         preconditioner_rows=settings.preconditioner_rows if preconditioned else 0,

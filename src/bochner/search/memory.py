@@ -26,14 +26,12 @@ DEFAULT_CACHE = 2**30  # bytes for parts of K_nm where no budget is given
 OVERHEAD = 3 * 2**24
 
 
-def parse_bytes(budget: int | str | None) -> int | None:
-    """A number of bytes, or text such as "500MB" and "2 GB" (powers of 1,024); None means no limit.
+def parse_bytes(budget: int | str) -> int:
+    """A number of bytes, or text such as "500MB" and "2 GB" (powers of 1,024).
 
     >>> parse_bytes("1.5 KB")
     1536
     """
-    if budget is None:
-        return None
     if isinstance(budget, str):
         match = re.fullmatch(r"\s*(\d+\.?\d*)\s*([KMGT]?B?)\s*", budget.upper())
         if match is None:
@@ -45,9 +43,9 @@ def parse_bytes(budget: int | str | None) -> int | None:
     return int(budget)
 
 
-def rows_per_shard(budget: int | None, *, row_bytes: int) -> int:
+def rows_per_shard(budget: int | str | None, *, row_bytes: int) -> int:
     """Rows that arrays are gathered by: the shuffling buffer takes an eighth of the budget, at most 64 MB."""
-    buffer = MAX_BUFFER_BYTES if budget is None else min(MAX_BUFFER_BYTES, budget // 8)
+    buffer = MAX_BUFFER_BYTES if budget is None else min(MAX_BUFFER_BYTES, parse_bytes(budget) // 8)
     return int(min(MAX_SHARD_ROWS, max(MIN_SHARD_ROWS, buffer // (BUFFERED_SHARDS * row_bytes))))
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Generator
 
 from bochner.data.batches import batches
 from bochner.data.blocks import Source, num_rows
+from bochner.data.transforms import MappedSource
 from bochner.kernels import Kernel
 from bochner.models.heads import FeatureModel
 from bochner.search.features import choose_features, start_head
 from bochner.search.kernel import choose_kernel
 from bochner.search.memory import MemoryPlan
-from bochner.search.plan import KernelPlan, Task, moved
+from bochner.search.plan import KernelPlan, Task, move_block
 from bochner.solvers.learning_rate import START
 from bochner.solvers.optimizers import make_optimizer
 from bochner.solvers.preconditioner import fit_preconditioner
@@ -39,7 +42,7 @@ def step_online(model: FeatureModel, plan: KernelPlan, source: Source, *, loss: 
     the preconditioner leaves, for which no validation rows are needed.
     """
     rows, like = num_rows(source), model.head.bias
-    source = moved(source, like.device, like.dtype)
+    source = MappedSource(source, partial(move_block, device=like.device, dtype=like.dtype))
     batch_size = min(plan.params.batch_size, rows)
     settings = plan.params.sgd_settings(loss, alpha=plan.alpha or 0.0, num_rows=rows, seed=0, batch_size=batch_size)
     preconditioner = fit_preconditioner(model, source, settings)

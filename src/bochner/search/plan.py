@@ -9,6 +9,7 @@ import difflib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -138,6 +139,11 @@ class SolverParams:
     def directory(self, name: str = "") -> Path | None:
         """A directory for checkpoints, or None."""
         return None if self.checkpoint_dir is None else Path(self.checkpoint_dir) / name
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What weights are stored in; tf32 and bf16 are precisions of products."""
+        return torch.float64 if self.precision == "float64" else torch.float32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -337,10 +343,6 @@ class Task:
     device: torch.device
     dtype: torch.dtype
 
-    @property
-    def num_rows(self) -> int:
-        return num_rows(self.all_rows)
-
 
 def make_task(
     train_rows: Source,
@@ -358,9 +360,10 @@ def make_task(
     `loss` is "squared" for numbers, "logistic" for two classes and "softmax" for more, unless given; `mean` is that of
     all rows unless given.
     """
-    device, dtype = resolve_device(params.device), dtype_of(params.precision)
+    device, dtype = resolve_device(params.device), params.dtype
+    move = partial(move_block, device=device, dtype=dtype)
     train_rows, validation_data, all_rows = (
-        moved(source, device, dtype) for source in (train_rows, validation_data, all_rows)
+        MappedSource(source, move) for source in (train_rows, validation_data, all_rows)
     )
     if mean is None:
         mean = summarize(all_rows, num_classes=num_classes).mean
@@ -368,15 +371,11 @@ def make_task(
     return Task(train_rows, validation_data, all_rows, num_classes, mean, loss, seed, device, dtype)
 
 
-def moved(source: Source, device: torch.device, dtype: torch.dtype) -> MappedSource:
-    """The blocks of `source` on a device, inputs and numeric targets in one dtype."""
-
-    def move(block: Block) -> Block:
-        y = block.y.to(device, dtype if block.y.is_floating_point() else None)
-        weight = None if block.weight is None else block.weight.to(device, dtype)
-        return Block(block.X.to(device, dtype), y, weight)
-
-    return MappedSource(source, move)
+def move_block(block: Block, *, device: torch.device, dtype: torch.dtype) -> Block:
+    """The block on a device, its inputs and numeric targets in one dtype."""
+    y = block.y.to(device, dtype if block.y.is_floating_point() else None)
+    weight = None if block.weight is None else block.weight.to(device, dtype)
+    return Block(block.X.to(device, dtype), y, weight)
 
 
 def loss_for(num_classes: int | None) -> str:
@@ -384,11 +383,6 @@ def loss_for(num_classes: int | None) -> str:
     if num_classes is None:
         return "squared"
     return "logistic" if num_classes == 2 else "softmax"
-
-
-def dtype_of(precision: str) -> torch.dtype:
-    """What weights are stored in; tf32 and bf16 are precisions of products."""
-    return torch.float64 if precision == "float64" else torch.float32
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
@@ -415,6 +409,6 @@ def stored(
         save(value, path)
         return {"facts": facts}
 
-    inputs = {**plan_inputs(plan), "seed": task.seed, "rows": task.num_rows, "inputs": task.train.num_inputs}
+    inputs = {**plan_inputs(plan), "seed": task.seed, "rows": num_rows(task.all_rows), "inputs": task.train.num_inputs}
     result = Stage(directory / "stage.json", inputs).run(compute)
     return load(path, device=task.device), result["facts"]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from bochner.acoustic.bandwidth import tuned_kernel
 from bochner.acoustic.contest import Contest
 from bochner.acoustic.settings import KernelSettings, ModelSettings, NetworkSettings, SelectionSettings
 from bochner.acoustic.stages import Found
-from bochner.acoustic.task import Task
+from bochner.acoustic.training import tune_bandwidth
 from bochner.studies.speech.cells import NETWORK, Cell
 from bochner.studies.speech.sizes import SIZES, Sizes
 
@@ -34,8 +33,14 @@ def tuned(cell: Cell, contest: Contest) -> dict[str, Any]:
     settings = KernelSettings(kernel=cell.model, num_features=SIZES[cell.effort].num_features)  # type: ignore[arg-type]
 
     def make(_: object) -> Found:
-        task = Task(contest.train, contest.heldout, contest.aligned.num_states, cell.seed, device=contest.device)
-        return tuned_kernel(settings, task)[1]
+        return tune_bandwidth(
+            settings,
+            contest.train,
+            contest.heldout,
+            num_states=contest.aligned.num_states,
+            seed=cell.seed,
+            device=contest.device,
+        )
 
     name, given = f"{cell.model} seed {cell.seed}", {"model": asdict(settings), "seed": cell.seed}
     given["context"] = contest.recipe.frontend.context
