@@ -310,8 +310,8 @@ class NetworkClassifier(ClassifierBase, NetworkModel):
     --------
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
-    >>> network = NetworkClassifier(hidden=(64,), random_state=0).fit(X[:1000], y[:1000])
-    >>> network.score(X[1000:], y[1000:]) > 0.9
+    >>> network = NetworkClassifier(random_state=0).fit(X[:1000], y[:1000])
+    >>> network.score(X[1000:], y[1000:]) > 0.8
     True
     """
 
