@@ -108,6 +108,18 @@ def test_the_default_bandwidth_is_the_median_rule(tmp_path: Path, capsys: Captur
     assert f"Gaussian(bandwidth={(median / 2) ** 0.5}), bandwidth by the median rule" in out
 
 
+def test_kernels_by_alias_and_without_a_bandwidth(tmp_path: Path, capsys: Capture) -> None:
+    data = rings_csv(tmp_path / "rings.csv", 40)
+    words = ("approximate", data, "--target", "ring", "--rank", 3, "--overwrite", "--output_dir", tmp_path / "out")
+    for name, shown in (("rbf", "Gaussian"), ("polynomial", "Polynomial")):
+        assert run(capsys, *words, "--kernel", name).code == 0
+        assert json.loads((tmp_path / "out" / "approximation.json").read_text())["kernel"].startswith(shown)
+    code, _, complaint = run(capsys, *words, "--kernel", "guassian")
+    assert code == 1
+    assert "guassian" in complaint
+    assert "gaussian" in complaint
+
+
 def test_a_kept_factor_is_not_lost(tmp_path: Path, capsys: Capture) -> None:
     data, out = rings_csv(tmp_path / "rings.csv", 40), tmp_path / "out"
     words = ("approximate", data, "--target", "ring", "--rank", 3, "--output_dir", out)

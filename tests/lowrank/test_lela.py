@@ -55,14 +55,14 @@ def test_samples_follow_their_probabilities() -> None:
     assert float((s / 2 * (leverage + M.abs() / M.abs().sum())).sum()) == pytest.approx(s)
     there = torch.zeros(8, 6, dtype=torch.float64)
     for seed in range(seeds):
-        sides = _sample(lambda i, j: M[i, j], 8, 6, s, generator(seed))
-        samples, turned = sides.by_rows.samples, sides.by_columns.samples
+        by_rows, by_columns = _sample(lambda i, j: M[i, j], 8, 6, s, generator(seed))
+        samples, turned = by_rows.samples, by_columns.samples
         rows = torch.repeat_interleave(torch.arange(8), samples.offsets.diff())
         there[rows, samples.columns] += 1 / seeds
         torch.testing.assert_close(samples.weights, 1 / expected[rows, samples.columns])
-        torch.testing.assert_close(sides.by_rows.values[:, 0], M[rows, samples.columns])
+        torch.testing.assert_close(by_rows.values[:, 0], M[rows, samples.columns])
         columns = torch.repeat_interleave(torch.arange(6), turned.offsets.diff())
-        torch.testing.assert_close(sides.by_columns.values[:, 0], M[turned.columns, columns])
+        torch.testing.assert_close(by_columns.values[:, 0], M[turned.columns, columns])
     assert ((there - expected).abs() < 5 * (expected * (1 - expected) / seeds).sqrt() + 1e-9).all()
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Generator, Tensor
 
@@ -16,7 +15,7 @@ from bochner.cli.logs import labelled
 from bochner.cli.tables import Columns, column_list
 from bochner.data import MappedSource, Standardize, open_source, statistics
 from bochner.data.blocks import Source, concatenate, read_shard
-from bochner.kernels import Kernel
+from bochner.kernels import Kernel, Stationary
 from bochner.lowrank import (
     LOWRANK_METHODS,
     Estimate,
@@ -34,25 +33,9 @@ from bochner.storage import save
 
 logger = logging.getLogger(__name__)
 
-KernelName = Literal["cauchy", "gaussian", "laplacian", "matern12", "matern32", "matern52", "sparse-gaussian"]
 ERROR_ROWS = 500  # rows of K on which the Frobenius error is estimated
 # Added to the seed for the points on which errors are measured: with the same seed they would be the landmarks.
 ERROR_SEED = 1_000_000
-
-
-@dataclass(frozen=True)
-class Row:
-    """The size and the errors of one method's factor."""
-
-    method: str
-    rank: int
-    parameters: int
-    seconds: float
-    spectral: Estimate
-    frobenius: Estimate
-    trace: Estimate
-    condition_number: float
-    stable_rank: float
 
 
 def approximate(
@@ -60,8 +43,8 @@ def approximate(
     *,
     rank: int,
     method: MethodName | Literal["all"] = "nystrom",
-    kernel: KernelName = "gaussian",
-    bandwidth: float | Literal["median", "mean"] = "median",
+    kernel: str = "gaussian",
+    bandwidth: float | Literal["median", "mean"] | None = None,
     standardize: bool = False,
     target: str | None = None,
     columns: Columns = None,
@@ -89,8 +72,8 @@ def approximate(
         data: Rows: .csv (.csv.gz), .parquet, .arrow, .feather, .npz, .npy, .libsvm, or a directory of shards.
         rank: Columns of U. "meka" has more of them and stores as many numbers.
         method: The algorithm; "all" runs every one.
-        kernel: A kernel by name.
-        bandwidth: A number, or the rule that computes it from the rows.
+        kernel: A kernel by name: "gaussian" ("rbf"), "laplacian", "matern52", "polynomial", ...
+        bandwidth: A number, or the rule that computes it from the rows. Default: "median" if the kernel has one.
         standardize: Scale every input to mean 0 and standard deviation 1 first.
         target: A column, or an array in an .npz, that is not an input.
         columns: Inputs, separated by commas. Default: all columns but target. For an .npz the name of its array of
@@ -107,28 +90,28 @@ def approximate(
     if output_dir is not None and not overwrite:
         _refuse_existing(output_dir, methods)
     X = read_points(open_source(data, target=target, columns=column_list(columns)), standardize=standardize)
-    logger.info(
-        labelled("data", f"{data}: {len(X):,} points, {X.shape[1]:,} inputs{', standardized' if standardize else ''}")
-    )
+    scaled = ", standardized" if standardize else ""
+    logger.info(labelled("data", f"{data}: {len(X):,} points, {X.shape[1]:,} inputs{scaled}"))
     resolved = resolve_kernel(kernel, bandwidth, X, Generator().manual_seed(random_state))
-    logger.info(
-        labelled(
-            "kernel", repr(resolved) + (f", bandwidth by the {bandwidth} rule" if isinstance(bandwidth, str) else "")
-        )
-    )
+    has_rule = isinstance(resolved, Stationary) and not isinstance(bandwidth, float)
+    rule = f", bandwidth by the {bandwidth or 'median'} rule" if has_rule else ""
+    logger.info(labelled("kernel", f"{resolved!r}{rule}"))
     size = stable_rank(resolved, X, num_points=error_points, generator=Generator().manual_seed(random_state))
-    logger.info(labelled("K", f"stable rank {format_estimate(size)}{_points(error_points, X)}"))
-    logger.info(labelled("errors", _protocol(error_points, X)))
+    points = "" if error_points is None or error_points >= len(X) else f" on {error_points:,} random points"
+    logger.info(labelled("K", f"stable rank {format_estimate(size)}{points}"))
+    sample = f" from {ERROR_ROWS} random rows" if len(X) > ERROR_ROWS else ""
+    protocol = f"spectral{points}, Frobenius{sample}, trace of all points; ± standard error"
+    logger.info(labelled("errors", protocol))
     print(f"\n{HEADER}", flush=True)
     rows = []
     for row, factor in _fit_methods(methods, resolved, X, rank, error_points, random_state):
         print(format_row(row), flush=True)
-        rows.append({name: _plain(value) for name, value in asdict(row).items()})
+        rows.append({name: part._asdict() if isinstance(part, Estimate) else part for name, part in row.items()})
         if output_dir is not None:
             output_dir.mkdir(parents=True, exist_ok=True)
-            save(factor, _factor_file(output_dir, row.method))
+            save(factor, _factor_file(output_dir, row["method"]))
     if output_dir is not None:
-        summary = {"kernel": repr(resolved), "points": len(X), "errors": _protocol(error_points, X), "methods": rows}
+        summary = {"kernel": repr(resolved), "points": len(X), "errors": protocol, "methods": rows}
         write_json(output_dir / "approximation.json", summary)
         print()
         logger.info(labelled("factors", str(output_dir)))
@@ -145,7 +128,7 @@ def read_points(source: Source, *, standardize: bool) -> Tensor:
 
 def _fit_methods(
     methods: Sequence[str], kernel: Kernel, X: Tensor, rank: int, error_points: int | None, seed: int
-) -> Iterator[tuple[Row, Factor]]:
+) -> Iterator[tuple[dict[str, Any], Factor]]:
     """Each method's factor, all from the same seed; one of several that cannot be fitted is skipped with a warning."""
     for method in methods:
         start = time.perf_counter()
@@ -156,23 +139,22 @@ def _fit_methods(
                 raise
             logger.warning(f"{method} is skipped: {error}")
             continue
-        yield _measure(method, factor, X, time.perf_counter() - start, error_points, seed), factor
+        seconds = time.perf_counter() - start
+        yield {"method": method, "seconds": seconds, **_measure(factor, X, error_points, seed + ERROR_SEED)}, factor
 
 
-def _measure(method: str, factor: Factor, X: Tensor, seconds: float, error_points: int | None, seed: int) -> Row:
-    """Errors on the same points and rows for every method."""
-    values, seed = factor.eigenpairs().values, seed + ERROR_SEED
-    return Row(
-        method,
-        factor.rank,
-        factor.num_parameters,
-        seconds,
-        spectral=spectral_error(factor, X, num_points=error_points, generator=Generator().manual_seed(seed)),
-        frobenius=frobenius_error(factor, X, num_rows=ERROR_ROWS, generator=Generator().manual_seed(seed)),
-        trace=trace_error(factor, X),
-        condition_number=factor.condition_number(),
-        stable_rank=float(values.square().sum() / values[0] ** 2),
-    )
+def _measure(factor: Factor, X: Tensor, error_points: int | None, seed: int) -> dict[str, Any]:
+    """The size of a factor and its errors, on the same points and rows for every method."""
+    values = factor.eigenpairs().values
+    return {
+        "rank": factor.rank,
+        "parameters": factor.num_parameters,
+        "spectral": spectral_error(factor, X, num_points=error_points, generator=Generator().manual_seed(seed)),
+        "frobenius": frobenius_error(factor, X, num_rows=ERROR_ROWS, generator=Generator().manual_seed(seed)),
+        "trace": trace_error(factor, X),
+        "condition_number": factor.condition_number(),
+        "stable_rank": float(values.square().sum() / values[0] ** 2),
+    }
 
 
 HEADER = (
@@ -181,11 +163,11 @@ HEADER = (
 )
 
 
-def format_row(row: Row) -> str:
-    spectral, frobenius, trace = map(format_estimate, (row.spectral, row.frobenius, row.trace))
+def format_row(row: Mapping[str, Any]) -> str:
+    spectral, frobenius, trace = (format_estimate(row[name]) for name in ("spectral", "frobenius", "trace"))
     return (
-        f"{row.method:<24} {row.rank:>5} {row.parameters:>12,} {row.seconds:>8.2f} {spectral:>20} {frobenius:>20} "
-        f"{trace:>10} {row.condition_number:>10.3g} {row.stable_rank:>11.4g}"
+        f"{row['method']:<24} {row['rank']:>5} {row['parameters']:>12,} {row['seconds']:>8.2f} {spectral:>20} "
+        f"{frobenius:>20} {trace:>10} {row['condition_number']:>10.3g} {row['stable_rank']:>11.4g}"
     )
 
 
@@ -196,19 +178,6 @@ def format_estimate(estimate: Estimate) -> str:
     ('0.512', '0.512 ± 0.012')
     """
     return f"{estimate.value:.3g}" + (f" ± {estimate.error:.2g}" if estimate.error else "")
-
-
-def _plain(value: object) -> object:
-    return {"value": value[0], "error": value[1]} if isinstance(value, tuple) else value
-
-
-def _protocol(error_points: int | None, X: Tensor) -> str:
-    rows = f"Frobenius from {ERROR_ROWS} random rows, " if len(X) > ERROR_ROWS else "Frobenius, "
-    return f"spectral{_points(error_points, X)}, {rows}trace of all points; ± standard error"
-
-
-def _points(error_points: int | None, X: Tensor) -> str:
-    return "" if error_points is None or error_points >= len(X) else f" on {error_points:,} random points"
 
 
 def _factor_file(output_dir: Path, method: str) -> Path:

@@ -72,18 +72,11 @@ def fit_als(
     samples weigh equally. Rounds end after `rounds`, or when the spectral error on 500 random points falls by no more
     than the fraction `tolerance`; the U with the least error there is returned, the start included.
 
-    sampling, num_samples
-        The entries, as in `sample_entries`. None is uniform+clustering+diagonal from rank 50 on, otherwise uniform, and
-        r n log n entries.
-    start
-        The first U, as in `first_root`. "random" and "sparse-svd" are far from K and need alpha = 0.05.
-    weighting
-        The weights w: 1 / probability ("importance"), its root ("root") or 1 ("equal").
-    report
-        Called with each `Round`.
-    num_anchors
-        Of the map for new points (`extend`).
-
+    `sampling`, `num_samples` and `block_size` are those of `sample_entries`: when None, r n log n entries,
+    uniform+clustering+diagonal from rank 50 on, otherwise uniform. `start` is the first U, as in `first_root`; "random"
+    and "sparse-svd" are far from K and need alpha = 0.05. `weighting` gives the weights w: 1 / probability
+    ("importance"), its root ("root") or 1 ("equal"). `report` is called with each `Round`. New points are mapped by
+    `extend`, with `num_anchors`.
     For m samples in blocks of g: O(m (r + r^2 / g^2) + n (r^2 + r^3 / g)) per round, O(n r + m) memory; O(m d) once.
     Source: Bhardwaj 2015, Algorithm 2; docs/als.md lists the differences and their reasons.
 
@@ -110,55 +103,34 @@ def fit_als(
     entries = evaluate(kernel, X, samples)
     root = first_root(start, kernel, X, entries, rank=rank, generator=generator)
     entries = entries._replace(samples=samples.tempered(WEIGHTINGS[weighting]))
-    check = _check_points(kernel, X, generator)
-    root = _alternate(entries, root, check, rounds=rounds, alpha=alpha, tolerance=tolerance, report=report)
-    return DenseFactor(root, extend(kernel, X, root, generator=generator, num_anchors=num_anchors))
-
-
-class _CheckPoints(NamedTuple):
-    """A few points and their kernel matrix, on which the error is exact."""
-
-    chosen: Tensor  # [h]
-    matrix: Tensor  # [h, h], in float64
-
-    def error(self, root: Tensor) -> float:
-        rows = root[self.chosen].double()
-        return float(torch.linalg.eigvalsh(self.matrix - rows @ rows.T).abs().max())
-
-
-def _check_points(kernel: Kernel, X: Tensor, generator: Generator) -> _CheckPoints:
-    chosen = uniform_sample(len(X), min(len(X), CHECK_POINTS), generator=generator).to(X.device)
-    matrix = kernel_matrix(kernel, X[chosen])
-    check_definite(kernel, torch.linalg.eigvalsh(matrix))  # a start without landmarks has not evaluated K
-    return _CheckPoints(chosen, matrix)
-
-
-def _alternate(
-    entries: Entries,
-    root: Tensor,
-    check: _CheckPoints,
-    *,
-    rounds: int,
-    alpha: float,
-    tolerance: float,
-    report: Report | None,
-) -> Tensor:
-    """The root with the least error on the check points over all rounds."""
-    best, least = root, check.error(root)
+    check_error = _check_error(kernel, X, generator)
+    best, least = root, check_error(root)
     if report is not None:
         report(Round(0, least, sampled_error(entries, root, root), 0.0))
     for number in range(1, rounds + 1):
         Q, values = _orthonormal(root)
         Y = solve_rows(entries, Q, Q * values, alpha=alpha * entries.samples.mean_weight)
         root = _average(Q, values, Y)
-        error = check.error(root)
+        error, previous = check_error(root), least
         if report is not None:
             report(Round(number, error, sampled_error(entries, root, root), _symmetry_gap(Q, Y)))
-        enough = error > (1 - tolerance) * least
         best, least = (root, error) if error < least else (best, least)
-        if enough:
+        if error > (1 - tolerance) * previous:
             break
-    return best
+    return DenseFactor(best, extend(kernel, X, best, generator=generator, num_anchors=num_anchors))
+
+
+def _check_error(kernel: Kernel, X: Tensor, generator: Generator) -> Callable[[Tensor], float]:
+    """The spectral error of a root on random points, where it is exact."""
+    chosen = uniform_sample(len(X), min(len(X), CHECK_POINTS), generator=generator).to(X.device)
+    matrix = kernel_matrix(kernel, X[chosen])
+    check_definite(kernel, torch.linalg.eigvalsh(matrix))  # a start without landmarks has not evaluated K
+
+    def error(root: Tensor) -> float:
+        rows = root[chosen].double()
+        return float(torch.linalg.eigvalsh(matrix - rows @ rows.T).abs().max())
+
+    return error
 
 
 def _orthonormal(root: Tensor) -> tuple[Tensor, Tensor]:

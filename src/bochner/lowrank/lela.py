@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor
@@ -22,7 +21,7 @@ EntryOracle = Callable[[Tensor, Tensor], Tensor]
 Report = Callable[[int, float], None]
 """report(round, error): round 0 is the start; the error is relative, over the sampled entries."""
 
-# Entries evaluated at once: less than elsewhere, since the oracle's temporaries are unknown.
+# Entries evaluated at once: 24 MiB of two int64 indices and a float64 value each.
 TILE_ELEMENTS = 2**20
 # Random rows and columns on whose submatrix the rounds are compared.
 CHECK_POINTS = 256
@@ -56,24 +55,6 @@ class TwoSidedFactor(Storable):
     def matmul(self, V: Tensor) -> Tensor:
         """U V^T times a matrix [m, c], as [n, c]."""
         return self.left @ (self.right.T @ V)
-
-
-class _Check(NamedTuple):
-    """A few rows and columns and their submatrix, on which the error is exact."""
-
-    rows: Tensor  # [h]
-    columns: Tensor  # [w]
-    matrix: Tensor  # [h, w]
-
-    def error(self, left: Tensor, right: Tensor) -> float:
-        return float(torch.linalg.matrix_norm(self.matrix - left[self.rows] @ right[self.columns].T, ord=2))
-
-
-class _Sides(NamedTuple):
-    """The same sampled entries, by rows and by columns."""
-
-    by_rows: Entries
-    by_columns: Entries
 
 
 def fit_lela(
@@ -112,36 +93,29 @@ def fit_lela(
         raise ValueError(f"rank must be at most the smaller side of the matrix, {min(n, m)}, got {rank}.")
     checks.nonnegative_int("rounds", rounds)
     checks.positive_float("alpha", alpha)
-    default = math.ceil(rank * (n + m) * math.log(n + m))
-    sides = _sample(
-        entries, n, m, checks.positive_int("num_samples", default if num_samples is None else num_samples), generator
-    )
-    left, right = _sparse_svd(sides.by_rows, rank, generator)
-    check = _check(entries, n, m, generator)
-    return TwoSidedFactor(*_alternate(sides, left, right, check, rounds=rounds, alpha=alpha, report=report))
-
-
-def _check(entries: EntryOracle, n: int, m: int, generator: Generator) -> _Check:
-    rows, columns = (uniform_sample(size, min(size, CHECK_POINTS), generator=generator).cpu() for size in (n, m))
-    return _Check(rows, columns, _submatrix(entries, rows, columns))
-
-
-def _alternate(
-    sides: _Sides, left: Tensor, right: Tensor, check: _Check, *, rounds: int, alpha: float, report: Report | None
-) -> tuple[Tensor, Tensor]:
-    """The factors with the least error on the check over all rounds."""
-    best, least = (left, right), check.error(left, right)
+    count = math.ceil(rank * (n + m) * math.log(n + m)) if num_samples is None else num_samples
+    by_rows, by_columns = _sample(entries, n, m, checks.positive_int("num_samples", count), generator)
+    left, right = _sparse_svd(by_rows, rank, generator)
+    check_error = _check_error(entries, n, m, generator)
+    best, least = (left, right), check_error(left, right)
     if report is not None:
-        report(0, sampled_error(sides.by_rows, left, right))
+        report(0, sampled_error(by_rows, left, right))
     for number in range(1, rounds + 1):
-        left, right = _fit_side(sides.by_rows, left, right, alpha)
-        right, left = _fit_side(sides.by_columns, right, left, alpha)
+        left, right = _fit_side(by_rows, left, right, alpha)
+        right, left = _fit_side(by_columns, right, left, alpha)
         if report is not None:
-            report(number, sampled_error(sides.by_rows, left, right))
-        error = check.error(left, right)
+            report(number, sampled_error(by_rows, left, right))
+        error = check_error(left, right)
         if error < least:
             best, least = (left, right), error
-    return best
+    return TwoSidedFactor(*best)
+
+
+def _check_error(entries: EntryOracle, n: int, m: int, generator: Generator) -> Callable[[Tensor, Tensor], float]:
+    """The spectral error of U V^T on the submatrix of random rows and columns, where it is exact."""
+    rows, columns = (uniform_sample(size, min(size, CHECK_POINTS), generator=generator).cpu() for size in (n, m))
+    matrix = _submatrix(entries, rows, columns)
+    return lambda left, right: float(torch.linalg.matrix_norm(matrix - left[rows] @ right[columns].T, ord=2))
 
 
 def _fit_side(entries: Entries, moving: Tensor, fixed: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
@@ -153,7 +127,8 @@ def _fit_side(entries: Entries, moving: Tensor, fixed: Tensor, alpha: float) -> 
 # -- the sample ------------------------------------------------------------------------------------------------
 
 
-def _sample(entries: EntryOracle, n: int, m: int, count: int, generator: Generator) -> _Sides:
+def _sample(entries: EntryOracle, n: int, m: int, count: int, generator: Generator) -> tuple[Entries, Entries]:
+    """The same sampled entries, by rows and by columns."""
     rows_squared, columns_squared, total = _norms(entries, n, m)
     frobenius = float(rows_squared.sum())
     if frobenius == 0:
@@ -166,7 +141,7 @@ def _sample(entries: EntryOracle, n: int, m: int, count: int, generator: Generat
         i, j = (coins.to(chance.device) < chance).nonzero(as_tuple=True)
         drawn.append((rows[i], j, block[i, j], 1 / chance[i, j]))
     i, j, values, weights = (torch.cat(parts) for parts in zip(*drawn, strict=True))
-    return _Sides(_entries(n, m, i, j, values, weights), _entries(m, n, j, i, values, weights))
+    return _entries(n, m, i, j, values, weights), _entries(m, n, j, i, values, weights)
 
 
 def _norms(entries: EntryOracle, n: int, m: int) -> tuple[Tensor, Tensor, float]:

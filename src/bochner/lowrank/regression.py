@@ -14,7 +14,7 @@ from bochner.lowrank.factor import Factor
 from bochner.ops import TILE_ELEMENTS, row_tiles
 from bochner.ops.linalg import conjugate_gradients, warn_stopped
 
-GRAM_COLUMNS = 256  # columns per block of `gram`: products of this width run at full speed
+GRAM_COLUMNS = 256  # columns per block of `gram`; within a block both triangles are computed
 # Candidate penalties, relative to the largest eigenvalue, 4 per decade: below 1e-12 rounding decides, at 1 f is flat.
 MIN_ALPHA, NUM_ALPHAS = 1e-12, 49
 

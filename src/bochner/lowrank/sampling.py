@@ -181,13 +181,7 @@ def _write_rows(kernel: Kernel, X: Tensor, exact: Tensor, samples: Samples, valu
 
 
 def sample_entries(
-    kernel: Kernel,
-    X: Tensor,
-    *,
-    scheme: str,
-    num_samples: int,
-    generator: Generator,
-    block_size: int | None = None,
+    kernel: Kernel, X: Tensor, *, scheme: str, num_samples: int, generator: Generator, block_size: int | None = None
 ) -> Samples:
     """About m = `num_samples` entries (i, j) of K = k(X, X), X [n, d], always together with (j, i):
 

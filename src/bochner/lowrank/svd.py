@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-
 import torch
-from sklearn.exceptions import ConvergenceWarning
 from torch import Generator, Tensor
 
 from bochner import checks
@@ -13,6 +10,7 @@ from bochner.features.landmarks import pivoted_cholesky, uniform_sample
 from bochner.kernels import Kernel
 from bochner.lowrank.errors import orthogonal
 from bochner.lowrank.factor import DenseFactor, check_definite, check_problem, extend, kernel_matrix
+from bochner.ops.linalg import warn_stopped
 
 # Up to this many points K is decomposed in memory: 32 MiB, and a second or two.
 EXACT_POINTS = 2048
@@ -86,7 +84,13 @@ def _iterate(
         if excess <= tolerance:
             break
         if sweep == max_sweeps:
-            _warn_stopped(excess, tolerance, max_sweeps)
+            warn_stopped(
+                "truncate",
+                limit=f"max_sweeps={max_sweeps}",
+                reached=f"an excess error of about {excess:.1%}",
+                tolerance=tolerance,
+                remedy="raise max_sweeps, or use points in float64",
+            )
             break
         new = orthogonal(residuals, Q)
         Q, KQ = torch.cat([Q, new], dim=1), torch.cat([KQ, kernel.matmul(X, X, new)], dim=1)
@@ -108,11 +112,3 @@ def _excess(residuals: Tensor, values: Tensor, rank: int) -> float:
     norm = float(torch.linalg.eigvalsh((residuals.T @ residuals).double())[-1].clamp_min(0).sqrt())
     rounding = ROUNDING * torch.finfo(residuals.dtype).eps * len(residuals) ** 0.5 * float(values[0])
     return (norm / max(float(values[rank]), rounding)) ** 2
-
-
-def _warn_stopped(excess: float, tolerance: float, max_sweeps: int) -> None:
-    message = (
-        f"truncate stopped after max_sweeps={max_sweeps} with an excess error of about {excess:.1%}, "
-        f"tolerance {tolerance:g}: raise max_sweeps, or use points in float64."
-    )
-    warnings.warn(message, ConvergenceWarning, stacklevel=4)
