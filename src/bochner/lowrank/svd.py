@@ -53,7 +53,15 @@ def truncate(
     if len(X) <= max(EXACT_POINTS, (KEPT + 1) * rank):
         values, vectors = _exact(kernel, X, rank)
     else:
-        values, vectors = _iterate(kernel, X, rank, generator, tolerance, max_sweeps)
+        values, vectors, excess = _iterate(kernel, X, rank, generator, tolerance, max_sweeps)
+        if excess > tolerance:
+            warn_stopped(
+                "truncate",
+                limit=f"max_sweeps={max_sweeps}",
+                reached=f"an excess error of about {excess:.1%}",
+                tolerance=tolerance,
+                remedy="raise max_sweeps, or use points in float64",
+            )
     floor = ROUNDING * torch.finfo(vectors.dtype).eps * values[0]
     roots = torch.where(values > floor, values, 0).sqrt()
     root = (vectors * roots.to(vectors)).to(X.dtype).contiguous()
@@ -68,7 +76,8 @@ def _exact(kernel: Kernel, X: Tensor, rank: int) -> tuple[Tensor, Tensor]:
 
 def _iterate(
     kernel: Kernel, X: Tensor, rank: int, generator: Generator, tolerance: float, max_sweeps: int
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, float]:
+    """Ritz values [r] and vectors [n, r], and the relative excess of their spectral error."""
     width = KEPT * rank
     # Pivots include isolated points, whose eigenvectors a uniform sample misses; when K has no more pivots, any rows
     # complete the start.
@@ -81,20 +90,11 @@ def _iterate(
         values, Q, KQ = _ritz(kernel, Q, KQ, width)
         residuals = KQ[:, :rank] - Q[:, :rank] * values[:rank].to(Q)
         excess = _excess(residuals, values, rank)
-        if excess <= tolerance:
-            break
-        if sweep == max_sweeps:
-            warn_stopped(
-                "truncate",
-                limit=f"max_sweeps={max_sweeps}",
-                reached=f"an excess error of about {excess:.1%}",
-                tolerance=tolerance,
-                remedy="raise max_sweeps, or use points in float64",
-            )
+        if excess <= tolerance or sweep == max_sweeps:
             break
         new = orthogonal(residuals, Q)
         Q, KQ = torch.cat([Q, new], dim=1), torch.cat([KQ, kernel.matmul(X, X, new)], dim=1)
-    return values[:rank], Q[:, :rank]
+    return values[:rank], Q[:, :rank], excess
 
 
 def _ritz(kernel: Kernel, Q: Tensor, KQ: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
