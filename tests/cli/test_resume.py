@@ -16,7 +16,7 @@ from tests.cli.files import rings, run
 
 Capture = pytest.CaptureFixture[str]
 # Epochs of milliseconds, and more of them than there is time for before the kill.
-OPTIONS = ["--solver=sgd", "--num_features=32", "--batch_size=32", "--learning_rate=0.05", "--preconditioner_rank=0"]
+OPTIONS = ["--solver=sgd", "--n_components=32", "--batch_size=32", "--learning_rate=0.05", "--preconditioner_rank=0"]
 OPTIONS += ["--max_epochs=20", "--max_halvings=25"]
 
 

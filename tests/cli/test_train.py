@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import torch
 import bochner
 from bochner.cli.tables import choose_task, open_training_rows
 from bochner.data import ArraySource, open_source, split
+from bochner.search import SolverParams
 from bochner.search.memory import rows_per_shard
 from tests.cli.files import NAMES, rings, rings_csv, run, write_csv
 
@@ -58,25 +60,22 @@ def test_validation_rows_are_those_of_split_and_none_is_trained_on(tmp_path: Pat
     assert torch.cdist(block.X.double(), landmarks).min() > 1e-4
 
 
-def test_every_argument_of_both_estimators_is_an_option(tmp_path: Path, capsys: Capture) -> None:
-    config = tmp_path / "c.yaml"
-    config.write_text(run(capsys, "train", "rings.csv", "--print_config").out)
-    printed = {line.partition(":")[0] for line in config.read_text().splitlines()}
-    for estimator in (bochner.KernelClassifier, bochner.KernelRegressor):
-        # The checkpoint directory is the command's own; class_weight is shown when it is given.
-        assert {*inspect.signature(estimator).parameters} - {"folder", "class_weight"} <= printed
-    assert "--class_weight" in run(capsys, "train", "--help").out
+def test_arguments_of_estimators_and_solvers_are_options(capsys: Capture) -> None:
+    options = set(re.findall(r"^  --(\w+)", run(capsys, "train", "--help").out, re.MULTILINE))
+    for component in (bochner.KernelClassifier, bochner.NetworkRegressor, SolverParams):
+        assert {*inspect.signature(component).parameters} - {"solver_params", "checkpoint_dir"} <= options
+    assert not {"solver_params", "checkpoint_dir"} & options
 
 
 def test_the_configuration_it_leaves_repeats_the_run(tmp_path: Path, capsys: Capture) -> None:
     data = rings_csv(tmp_path / "rings.csv", 120)
-    given = ["--target=ring", "--kernel=laplacian", "--ridge=1e-05", "--random_state=5", "--class_weight=balanced"]
+    given = ["--target=ring", "--kernel=laplacian", "--alpha=1e-05", "--random_state=5", "--class_weight=balanced"]
     run(capsys, "train", data, *given, f"--output_dir={tmp_path / 'a'}")
     again = run(capsys, "train", "--config", tmp_path / "a" / "config.json", f"--output_dir={tmp_path / 'b'}")
     assert again.code == 0
     first, second = (bochner.load(tmp_path / name / "model.safetensors") for name in "ab")
     assert first.get_params(deep=False) == second.get_params(deep=False)
-    assert (first.ridge, first.class_weight, type(first.kernel_).__name__) == (1e-5, "balanced", "Laplacian")
+    assert (first.alpha, first.class_weight, type(first.kernel_).__name__) == (1e-5, "balanced", "Laplacian")
     assert torch.equal(first.model_.coefficients, second.model_.coefficients)
 
 
@@ -95,11 +94,11 @@ def test_yaml_with_a_kernel_object(tmp_path: Path, capsys: Capture) -> None:
 
 def test_options_with_hyphens_and_bare_switches(tmp_path: Path, capsys: Capture) -> None:
     data, directory = rings_csv(tmp_path / "rings.csv", 60), tmp_path / "m"
-    words = ["--target", "ring", "--output-dir", directory, "--standardize", "--num-features=30"]
+    words = ["--target", "ring", "--output-dir", directory, "--standardize", "--n-components=30"]
     assert run(capsys, "train", "--kernel", "sparse-gaussian", data, *words).code == 0
     model = bochner.load(directory / "model.safetensors")
     assert model.standardize
-    assert model.num_features == 30
+    assert model.n_components == 30
     assert model.kernel == "sparse-gaussian"
     assert run(capsys, "train", data, *words, "--overwrite", "--standardize", "false").code == 0
     assert not bochner.load(directory / "model.safetensors").standardize
@@ -124,10 +123,53 @@ def test_auto_takes_text_and_few_integers_for_classes(y: object, task: str) -> N
     assert choose_task("classify", source).task == "classify"
 
 
+def test_options_of_the_solver_are_flat(tmp_path: Path, capsys: Capture) -> None:
+    data, config = rings_csv(tmp_path / "rings.csv", 120), tmp_path / "run.yaml"
+    config.write_text("kernel: rbf\nbatch_size: 16\nselection: {rounds: 2, method: rounds}\n")
+    words = ["--target=ring", "--solver=sgd", "--n_components=16", "--max_epochs=2", "--device=cpu"]
+    outcome = run(capsys, "train", data, "--config", config, *words, f"--output_dir={tmp_path / 'm'}")
+    assert outcome.code == 0, outcome.err
+    model = bochner.load(tmp_path / "m" / "model.safetensors")
+    assert model.solver_params == {"batch_size": 16, "max_epochs": 2}
+    assert (type(model.kernel_).__name__, model.selection) == ("Gaussian", {"rounds": 2, "method": "rounds"})
+    stored = json.loads((tmp_path / "m" / "config.json").read_text())
+    assert (stored["batch_size"], stored["learning_rate"], stored["model"]) == (16, "auto", "kernel")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--adapt=agop"], ["--adapt=dab", "--kernel=arc-cosine1"], ["--selection=2"], ["--gamma=0.5", "--kernel=rbf"]],
+    ids=" ".join,
+)
+def test_methods_of_the_papers_are_options(words: list[str], tmp_path: Path, capsys: Capture) -> None:
+    data = rings_csv(tmp_path / "rings.csv", 100)
+    outcome = run(capsys, "train", data, "--target=ring", "--n_components=16", f"--output_dir={tmp_path / 'm'}", *words)
+    assert outcome.code == 0, outcome.err
+    assert run(capsys, "predict", tmp_path / "m", data).code == 0
+
+
+@pytest.mark.parametrize("target", ["ring", "east"])
+def test_a_network_is_trained_saved_scored_and_used(target: str, tmp_path: Path, capsys: Capture) -> None:
+    data, directory = rings_csv(tmp_path / "rings.csv", 200), tmp_path / "m"
+    words = ["--target", target, "--columns=north", "--model=network", "--hidden=[16, 8]", "--max_epochs=3"]
+    outcome = run(capsys, "train", data, *words, f"--output_dir={directory}")
+    assert outcome.code == 0, outcome.err
+    model = bochner.load(directory / "model.safetensors")
+    assert (list(model.hidden), model.standardize, model.make_plan().params.optimizer) == ([16, 8], True, "adam")
+    assert not (directory / "checkpoint").exists()
+    assert len((directory / "history.jsonl").read_text().splitlines()) <= 3
+    assert run(capsys, "evaluate", directory, data, "--target", target).code == 0
+    assert len(run(capsys, "predict", directory, data).out.splitlines()) == 201
+    assert "[16, 8]" in run(capsys, "info", directory).out
+    again = run(capsys, "train", "--config", directory / "config.json", f"--output_dir={tmp_path / 'n'}")
+    assert again.code == 0, again.err
+    assert (tmp_path / "n" / "history.jsonl").read_text() == (directory / "history.jsonl").read_text()
+
+
 def test_sgd_leaves_its_history_and_no_checkpoint(tmp_path: Path, capsys: Capture) -> None:
     X, y = rings(300)
     np.savez(tmp_path / "rings.npz", X=X, y=y)
-    words = ["--solver=sgd", "--num_features=64", "--max_epochs=3", "--num_blocks=2", f"--output_dir={tmp_path / 'm'}"]
+    words = ["--solver=sgd", "--n_components=64", "--max_epochs=3", "--num_blocks=2", f"--output_dir={tmp_path / 'm'}"]
     out = run(capsys, "train", tmp_path / "rings.npz", *words).out
     assert "solver    sgd (as requested)" in out
     records = [json.loads(line) for line in (tmp_path / "m" / "history.jsonl").read_text().splitlines()]

@@ -28,14 +28,14 @@ seeds: [0, 1]
 """
 CONFIG = """data: rings.csv
 target: ring
-num_features: 64
+n_components: 64
 kernel:
   class_path: bochner.kernels.Gaussian
   init_args: {bandwidth: 2.0}
 class_weight: {0: 1.0, 1: 2.5}
 solver: sgd
 """
-RUN_OPTIONS = {"data": "rings.csv", "num_features": 64, "kernel": None}
+RUN_OPTIONS = {"data": "rings.csv", "n_components": 64, "kernel": None}
 LAUGHS = b"a: &a [x, x]\nb: &b [*a, *a, *a]\nc: &c [*b, *b, *b]\nd: [*c, *c, *c]\n"
 HOSTILE = (
     LAUGHS, b"&a", b"*a", b"<<: *a", b"!!timestamp x", b"!!binary x", b"!!int ''", b"!!set {a}", b"!!omap [a]", b"? ",

@@ -36,7 +36,7 @@ def one_line_errors() -> Iterator[None]:
         _flush_or_discard_stdout()
         raise SystemExit(PIPE_CLOSED) from None
     except (MemoryError, torch.OutOfMemoryError) as error:
-        _exit(f"error: out of memory: {_one_line(error)}; try --memory_budget, or fewer --num_features.", 1)
+        _exit(f"error: out of memory: {_one_line(error)}; try --memory_budget, or fewer --n_components.", 1)
     except USER_ERRORS as error:
         _exit(f"error: {_one_line(error)}", 1)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Mapping
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -35,17 +36,30 @@ def info(model: Path) -> None:
     fields = {
         "file": f"{file}, {file.stat().st_size / 2**20:,.1f} MiB",
         "model": f"{type(estimator).__name__}, {type(estimator.model_).__name__}, solver {estimator.solver_}",
-        "kernel": repr(estimator.kernel_),
+        **architecture(estimator),
         "inputs": f"{estimator.n_features_in_:,}{'' if names is None else ': ' + shown(names)}",
     }
     if hasattr(estimator, "classes_"):
         fields["classes"] = f"{len(estimator.classes_):,}: {shown(estimator.classes_.tolist())}"
-    defaults = type(estimator)().get_params(deep=False)
-    settings = {name: value for name, value in estimator.get_params(deep=False).items() if name != "device"}
-    changed = [f"{name}={value!r}" for name, value in settings.items() if value != defaults[name]]
+    defaults = settings_of(type(estimator)())
+    changed = [f"{name}={value!r}" for name, value in settings_of(estimator).items() if value != defaults[name]]
     fields["settings"] = ", ".join(changed) or "the defaults"
     for label, text in fields.items():
         print(labelled(label, text))
+
+
+def settings_of(estimator: Any) -> dict[str, Any]:
+    """The constructor arguments of an estimator, with the options of its solver beside the others."""
+    params = estimator.get_params(deep=False)
+    del params["solver_params"]
+    return params | asdict(estimator.make_plan().params)
+
+
+def architecture(estimator: Any) -> dict[str, str]:
+    """The kernel of a kernel model, or the hidden layers of a network."""
+    if hasattr(estimator, "kernel_"):
+        return {"kernel": repr(estimator.kernel_)}
+    return {"network": f"hidden layers {list(estimator.hidden)}, {estimator.activation}"}
 
 
 # -- the model card --------------------------------------------------------------------------------------------
@@ -57,7 +71,7 @@ def model_card(model: Any, split: Split, options: Options, scores: Scores) -> di
         "model": {
             "estimator": type(model).__name__,
             "solver": model.solver_,
-            "kernel": repr(model.kernel_),
+            **architecture(model),
             "num_inputs": model.n_features_in_,
             "classes": model.classes_.tolist() if hasattr(model, "classes_") else None,
         },
@@ -95,11 +109,13 @@ def checksum(path: Path) -> str:
 def card_page(card: Mapping[str, Any]) -> str:
     """A model card in Markdown."""
     model, data = card["model"], card["data"]
+    architecture_name = "kernel" if "kernel" in model else "network"
     inputs = f"{model['num_inputs']:,} inputs" + (f", {len(model['classes']):,} classes" if model["classes"] else "")
     return "\n".join(
         [
             f"# {model['estimator']}\n",
-            f"{inputs}; kernel `{model['kernel']}`, solver `{model['solver']}`, seed {card['seed']}.\n",
+            f"{inputs}; {architecture_name} `{model[architecture_name]}`, solver `{model['solver']}`, "
+            f"seed {card['seed']}.\n",
             f"Trained on {data['training_rows']:,} rows. Validation: {data['validation_protocol']}; not trained on, "
             "but used for choices such as when to stop, so that scores on new rows will be slightly lower.\n",
             *_table("validation", "score", {name: f"{value:.6g}" for name, value in card["validation_scores"].items()}),

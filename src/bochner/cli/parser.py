@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 import sys
-from argparse import RawDescriptionHelpFormatter
-from collections.abc import Callable, Iterator, Sequence
+from argparse import SUPPRESS, RawDescriptionHelpFormatter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from types import NoneType
-from typing import Any, NoReturn, get_args
+from typing import Any, NoReturn, TypeVar, get_args
 
 import yaml  # type: ignore[import-untyped]
 from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace, get_loader, set_loader
@@ -34,6 +34,23 @@ def load_plain(text: str) -> Any:
 set_loader(PLAIN, load_plain, exceptions=(ValueError, yaml.YAMLError))
 
 
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def options_of(*classes: type, skip: Iterable[str] = ()) -> Callable[[Command], Command]:
+    """Make the constructor arguments of `classes`, except for `skip`, options of a command.
+
+    The command receives in its keyword arguments those that were given, and no defaults: which apply may depend on
+    another option. Types and help are those of the classes; a name that two of them share is that of the first.
+    """
+
+    def add(command: Command) -> Command:
+        command.option_classes, command.skipped_options = classes, frozenset(skip)  # type: ignore[attr-defined]
+        return command
+
+    return add
+
+
 class CommandHelp(DefaultHelpFormatter, RawDescriptionHelpFormatter):
     """Keeps the line breaks of examples."""
 
@@ -50,10 +67,20 @@ class CommandParser(ArgumentParser):
 
     def add_function_arguments(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> list[str]:
         added = super().add_function_arguments(function, *args, **kwargs)
+        for option_class in getattr(function, "option_classes", ()):
+            added += self._add_optional_arguments(option_class, {*function.skipped_options, *added})  # type: ignore[attr-defined]
         positionals = [action.dest.upper() for action in self._actions if not action.option_strings]
         command = function.__module__.removeprefix("bochner.cli.").split(".")  # speech/align.py: bochner speech align
         self.usage = " ".join(["bochner", *command, *positionals, "[options]"])
         self.epilog = _body(function)
+        return added
+
+    def _add_optional_arguments(self, option_class: type, skip: set[str | int]) -> list[str]:
+        added = self.add_class_arguments(option_class, skip=skip, instantiate=False)
+        for name in added:
+            action = self._option_string_actions[f"--{name}"]
+            action.help = f"{action.help or ''} (default: {action.default})".strip().replace("%", "%%")
+            action.default = SUPPRESS
         return added
 
     def parse_args(  # type: ignore[override]

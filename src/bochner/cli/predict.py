@@ -86,7 +86,7 @@ def _prediction_columns(model: Any, predictions: Values) -> Table:
 
 
 def _dtype(model: Any) -> Any:
-    return np.float64 if model.precision == "float64" else np.float32
+    return np.float64 if model.make_plan().params.precision == "float64" else np.float32
 
 
 # -- output files ----------------------------------------------------------------------------------------------

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 import shlex
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from sklearn.base import is_classifier
 
 from bochner.cli.evaluate import score_rows
-from bochner.cli.info import card_page, model_card
+from bochner.cli.info import architecture, card_page, model_card, settings_of
 from bochner.cli.launch import LaunchOptions, launch
 from bochner.cli.logs import labelled, logging_at
+from bochner.cli.parser import options_of
 from bochner.cli.tables import (
     Columns,
     Split,
@@ -36,8 +38,9 @@ from bochner.cli.train_directory import Options, TrainDirectory, plain_options
 from bochner.data import classes_of, column_names_of, statistics
 from bochner.data.blocks import Source, num_rows
 from bochner.data.labels import shown
-from bochner.estimators import KernelClassifier, KernelRegressor
-from bochner.search import fit as assembly
+from bochner.estimators import KernelClassifier, KernelRegressor, NetworkClassifier, NetworkRegressor
+from bochner.kernels import Stationary
+from bochner.search import KernelPlan, SolverParams, choose_solver
 from bochner.search.fit import EXACT_ROWS, MAX_NORMAL_FEATURES
 from bochner.solvers.parallel import Team, joined
 from bochner.solvers.parallel.mesh import num_restarts
@@ -51,9 +54,20 @@ logger = logging.getLogger(__name__)
 UNIT_RATIO, BINARY_STD = 100.0, 0.5
 
 
+ESTIMATORS: dict[str, dict[str, Any]] = {
+    "kernel": {"classify": KernelClassifier, "regress": KernelRegressor},
+    "network": {"classify": NetworkClassifier, "regress": NetworkRegressor},
+}
+SOLVER_OPTIONS = [option.name for option in fields(SolverParams)]
+# Arguments that are options of the command itself, or not options at all.
+SKIPPED = ["solver_params", "checkpoint_dir", "random_state"]
+
+
+@options_of(KernelClassifier, NetworkClassifier, SolverParams, skip=SKIPPED)
 def train(
     data: Path,
     *,
+    model: Literal["kernel", "network"] = "kernel",
     target: str | None = None,
     task: Task = "auto",
     validation_data: Path | None = None,
@@ -71,27 +85,32 @@ def train(
     max_restarts: int = 0,
     **settings: Any,
 ) -> None:
-    """Fit a kernel classifier or regressor on a file of rows, which may be larger than memory.
+    """Fit a kernel model or a network on a file of rows, which may be larger than memory.
 
     Examples:
 
         bochner train iris.csv --target species
         bochner train houses.parquet --target price --standardize --solver landmarks
-        bochner train mnist.npz --num_features 16384 --heldout_fraction 0.05 --output_dir out/mnist
+        bochner train mnist.npz --n_components 16384 --validation_fraction 0.05 --output_dir out/mnist
+        bochner train mnist.npz --model network --hidden "[512, 512]" --output_dir out/mnist_network
         bochner train iris.csv --target species --print_config > iris.yaml
         bochner train --config iris.yaml
         bochner train frames.parquet --target state --solver sgd --gpus 8 --max_restarts 3
 
-    Ten percent of the rows (--heldout_fraction), or the rows of --validation_data, are never trained on: they decide
-    the learning rate, the ridge and when to stop, and the scores at the end are theirs. Keep rows that no choice was
+    Ten percent of the rows (--validation_fraction), or the rows of --validation_data, are never trained on: they decide
+    the learning rate, the penalty and when to stop, and the scores at the end are theirs. Keep rows that no choice was
     based on for `bochner evaluate`.
 
-    With the solver "sgd", a run that was interrupted resumes from its last checkpoint (one per epoch, and one per
-    minute) when the same command is run again. Several processes (--gpus, --processes, or torchrun) share the rows of
-    each batch, and with --feature_parallel the features, too; the model is the same as that of a single process.
+    The arguments of `KernelClassifier` or `NetworkClassifier` and of `SolverParams` are options. Their defaults are
+    those of kernel models; a network standardizes its inputs and is trained by Adam in batches of 256.
+
+    With the solver "sgd", and for networks, an interrupted run resumes from its last checkpoint (one per epoch, and one
+    per minute) when the same command is run again. Several processes (--gpus, --processes, or torchrun) share the rows
+    of each batch, and with --feature_parallel the features, too; the model is the same as that of a single process.
 
     Args:
         data: Rows: .csv (.csv.gz), .parquet, .arrow, .feather, .npz, .npy, .libsvm, or a directory of shards.
+        model: A kernel model, or a fully connected network.
         target: What to predict: a column of a table, an array in an .npz (default y), or the path of an .npy file.
         task: "auto": text and at most 100 distinct integers are classes, other numbers are regressed.
         validation_data: Another file of rows to validate on, instead of a part of data.
@@ -114,37 +133,69 @@ def train(
     overwrite = overwrite and num_restarts() == 0  # after a restart, what is in the directory belongs to this run
     if not overwrite:
         directory.check_unfinished()
-    planned = KernelClassifier(random_state=random_state, **settings)
-    planned._validate_params()  # before a large file is read
-    table = {"target": target, "columns": column_list(columns), "weight": weight}
-    arguments = {"data": data, **table, "validation_data": validation_data, "task": task, "random_state": random_state}
-    options = plain_options({**arguments, **settings})
-    verbose = options.pop("verbose", None)  # what is displayed does not identify a run
+    planned = build_estimator(model, "regress" if task == "regress" else "classify", random_state, settings)
+    params = planned.make_plan().params  # invalid settings are errors before a large file is read
+    table: dict[str, Any] = {"target": target, "columns": column_list(columns), "weight": weight}
+    arguments = {"data": data, "model": model, **table, "validation_data": validation_data, "task": task}
+    # what is displayed, and where checkpoints are, does not identify a run
+    identifying = {
+        name: value for name, value in settings_of(planned).items() if name not in ("verbose", "checkpoint_dir")
+    }
+    options = plain_options({**arguments, **identifying})
     launch_options = LaunchOptions(gpus, processes, nodes, rendezvous, max_restarts)
     if launch_options.is_needed:
-        options |= {"output_dir": str(directory.path), "overwrite": overwrite, "verbose": verbose, "quiet": quiet}
-        options |= {"feature_parallel": feature_parallel} | ({"device": "cpu"} if launch_options.uses_cpu else {})
-        launch("train", options, launch_options)
+        options |= {"output_dir": str(directory.path), "overwrite": overwrite, "quiet": quiet}
+        options |= {"verbose": planned.verbose, "feature_parallel": feature_parallel}
+        launch("train", options | ({"device": "cpu"} if launch_options.uses_cpu else {}), launch_options)
         return
-    with joined(feature_parallel=feature_parallel, device=planned.device) as group, _logging(group, quiet=quiet):
-        rows = open_training_rows(data, memory_budget=planned.memory_budget, **table)  # type: ignore[arg-type]
+    with joined(feature_parallel=feature_parallel, device=params.device) as group, _logging(group, quiet=quiet):
+        rows = open_training_rows(data, memory_budget=params.memory_budget, **table)
         choice = choose_task(task, rows)
-        model = build_model(choice.task, random_state=random_state, **settings)
+        estimator = build_estimator(model, choice.task, random_state, settings)
         if validation_data is None:
-            split = draw_validation(rows, fraction=model.heldout_fraction, seed=random_state)
+            split = draw_validation(rows, fraction=estimator.validation_fraction, seed=random_state)
         else:
             split = open_validation(rows, validation_data, target=target, weight=weight)
-        solver = choose_solver(model, split, group)
+        solver = solver_of(estimator, choice, split, group)
         with _run(directory, options, group, overwrite=overwrite):
             _log_data(data, rows, split, choice)
-            _log_solver(solver, model)
+            _log_solver(solver, estimator)
             if group.is_first:
-                _warn_of_units(split.training, model)
-            model.set_params(folder=directory.checkpoint if solver == "sgd" else None)
-            fit(model, split, directory)
+                _warn_of_units(split.training, estimator)
+            if solver == "sgd":
+                checkpoints = {**(estimator.solver_params or {}), "checkpoint_dir": directory.checkpoint}
+                estimator.set_params(solver_params=checkpoints)
+            fit(estimator, split, directory)
             if group.is_first:
-                finish(model, split, directory, options)
+                finish(estimator, split, directory, options)
         _log_next_commands(data, target, columns, directory.path)
+
+
+def build_estimator(model: str, task: str, random_state: int, settings: Mapping[str, Any]) -> Any:
+    """The estimator of a model and a task; `settings` are its arguments and those of `SolverParams`."""
+    estimator_class = ESTIMATORS[model][task]
+    accepted = inspect.signature(estimator_class).parameters
+    arguments = {name: value for name, value in settings.items() if name not in SOLVER_OPTIONS}
+    for name in [name for name in arguments if name not in accepted]:
+        if arguments.pop(name) is not None:
+            purpose = "regression" if name == "class_weight" else f"--model {model}"
+            raise ValueError(
+                f"{name} must not be given for {purpose}: {estimator_class.__name__} has no such argument."
+            )
+    solver_params = {name: value for name, value in settings.items() if name in SOLVER_OPTIONS}
+    return estimator_class(**arguments, solver_params=solver_params or None, random_state=random_state)
+
+
+def solver_of(estimator: Any, choice: TaskChoice, split: Split, group: Team) -> str:
+    """The solver that a fit will use, or an error if it cannot be used for these rows or by several processes."""
+    plan = estimator.make_plan()
+    if not isinstance(plan, KernelPlan):
+        return "sgd"
+    num_classes = len(classes_of(split.training)) if choice.task == "classify" else None
+    solver = choose_solver(plan, num_rows=num_rows(split.training), num_classes=num_classes)
+    if group.num_processes > 1 and solver != "sgd":
+        raise ValueError(f"solver: {solver!r} runs in one process, got {group.num_processes}; use --solver sgd.")
+    return solver
 
 
 @contextmanager
@@ -174,24 +225,6 @@ def _run(directory: TrainDirectory, options: Options, group: Team, *, overwrite:
         raise KeyboardInterrupt(f"interrupted; {outcome} ({directory.path}).") from None
 
 
-def build_model(task: str, **settings: Any) -> KernelClassifier | KernelRegressor:
-    """The estimator of a task."""
-    if task == "classify":
-        return KernelClassifier(**settings)
-    if settings.pop("class_weight", None) is not None:
-        raise ValueError("class_weight must not be given for regression, which has no classes.")
-    return KernelRegressor(**settings)
-
-
-def choose_solver(model: Any, split: Split, group: Team) -> str:
-    """The solver that a fit will use, or an error if it cannot be used for these rows or by several processes."""
-    num_classes = len(classes_of(split.training)) if is_classifier(model) else None
-    solver: str = assembly.choose_solver(model.make_plan(), num_rows=num_rows(split.training), num_classes=num_classes)
-    if group.num_processes > 1 and solver != "sgd":
-        raise ValueError(f"solver: {solver!r} runs in one process, got {group.num_processes}; use --solver sgd.")
-    return solver
-
-
 def fit(model: Any, split: Split, directory: TrainDirectory) -> None:
     """Fit the model, or resume from its checkpoint, and log what it took."""
     epochs_done, start = directory.epochs_done(), time.perf_counter()
@@ -200,9 +233,10 @@ def fit(model: Any, split: Split, directory: TrainDirectory) -> None:
     names = column_names_of(split.training)
     if names is not None:  # `bochner predict` finds the inputs in other tables by these names
         model.feature_names_in_ = np.array(names, dtype=object)
-    rows = max(1, len(model.history_) - epochs_done) * num_rows(split.training) // model.num_blocks
+    passes = max(1, len(model.history_) - epochs_done)
+    rows = passes * num_rows(split.training) // model.make_plan().params.num_blocks
     epochs = f"{len(model.history_)} epochs, " if model.history_ else ""
-    logger.info(labelled("kernel", _kernel_text(model)))
+    _log_architecture(model)
     logger.info(labelled("fit", f"{epochs}{seconds:.1f} s, {rows / seconds:,.0f} rows/s{_peak_memory_text()}"))
 
 
@@ -235,13 +269,17 @@ def _log_data(data: Path, rows: Source, split: Split, choice: TaskChoice) -> Non
 
 
 def _log_solver(solver: str, model: Any) -> None:
+    plan = model.make_plan()
+    if not isinstance(plan, KernelPlan):
+        logger.info(labelled("solver", f"{solver} (optimizer {plan.params.optimizer})"))
+        return
     reasons = {
         "newton": f"at most {EXACT_ROWS:,} rows: Newton steps with all rows as landmarks take seconds",
         "landmarks": f"at most {EXACT_ROWS:,} rows: least squares with all rows as landmarks takes seconds",
         "ridge": f"regression with at most {MAX_NORMAL_FEATURES:,} features: one pass of normal equations",
-        "sgd": f"more than {EXACT_ROWS:,} rows, or an option of sgd: rank, num_blocks",
+        "sgd": f"{plan.needs_sgd} needs it" if plan.needs_sgd else f"more than {EXACT_ROWS:,} rows",
     }
-    logger.info(labelled("solver", f"{solver} ({reasons[solver] if model.solver == 'auto' else 'as requested'})"))
+    logger.info(labelled("solver", f"{solver} ({reasons[solver] if plan.solver == 'auto' else 'as requested'})"))
 
 
 def _warn_of_units(rows: Source, model: Any) -> None:
@@ -258,14 +296,16 @@ def _warn_of_units(rows: Source, model: Any) -> None:
         )
 
 
-def _kernel_text(model: Any) -> str:
-    kernel = model.kernel_
-    if not hasattr(kernel, "bandwidth"):
-        return repr(kernel)
-    rule = model.bandwidth or ("median" if isinstance(model.kernel, str) else None)
+def _log_architecture(model: Any) -> None:
+    kernel = getattr(model, "kernel_", None)
+    if not isinstance(kernel, Stationary):
+        for label, text in architecture(model).items():
+            logger.info(labelled(label, text))
+        return
+    rule = model.bandwidth or model.gamma or ("median" if isinstance(model.kernel, str) else None)
     source = f" by the {rule} rule" if isinstance(rule, str) else ", as given"
     standardized = " on standardized inputs" if model.standardize else ""
-    return f"{type(kernel).__name__}{standardized}, bandwidth {kernel.bandwidth:.4g}{source}"
+    logger.info(labelled("kernel", f"{type(kernel).__name__}{standardized}, bandwidth {kernel.bandwidth:.4g}{source}"))
 
 
 def _peak_memory_text() -> str:
