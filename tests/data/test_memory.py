@@ -21,7 +21,7 @@ from bochner.kernels import Gaussian
 from bochner.models.heads import LinearHead
 from bochner.models.heads import FeatureModel
 from bochner.solvers.sgd import train
-from bochner.solvers.settings import Recipe
+from bochner.solvers.settings import SGDSettings
 
 folder = pathlib.Path(sys.argv[1])
 torch.set_num_threads(1)
@@ -32,7 +32,7 @@ def fit(path):
     kernel, generator = Gaussian(bandwidth=5.0), torch.Generator().manual_seed(0)
     z = FourierMap.draw(kernel, num_inputs=source.num_inputs, num_features=16, generator=generator)
     model = FeatureModel(z, LinearHead.zeros(num_features=16, num_outputs=len(classes_of(source))))
-    history = train(model, rows, validation, Recipe(max_epochs=1, learning_rate=1.0), progress=False)
+    history = train(model, rows, validation, SGDSettings(max_epochs=1, learning_rate=1.0), verbose=False)
     return history[-1]["err"]
 
 def read(source, rows):

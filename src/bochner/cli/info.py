@@ -16,7 +16,7 @@ from bochner.cli.logs import labelled
 from bochner.cli.tables import Split, feature_names
 from bochner.cli.train_directory import Options, load_model, model_file
 from bochner.data.blocks import num_rows
-from bochner.data.labels import shown
+from bochner.data.labels import abbreviated
 
 PACKAGES = ["torch", "numpy", "scikit-learn", "safetensors"]
 
@@ -37,10 +37,10 @@ def info(model: Path) -> None:
         "file": f"{file}, {file.stat().st_size / 2**20:,.1f} MiB",
         "model": f"{type(estimator).__name__}, {type(estimator.model_).__name__}, solver {estimator.solver_}",
         **architecture(estimator),
-        "inputs": f"{estimator.n_features_in_:,}{'' if names is None else ': ' + shown(names)}",
+        "inputs": f"{estimator.n_features_in_:,}{'' if names is None else ': ' + abbreviated(names)}",
     }
     if hasattr(estimator, "classes_"):
-        fields["classes"] = f"{len(estimator.classes_):,}: {shown(estimator.classes_.tolist())}"
+        fields["classes"] = f"{len(estimator.classes_):,}: {abbreviated(estimator.classes_.tolist())}"
     defaults = settings_of(type(estimator)())
     changed = [f"{name}={value!r}" for name, value in settings_of(estimator).items() if value != defaults[name]]
     fields["settings"] = ", ".join(changed) or "the defaults"

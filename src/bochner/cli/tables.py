@@ -12,7 +12,7 @@ from bochner.data import cache_to_disk, column_names_of, labels_of, open_source,
 from bochner.data.blocks import Source, num_rows, read_targets
 from bochner.data.compressed import inner_suffix
 from bochner.data.files import TABLES
-from bochner.data.labels import shown
+from bochner.data.labels import abbreviated
 from bochner.search.memory import rows_per_shard
 
 Columns = list[str] | str | None
@@ -45,7 +45,7 @@ def require_targets(data: Path, source: Source) -> Source:
     first = next(shard for shard, size in enumerate(source.shard_sizes) if size)
     if read_targets(source, first).shape[1:] == (0,):
         names = column_names_of(source)
-        columns = "" if names is None else f"; its columns are {shown(names)}"
+        columns = "" if names is None else f"; its columns are {abbreviated(names)}"
         raise ValueError(f"{data} has no targets: choose the column to predict with --target{columns}.")
     return source
 
@@ -88,9 +88,11 @@ def open_for_model(
 def check_inputs(data: Path, source: Source, *, num_inputs: int, names: Sequence[str] | None) -> None:
     columns = column_names_of(source)
     if names is not None and columns is not None and tuple(columns) != tuple(names):
-        raise ValueError(f"{data} must have the inputs {shown(list(names))} in that order, got {shown(columns)}.")
+        raise ValueError(
+            f"{data} must have the inputs {abbreviated(list(names))} in that order, got {abbreviated(columns)}."
+        )
     if source.num_inputs != num_inputs:
-        remedy = "" if columns is None else f"; select them from {shown(columns)} with --columns"
+        remedy = "" if columns is None else f"; select them from {abbreviated(columns)} with --columns"
         raise ValueError(f"{data} must have the {num_inputs} inputs of training, got {source.num_inputs}{remedy}.")
 
 

@@ -37,7 +37,7 @@ from bochner.cli.tables import (
 from bochner.cli.train_directory import Options, TrainDirectory, plain_options
 from bochner.data import classes_of, column_names_of, statistics
 from bochner.data.blocks import Source, num_rows
-from bochner.data.labels import shown
+from bochner.data.labels import abbreviated
 from bochner.estimators import KernelClassifier, KernelRegressor, NetworkClassifier, NetworkRegressor
 from bochner.kernels import Stationary
 from bochner.search import KernelPlan, SolverParams, choose_solver
@@ -264,7 +264,7 @@ def _log_data(data: Path, rows: Source, split: Split, choice: TaskChoice) -> Non
     logger.info(labelled("task", f"{choice.task} ({choice.reason})"))
     if choice.task == "classify":
         classes = classes_of(rows).tolist()
-        logger.info(labelled("classes", f"{len(classes):,}: {shown(classes)}"))
+        logger.info(labelled("classes", f"{len(classes):,}: {abbreviated(classes)}"))
     logger.info(labelled("split", f"{num_rows(split.training):,} training rows; validation: {split.protocol}"))
 
 

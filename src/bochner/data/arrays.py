@@ -1,4 +1,4 @@
-"""Sparse matrices in memory, made dense a shard at a time."""
+"""Sources of arrays in memory, dense or scipy.sparse; and the base class of all sources of arrays."""
 
 from __future__ import annotations
 
@@ -21,23 +21,25 @@ from bochner.data.convert import (
     check_finite,
     check_shapes,
     checked,
-    encode_targets,
     input_type,
     no_targets,
     number_type,
     target_type,
     to_tensor,
 )
+from bochner.data.labels import encode_targets
 from bochner.ops import row_tiles
 
+# Rows of a shard by default, and its bytes at most: large enough that the cost of a read is that of its numbers, small
+# enough that a shuffle buffer of eight shards is a fraction of the memory of any machine.
 SHARD_ROWS = 8192
 SHARD_BYTES = 32 * 2**20
 
 
-def rows_per_shard(shard_rows: int | None, *, row_bytes: int) -> int:
-    """`shard_rows` as it is given, else 8192 or as many dense rows as 32 MiB hold, at least one.
+def resolve_shard_rows(shard_rows: int | None, *, row_bytes: int) -> int:
+    """`shard_rows` if given, else 8192 or as many dense rows as fit into 32 MiB, at least one.
 
-    >>> rows_per_shard(None, row_bytes=784 * 4), rows_per_shard(None, row_bytes=50_000 * 4)
+    >>> resolve_shard_rows(None, row_bytes=784 * 4), resolve_shard_rows(None, row_bytes=50_000 * 4)
     (8192, 167)
     """
     if shard_rows is not None:
@@ -48,9 +50,9 @@ def rows_per_shard(shard_rows: int | None, *, row_bytes: int) -> int:
 class PartsSource:
     """The rows of all parts, one part after the other, each in shards of at most `shard_rows` rows.
 
-    Parts agree in width and in whether they have targets and weights. Where their dtypes differ the widest is given,
-    by the rules of `number_type`. Targets that are text become places in `labels`; `stored_labels` are those of
-    targets that are places already.
+    Parts agree in width and in whether they have targets and weights. Where their dtypes differ the widest is used, by
+    the rules of `input_type` and `target_type`. Text targets become indices into `labels`; `stored_labels` are those of
+    targets that are indices already.
     """
 
     num_inputs: int
@@ -69,12 +71,15 @@ class PartsSource:
         for part in parts:
             check_shapes(part)
             check_alike(parts[0], part)
+            if part.y and part.y.dtype in (np.uint64, torch.uint64):
+                raise ValueError(f"{part.y.name} must fit into int64, got dtype {part.y.dtype}; cast it.")
         parts, self.labels = encode_targets(parts, labels, stored_labels)
-        self._X_type = input_type(_type(part.X) for part in parts)
-        self._y_type = target_type(_target_type(part.y) for part in parts if part.y)
-        self._weight_type = input_type(_type(part.weight) for part in parts if part.weight)
+        X, y, weight = ([array for array in arrays if array] for arrays in zip(*parts, strict=True))
+        self._X_type = input_type(number_type(array.name, array.dtype) for array in X)
+        self._y_type = target_type(number_type(array.name, array.dtype) for array in y)
+        self._weight_type = input_type(number_type(array.name, array.dtype) for array in weight)
         self.num_inputs = parts[0].X.shape[1]
-        rows = rows_per_shard(shard_rows, row_bytes=self.num_inputs * self._X_type.itemsize)
+        rows = resolve_shard_rows(shard_rows, row_bytes=self.num_inputs * self._X_type.itemsize)
         self._shards = [
             (part, tile) for part in parts for tile in row_tiles(part.X.shape[0], row_elements=1, tile_elements=rows)
         ]
@@ -100,25 +105,33 @@ class PartsSource:
         return to_tensor(part.y.read(rows), self._y_type) if part.y else no_targets(rows.stop - rows.start)
 
 
-def _type(array: RowArray) -> torch.dtype:
-    return number_type(array.name, array.dtype)
+class _MemorySource(PartsSource):
+    def __init__(
+        self,
+        X: Any,
+        y: Any = None,
+        weight: Any = None,
+        *,
+        shard_rows: int | None = None,
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        targets = None if y is None else MemoryArray("y", _text_or_numbers(y))
+        weights = None if weight is None else MemoryArray("weight", weight)
+        super().__init__([Part(self._inputs(X), targets, weights)], shard_rows=shard_rows, labels=labels)
+
+    def _inputs(self, X: Any) -> RowArray:
+        return MemoryArray("X", X)
 
 
-def _target_type(y: RowArray) -> torch.dtype:
-    if y.dtype in (np.uint64, torch.uint64):
-        raise ValueError(f"{y.name} must fit into int64, got dtype {y.dtype}; cast it.")
-    return _type(y)
-
-
-class ArraySource(PartsSource):
+class ArraySource(_MemorySource):
     """X [N, d], y [N] or [N, t] and weight [N] in shards of `shard_rows` rows.
 
-    NumPy arrays (`np.memmap` too), tensors, or anything NumPy makes an array of. Floats stay float32 or float64,
-    integer inputs become float32 and integer targets int64; text targets become places in `labels`, which are all of
-    them sorted or those that are given; without y the targets are int64 [n, 0]. Rows of a NumPy array are copied when
-    they are read, those of a tensor are views: O(shard_rows d) a shard, nothing for the whole.
+    NumPy arrays (`np.memmap` too), tensors, or anything that NumPy converts. Floats stay float32 or float64, integer
+    inputs become float32 and integer targets int64; text targets become indices into `labels`, by default all of them
+    sorted; without y the targets are int64 [n, 0]. Rows of a NumPy array are copied when they are read, those of a
+    tensor are views: O(shard_rows d) per shard.
 
-    The pages of an `np.memmap` that were read count as this process's memory until the system wants them back;
+    Pages of an `np.memmap` count as memory of this process after they are read, until the system reclaims them;
     `NpySource` reads such a file without mapping it.
 
     >>> source = ArraySource(np.arange(6).reshape(3, 2), np.array([1, 0, 1]), shard_rows=2)
@@ -131,25 +144,25 @@ class ArraySource(PartsSource):
     (('no', 'yes'), tensor([1, 0, 1]))
     """
 
-    def __init__(
-        self,
-        X: Any,
-        y: Any = None,
-        weight: Any = None,
-        *,
-        shard_rows: int | None = None,
-        labels: Sequence[str] | None = None,
-    ) -> None:
-        part = Part(
-            MemoryArray("X", X),
-            None if y is None else target_array(y),
-            None if weight is None else MemoryArray("weight", weight),
-        )
-        super().__init__([part], shard_rows=shard_rows, labels=labels)
+
+class SparseSource(_MemorySource):
+    """X [N, d] of scipy.sparse with y and weight as for `ArraySource`; rows become dense when they are read.
+
+    CSR is used as it is, other formats are converted to it once. O(shard_rows d) time and memory per shard: by default
+    a shard has as many dense rows as fit into 32 MiB, at most 8192.
+
+    >>> from scipy.sparse import csr_array
+    >>> source = SparseSource(csr_array(([2.0, 3.0], ([0, 1], [1, 0])), shape=(2, 3)), ["no", "yes"])
+    >>> source.read(0)
+    Block(X=tensor([[0., 2., 0.], [3., 0., 0.]], dtype=torch.float64), y=tensor([0, 1]), weight=None)
+    """
+
+    def _inputs(self, X: Any) -> RowArray:
+        return SparseArray("X", X)
 
 
 class MemoryArray:
-    """An array or tensor under the name that errors give it."""
+    """An array or tensor, with a name for error messages."""
 
     def __init__(self, name: str, values: Any) -> None:
         if issparse(values):
@@ -164,44 +177,15 @@ class MemoryArray:
         return part if isinstance(part, Tensor) else np.array(part)
 
 
-def target_array(y: Any) -> MemoryArray:
-    """Targets in memory; Python objects, as tables in memory hold text, are taken when all of them are strings."""
+def _text_or_numbers(y: Any) -> Array:
+    """Targets as an array; Python objects, which hold the text of a table in memory, must all be strings."""
     values = y if isinstance(y, np.ndarray | Tensor) else np.asarray(y)
     if isinstance(values, np.ndarray) and values.dtype.kind in "OT":
         kinds = sorted(kind.__name__ for kind in set(map(type, values.ravel().tolist())))
         if kinds != ["str"]:
             raise ValueError(f"y must hold numbers or text, all of one kind and none missing, got {kinds}.")
         values = values.astype(str)
-    return MemoryArray("y", values)
-
-
-class SparseSource(PartsSource):
-    """X [N, d] of scipy.sparse with y and weight as for `ArraySource`; rows are made dense when they are read.
-
-    CSR is used as it lies, other formats are copied into it once. O(shard_rows d) time and memory a shard: by default
-    a shard has as many rows as 32 MiB hold dense, 8192 at most.
-
-    >>> from scipy.sparse import csr_array
-    >>> source = SparseSource(csr_array(([2.0, 3.0], ([0, 1], [1, 0])), shape=(2, 3)), ["no", "yes"])
-    >>> source.read(0)
-    Block(X=tensor([[0., 2., 0.], [3., 0., 0.]], dtype=torch.float64), y=tensor([0, 1]), weight=None)
-    """
-
-    def __init__(
-        self,
-        X: Any,
-        y: Any = None,
-        weight: Any = None,
-        *,
-        shard_rows: int | None = None,
-        labels: Sequence[str] | None = None,
-    ) -> None:
-        part = Part(
-            SparseArray("X", X),
-            None if y is None else target_array(y),
-            None if weight is None else MemoryArray("weight", weight),
-        )
-        super().__init__([part], shard_rows=shard_rows, labels=labels)
+    return values
 
 
 class SparseArray:
@@ -219,7 +203,7 @@ class SparseArray:
 
 
 def dense(rows: csr_matrix, num_inputs: int) -> np.ndarray[Any, Any]:
-    """CSR rows of at most `num_inputs` columns as an array of so many, without a second dense copy."""
+    """CSR rows of at most `num_inputs` columns as a dense array of that width, without a second dense copy."""
     whole = np.zeros((rows.shape[0], num_inputs), rows.dtype)
     rows.resize(whole.shape)
     rows.toarray(out=whole)

@@ -7,15 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import accumulate
-from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from bochner import checks
-from bochner.data.blocks import Block, Source, num_rows, read_shard, rebatch, seeded, take
-
-T = TypeVar("T")
+from bochner.data.blocks import Block, Source, num_rows, read_shard, rebatch, seeded
 
 
 def batches(
@@ -30,11 +27,11 @@ def batches(
 ) -> Iterator[Block]:
     """One epoch of shuffled batches, from batch `start` on: each row once, all batches full but the last.
 
-    The shards are permuted and taken `buffer_shards` at a time; the rows of such a group are permuted together. Both
-    permutations are functions of (seed, epoch) and the group alone, so that `start=k` gives the very batches k, k + 1,
-    ... of the whole epoch without reading the groups before them. A batch inside one group is a view of it.
+    The shards are permuted and read in groups of `buffer_shards`; the rows of a group are permuted together. Both
+    permutations depend on (seed, epoch) and the group only, so that `start=k` gives the batches k, k + 1, ... of the
+    whole epoch without reading the groups before them. A batch inside one group is a view of it.
 
-    Cost: each shard is read once. Memory: one group and one shard, two groups with `prefetch`, which reads the next
+    Cost: each shard is read once. Memory: one group and one shard; two groups with `prefetch`, which reads the next
     group in a thread while this one is used.
 
     >>> from bochner.data import ArraySource
@@ -54,17 +51,17 @@ def batches(
     groups = [order[i : i + buffer_shards] for i in range(0, len(order), buffer_shards)]
     ends = list(accumulate(sum(source.shard_sizes[shard] for shard in group) for group in groups))
     first_row = start * batch_size
-    first = bisect_right(ends, first_row)
+    first = bisect_right(ends, first_row)  # the group that holds it
+    skip = first_row - (ends[first - 1] if first else 0)
     reads = [
-        partial(_read_group, source, group, seeded(seed, "rows", epoch, number))
+        partial(_read_group, source, group, seeded(seed, "rows", epoch, number), skip if number == first else 0)
         for number, group in enumerate(groups[first:], first)
     ]
-    skipped = first_row - (ends[first - 1] if first else 0)
-    return rebatch(_without_first(skipped, _ahead(reads) if prefetch else (read() for read in reads)), batch_size)
+    return rebatch(_prefetched(reads) if prefetch else (read() for read in reads), batch_size)
 
 
 def in_order(source: Source, batch_rows: int) -> Iterator[Block]:
-    """All rows as they lie in the source, `batch_rows` at a time. Memory: one shard and one batch.
+    """All rows in the order of the source, `batch_rows` at a time. Memory: one shard and one batch.
 
     >>> from bochner.data import ArraySource
     >>> source = ArraySource(torch.zeros(5, 1), torch.arange(5), shard_rows=2)
@@ -80,58 +77,43 @@ def num_batches(source: Source, batch_size: int) -> int:
     return -(-num_rows(source) // checks.positive_int("batch_size", batch_size))
 
 
-def _read_group(source: Source, shards: Sequence[int], generator: torch.Generator) -> Block:
-    """The rows of `shards` in random order. Each shard goes straight to its rows' places: the group exists once."""
+def _read_group(source: Source, shards: Sequence[int], generator: torch.Generator, skip: int) -> Block:
+    """The rows of `shards` in random order, without the first `skip`.
+
+    The rows of each shard are written to their final places, so that the group exists in memory once.
+    """
     sizes = [source.shard_sizes[shard] for shard in shards]
     places = torch.randperm(sum(sizes), generator=generator).split(sizes)
-    group: Block | None = None
+    group: list[Tensor | None] = []
     for shard, rows in zip(shards, places, strict=True):
         block = read_shard(source, shard)
-        if group is None:
-            group = _empty_like(block, sum(sizes))
-        _put(group, rows, block, shard)
-    assert group is not None
-    return group
-
-
-def _empty_like(block: Block, size: int) -> Block:
-    X, y, weight = (None if part is None else part.new_empty(size, *part.shape[1:]) for part in block)
-    assert X is not None
-    assert y is not None
-    return Block(X, y, weight)
-
-
-def _put(group: Block, rows: Tensor, block: Block, shard: int) -> None:
-    for name, whole, part in zip(Block._fields, group, block, strict=True):
-        if (whole is None) != (part is None):
-            raise ValueError(f"shard {shard} must have {name} when the other shards have it.")
-        if whole is not None and part is not None:
+        if not group:
+            group = [None if part is None else part.new_empty(sum(sizes), *part.shape[1:]) for part in block]
+        for name, whole, part in zip(Block._fields, group, block, strict=True):
+            if (whole is None) != (part is None):
+                raise ValueError(f"shard {shard} must have {name} when the other shards have it.")
+            if whole is None or part is None:
+                continue
             if whole.dtype != part.dtype or whole.shape[1:] != part.shape[1:]:
                 raise ValueError(
                     f"shard {shard} must have {name} of dtype {whole.dtype} and rows of shape {tuple(whole.shape[1:])} "
                     f"as the other shards, got {part.dtype} and {tuple(part.shape[1:])}."
                 )
             whole[rows.to(whole.device)] = part
+    return Block(*(None if part is None else part[skip:] for part in group))  # type: ignore[arg-type]
 
 
-def _without_first(rows: int, blocks: Iterable[Block]) -> Iterator[Block]:
-    for block in blocks:
-        yield take(block, slice(rows, None)) if rows else block
-        rows = 0
-        del block
+def _prefetched(reads: Iterable[Callable[[], Block]]) -> Iterator[Block]:
+    """The results of `reads` in order, the next one computed in a thread while this one is used.
 
-
-def _ahead(calls: Iterable[Callable[[], T]]) -> Iterator[T]:
-    """The results of `calls` in order, the next one computed in a thread while this one is used.
-
-    An error in a call comes out where its result would have; closing the iterator waits for the call under way.
+    An exception in a read is raised where its result would be yielded; closing the iterator waits for a running read.
     """
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="bochner-prefetch") as pool:
-        waiting: Future[T] | None = None
-        for call in calls:
-            following = pool.submit(call)
-            if waiting is not None:
-                yield waiting.result()
-            waiting = following
-        if waiting is not None:
-            yield waiting.result()
+        pending: Future[Block] | None = None
+        for read in reads:
+            following = pool.submit(read)
+            if pending is not None:
+                yield pending.result()
+            pending = following
+        if pending is not None:
+            yield pending.result()

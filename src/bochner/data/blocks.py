@@ -1,9 +1,9 @@
-"""A few rows of a source, drawn uniformly."""
+"""Blocks of rows, what a source of them is, and a random sample of its rows."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple, Protocol
 
@@ -23,9 +23,10 @@ class Block(NamedTuple):
 
 
 class Source(Protocol):
-    """Rows in shards that can be read in any order, as often as wanted, each the same every time.
+    """Rows in shards, which can be read repeatedly and in any order.
 
-    A shard is what is read at once, a few thousand rows: memory is bounded by it, not by the number of rows.
+    A shard, usually a few thousand rows, is read at once: it bounds the memory, whatever the number of rows. A source
+    may also define `read_targets(shard)`, which reads y without X.
     """
 
     @property
@@ -40,7 +41,7 @@ class Source(Protocol):
 
 
 class BlockSource:
-    """Rows in memory that were checked before, such as a sample of another source: one shard, the block itself."""
+    """A block as a source of one shard, without checks: for rows of another source, such as `sample_rows`."""
 
     def __init__(self, block: Block) -> None:
         self.block = block
@@ -51,18 +52,17 @@ class BlockSource:
 
 
 def read_shard(source: Source, shard: int) -> Block:
-    """`source.read(shard)`, held to what the source said of it: its rows and its inputs."""
+    """`source.read(shard)`, once its shape is seen to be the one that the source declares."""
     block = source.read(shard)
-    promised = (source.shard_sizes[shard], source.num_inputs)
-    if tuple(block.X.shape) != promised:
-        raise ValueError(f"shard {shard} must have shape {promised} as its source says, got {tuple(block.X.shape)}.")
+    declared = (source.shard_sizes[shard], source.num_inputs)
+    if tuple(block.X.shape) != declared:
+        raise ValueError(f"shard {shard} must have shape {declared} as its source says, got {tuple(block.X.shape)}.")
     return block
 
 
 def read_targets(source: Source, shard: int) -> Tensor:
-    """y of a shard; where the source can do it, the inputs are not read."""
-    read: Callable[[int], Tensor] | None = getattr(source, "read_targets", None)
-    return read_shard(source, shard).y if read is None else read(shard)
+    """y of a shard, without reading X where the source can do so."""
+    return source.read_targets(shard) if hasattr(source, "read_targets") else read_shard(source, shard).y
 
 
 def num_rows(source: Source) -> int:
@@ -70,12 +70,12 @@ def num_rows(source: Source) -> int:
 
 
 def take(block: Block, rows: slice | Tensor) -> Block:
-    """Those rows of a block: views for a slice, copies for indices."""
-    return _each(lambda part: part[rows], block)
+    """Some rows of a block: views for a slice, copies for indices."""
+    return Block(block.X[rows], block.y[rows], None if block.weight is None else block.weight[rows])
 
 
 def concatenate(blocks: Sequence[Block]) -> Block:
-    """The rows of all blocks, one after the other; a single block is given back as it is."""
+    """The rows of all blocks, one after the other; a single block is returned itself."""
     if len(blocks) == 1:
         return blocks[0]
     weights = [block.weight for block in blocks if block.weight is not None]
@@ -91,8 +91,8 @@ def concatenate(blocks: Sequence[Block]) -> Block:
 def rebatch(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
     """The same rows in the same order, `rows` at a time; only the last block may be shorter.
 
-    What lies inside one block is a view of it, but for the end of the block, which is a copy: whoever still holds the
-    last rows does not keep the whole block alive while the next one is read. Memory: one block and `rows` rows.
+    Rows inside one block are views of it, except for the last ones, which are copied: a caller that still holds them
+    does not keep the whole block alive while the next one is read. Memory: one block and `rows` rows.
 
     >>> blocks = [Block(torch.zeros(n, 1), torch.zeros(n)) for n in (3, 4, 1)]
     >>> [len(block.X) for block in rebatch(blocks, 5)]
@@ -105,23 +105,23 @@ def rebatch(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
         while size - start >= missing:
             piece = take(block, slice(start, start + missing))
             is_last = start > 0 and size - start - missing < rows
-            yield concatenate([*carried, piece]) if carried or not is_last else _each(torch.clone, piece)
+            yield concatenate([*carried, piece]) if carried or not is_last else _copy(piece)
             start, missing, carried = start + missing, rows, []
             del piece
         if start < size:
-            carried.append(_each(torch.clone, take(block, slice(start, size))))
+            carried.append(_copy(take(block, slice(start, size))))
             missing -= size - start
         del block
     if carried:
         yield concatenate(carried)
 
 
-def _each(change: Callable[[Tensor], Tensor], block: Block) -> Block:
-    return Block(change(block.X), change(block.y), None if block.weight is None else change(block.weight))
+def _copy(block: Block) -> Block:
+    return Block(block.X.clone(), block.y.clone(), None if block.weight is None else block.weight.clone())
 
 
 def seeded(seed: int, purpose: str, *key: int) -> Generator:
-    """A generator that is a function of (seed, purpose, key) alone; different keys give independent streams.
+    """A generator that depends on (seed, purpose, key) only; different keys give independent streams.
 
     >>> a, b = seeded(0, "rows", 3), seeded(0, "rows", 3)
     >>> a.initial_seed() == b.initial_seed() != seeded(0, "rows", 4).initial_seed()
@@ -134,7 +134,7 @@ def seeded(seed: int, purpose: str, *key: int) -> Generator:
 
 
 def sample_rows(source: Source, count: int, *, generator: Generator) -> Block:
-    """`count` different rows of `source` (all of them if it has fewer), every choice equally likely, in its order.
+    """`count` distinct rows of `source` (all of them if it has fewer), drawn uniformly, in the order of the source.
 
     Only shards that hold a chosen row are read. Memory: one shard and the chosen rows.
 

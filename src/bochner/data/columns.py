@@ -1,4 +1,4 @@
-"""Named columns of tables: which are inputs, target and weight, and the rows they make."""
+"""Columns of tables: which are inputs, target and weight, their types, and blocks of their rows."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from bochner.data.convert import (
     target_type,
     to_tensor,
 )
-from bochner.data.labels import distinct, refuse_label, shown
+from bochner.data.labels import abbreviated, distinct, refuse_label
 
 
 def pyarrow(module: str = "") -> Any:
-    """`pyarrow` or one of its modules, imported when it is first needed."""
+    """`pyarrow` or one of its modules, imported on first use."""
     try:
         return importlib.import_module(f"pyarrow.{module}".rstrip("."))
     except ModuleNotFoundError as error:
@@ -37,7 +37,7 @@ def pyarrow(module: str = "") -> Any:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Errors of pyarrow, and of files that it reads from, as a ValueError that names the file."""
+    """Errors of pyarrow and of the file that it reads, as a ValueError that names the file."""
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
     try:
@@ -47,7 +47,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 class Roles(NamedTuple):
-    """Which columns are inputs, target and weight, and the types they become; a text target needs `labels`."""
+    """Which columns are inputs, target and weight, and their dtypes; a text target needs `labels`."""
 
     inputs: tuple[str, ...]
     target: str | None
@@ -76,7 +76,7 @@ class Roles(NamedTuple):
         )
 
     def targets(self, table: Any, path: Path, first_row: int) -> Tensor:
-        """The target's rows of a pyarrow table: numbers, or places in the labels."""
+        """The targets in a pyarrow table: numbers, or indices into the labels."""
         if self.target is None:
             return no_targets(len(table))
         values = _values(table, self.target, path, first_row)
@@ -84,11 +84,11 @@ class Roles(NamedTuple):
             y = to_tensor(values.to_numpy(), self.y_type)
             return check_finite(y, _column(path, self.target), first_row=first_row)
         words = values.cast(pyarrow().string())
-        places = pyarrow("compute").index_in(words, value_set=pyarrow().array(self.labels, pyarrow().string()))
-        if places.null_count:
-            row = _first_null(places)
+        codes = pyarrow("compute").index_in(words, value_set=pyarrow().array(self.labels, pyarrow().string()))
+        if codes.null_count:
+            row = _first_null(codes)
             refuse_label(_column(path, self.target), words[row].as_py(), first_row + row, self.labels)
-        return to_tensor(places.to_numpy(), torch.int64)
+        return to_tensor(codes.to_numpy(), torch.int64)
 
 
 def assign_roles(
@@ -99,18 +99,19 @@ def assign_roles(
     weight: str | None,
     labels: tuple[str, ...] | None,
 ) -> Roles:
-    """The roles of columns that all `schemas` have, in the first one's order; by default all others are inputs."""
-    first, schema = next(iter(schemas.items()))
-    inputs = [name for name in schema.names if name not in (target, weight)] if columns is None else list(columns)
+    """The roles of the columns of tables with these schemas; by default all but target and weight are inputs."""
+    first = next(iter(schemas))
+    names = schemas[first].names
+    inputs = [name for name in names if name not in (target, weight)] if columns is None else list(columns)
     if not inputs:
-        raise ValueError(f"{first} must have at least one column of inputs, has {shown(schema.names)}.")
+        raise ValueError(f"{first} must have at least one column of inputs, has {abbreviated(names)}.")
     if clash := {target, weight} & set(inputs):
         raise ValueError(f"columns must not name the target or the weight, but names {sorted(map(str, clash))}.")
     roles = Roles(tuple(inputs), target, weight, labels=labels)
     types: dict[str, list[Any]] = {name: [] for name in roles.names}
-    for path, each in schemas.items():
+    for path, schema in schemas.items():
         for name in roles.names:
-            types[name].append(_type(path, each, name))
+            types[name].append(_type(path, schema, name))
         _check_numbers(path, {name: types[name][-1] for name in roles.names if name != target})
     y_types = types[target] if target is not None else []
     has_text = any(map(_is_text, y_types))
@@ -123,17 +124,14 @@ def assign_roles(
 
 
 def labels_in(name: str, chunks: Iterable[Any]) -> tuple[str, ...]:
-    """All labels in some pyarrow columns, sorted; nulls are left to be refused with their row."""
-    return distinct(name, (_distinct_words(chunk) for chunk in chunks))
-
-
-def _distinct_words(chunk: Any) -> list[str]:
-    words = pyarrow("compute").unique(chunk).cast(pyarrow().string())  # of a dictionary column: its values
-    return words.drop_null().to_pylist()
+    """All labels in some pyarrow columns, sorted; nulls are refused later, when their row is known."""
+    # `unique` of a dictionary column gives its values.
+    words = (pyarrow("compute").unique(chunk).cast(pyarrow().string()) for chunk in chunks)
+    return distinct(name, (chunk.drop_null().to_pylist() for chunk in words))
 
 
 def _values(table: Any, name: str, path: Path, first_row: int) -> Any:
-    """A column without nulls, its dictionary undone."""
+    """A column without nulls, dictionaries replaced by their values."""
     column = table[name]
     if pyarrow("types").is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -157,7 +155,7 @@ def _column(path: Path, name: str | None) -> str:
 def _type(path: Path, schema: Any, name: str) -> Any:
     count = schema.names.count(name)
     if count == 0:
-        raise ValueError(f"{path} has no column {name!r}; its columns are {shown(schema.names)}.")
+        raise ValueError(f"{path} has no column {name!r}; its columns are {abbreviated(schema.names)}.")
     if count > 1:
         raise ValueError(f"{path} has {count} columns {name!r}; names must differ, rename all but one.")
     kind = schema.field(name).type
@@ -188,13 +186,13 @@ def _check_numbers(path: Path, types: dict[str, Any]) -> None:
     if bad:
         kinds = ", ".join(sorted({str(types[name]) for name in bad}))
         raise ValueError(
-            f"{path}: {len(bad)} columns must hold numbers, got type {kinds} in {shown(bad)}; "
+            f"{path}: {len(bad)} columns must hold numbers, got type {kinds} in {abbreviated(bad)}; "
             f"encode them as numbers, or leave them out by naming the others in columns."
         )
 
 
 def _target_type(name: str, kinds: Sequence[Any], *, is_text: bool) -> torch.dtype:
-    """int64 for places in labels, among which integers are looked up as text; else that of the numbers."""
+    """int64 for indices into labels (integers are looked up as text), else the dtype of the numbers."""
     for kind in kinds:
         if is_text and not (_is_text(kind) or pyarrow("types").is_integer(kind)):
             raise ValueError(f"{name} must hold text or integers to be looked up in labels, got type {kind}.")

@@ -1,4 +1,4 @@
-"""Text that may be compressed: .gz, .bz2, .xz."""
+"""Compressed text files, .gz, .bz2 and .xz, and the errors of damaged files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import IO, Any
 
 OPENERS: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-DAMAGE = (EOFError, zlib.error, lzma.LZMAError)  # and OSError, which other things raise too
+# Raised for damaged archives, besides OSError, which has other causes too.
+DAMAGE = (EOFError, zlib.error, lzma.LZMAError)
 
 
 def is_compressed(path: Path) -> bool:
@@ -23,7 +24,7 @@ def is_compressed(path: Path) -> bool:
 
 
 def inner_suffix(path: Path) -> str:
-    """What the suffix is once the file is decompressed.
+    """The suffix of the file after decompression.
 
     >>> inner_suffix(Path("a.csv.gz")), inner_suffix(Path("a.csv"))
     ('.csv', '.csv')
@@ -41,7 +42,7 @@ def decompressed(path: Path) -> Path:
     """A new temporary file with the bytes of the compressed `path`; the caller removes it."""
     with tempfile.NamedTemporaryFile(prefix="bochner-text-", delete=False) as file:
         try:
-            with _naming(path), open_bytes(path) as packed:
+            with reading_errors(f"{path} cannot be decompressed, it is damaged"), open_bytes(path) as packed:
                 shutil.copyfileobj(packed, file, 2**20)
         except BaseException:
             Path(file.name).unlink()
@@ -50,10 +51,13 @@ def decompressed(path: Path) -> Path:
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
+def reading_errors(failure: str, damage: tuple[type[Exception], ...] = DAMAGE) -> Iterator[None]:
+    """Raise the exceptions of a damaged file as a ValueError that begins with `failure`; those of the disk pass."""
     try:
         yield
-    except (*DAMAGE, OSError) as error:
-        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # the disk, not the archive
+    except OSError as error:
+        if error.errno not in (None, errno.EINVAL):  # those two come from the content of archives
             raise
-        raise ValueError(f"{path} cannot be decompressed: {error}; it is damaged or cut short.") from error
+        raise ValueError(f"{failure}: {error}") from error
+    except damage as error:
+        raise ValueError(f"{failure}: {error}") from error

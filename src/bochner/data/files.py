@@ -1,4 +1,4 @@
-"""Which source reads a path."""
+"""Open a file or directory of rows by its suffix."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def open_source(
     num_inputs: int | None = None,
     shard_rows: int | None = None,
 ) -> Source:
-    """The source that reads `path`, by its suffix; a directory goes by the files in it.
+    """The source that reads `path`, by its suffix or, for a directory, by the files in it.
 
     | path | target, weight |
     |---|---|
@@ -39,14 +39,14 @@ def open_source(
 
     Text files may be compressed: `.csv.gz`, `.libsvm.bz2`, `.svm.xz`. Without a target y is int64 [n, 0].
 
-    Text targets are given as places in the source's `labels`: all of them, sorted, or those of the argument `labels`,
-    by which a later file agrees with the first; a label that is not among them is refused. Tables give the names of
-    their inputs as `column_names`; `columns` picks the same ones, in that order, from another file.
+    Text targets become indices into the source's `labels`: all of them, sorted, or those of the argument `labels`,
+    which a later file must share with the first; any other label is an error. Tables have the names of their inputs as
+    `column_names`; `columns` selects the same ones, in that order, from another file.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "people.csv").write_text("age,hours,income\\n39,40,<=50K\\n52,45,>50K\\n")
-    ...     people = open_source(folder + "/people.csv", target="income")
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     _ = Path(directory, "people.csv").write_text("age,hours,income\\n39,40,<=50K\\n52,45,>50K\\n")
+    ...     people = open_source(directory + "/people.csv", target="income")
     ...     people.labels, people.column_names, people.read(0).y
     (('<=50K', '>50K'), ('age', 'hours'), tensor([0, 1]))
     """
@@ -85,26 +85,26 @@ def _suffix(path: Path) -> str:
 
 
 def _only(path: Path, **arguments: tuple[object, object]) -> None:
-    """Refuses what cannot be chosen: in such files a part has one name, or none."""
-    for name, (given, known) in arguments.items():
-        if given not in (None, known):
+    """Refuse arguments other than the one name, if any, that a part has in such files."""
+    for name, (value, known) in arguments.items():
+        if value not in (None, known):
             allowed = "None" if known is None else f"None or {known!r}"
-            raise ValueError(f"{name} must be {allowed} for {path}, which has no other, got {given!r}.")
+            raise ValueError(f"{name} must be {allowed} for {path}, which has no other, got {value!r}.")
 
 
 def _suffix_inside(directory: Path) -> str:
-    """The first of the suffixes that directories are made of."""
-    found = {path.suffix.lower() for path in directory.iterdir()}
-    known = [suffix for suffix in (".npy", ".npz", *TABLES) if suffix in found]
+    """The suffix of the files in a directory; the first known one if there are several."""
+    suffixes = {path.suffix.lower() for path in directory.iterdir()}
+    known = [suffix for suffix in (".npy", ".npz", *TABLES) if suffix in suffixes]
     if not known:
-        raise ValueError(f"{directory} must hold .npy, .npz, {', '.join(TABLES)} files, found {sorted(found)}.")
+        raise ValueError(f"{directory} must hold .npy, .npz, {', '.join(TABLES)} files, found {sorted(suffixes)}.")
     return known[0]
 
 
-def _beside(path: Path, given: str | None, word: str) -> FilePath | None:
-    """The path that is given, or `NAME.word.npy` beside `NAME.X.npy`."""
-    other = path.parent / f"{path.name.removesuffix('.X.npy')}.{given or word}.npy"
-    return other if path.name.endswith(".X.npy") and other.exists() else given
+def _beside(path: Path, argument: str | None, part: str) -> FilePath | None:
+    """`NAME.part.npy` beside `NAME.X.npy`, where `argument` may name another part; else `argument`, a path."""
+    other = path.parent / f"{path.name.removesuffix('.X.npy')}.{argument or part}.npy"
+    return other if path.name.endswith(".X.npy") and other.exists() else argument
 
 
 def _archive(

@@ -1,15 +1,12 @@
-"""Arrays in files: .npy, .npz, and directories of them."""
+"""Sources of arrays in files: .npy, .npz, and directories of them."""
 
 from __future__ import annotations
 
-import errno
-import lzma
 import math
 import os
 import struct
 import tokenize
 import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,38 +15,41 @@ from typing import IO, Any
 import numpy as np
 
 from bochner.data.arrays import PartsSource
+from bochner.data.compressed import DAMAGE as COMPRESSION_DAMAGE
+from bochner.data.compressed import reading_errors
 from bochner.data.convert import Part
 from bochner.data.labels import read_names
 
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-# What NumPy and zipfile raise on bytes that are not what they should be.
+# Raised by NumPy and zipfile for damaged files.
 DAMAGE = (
-    ValueError, EOFError, SyntaxError, RecursionError, TypeError, KeyError, NotImplementedError, RuntimeError,
-    struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
+    *COMPRESSION_DAMAGE, ValueError, SyntaxError, RecursionError, TypeError, KeyError, NotImplementedError,
+    RuntimeError, struct.error, tokenize.TokenError, zipfile.BadZipFile,
 )  # fmt: skip
+FilePath = str | os.PathLike[str]
 
 
 class StoredArray:
     """The array in a .npy file, or under the name `member` in a .npz archive.
 
-    Rows are read by plain file reads, not by mapping: after `read` nothing but the rows is in memory. O(rows d) for a
-    .npy file; an archive's member is read from its beginning each time, so an archive should hold few shards.
-    Pickled objects are refused, and a file shorter than its header says is refused when it is opened.
+    Rows are read, not mapped: after `read` only they are in memory. O(rows d) for a .npy file; a member of an archive
+    is read from its beginning each time, so an archive should hold few shards. Pickled objects are refused; so is a
+    file that is shorter than its header says, when it is opened.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     np.save(folder + "/X.npy", np.arange(6.0).reshape(3, 2))
-    ...     StoredArray(folder + "/X.npy").read(slice(1, 3)).tolist()
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     np.save(directory + "/X.npy", np.arange(6.0).reshape(3, 2))
+    ...     StoredArray(directory + "/X.npy").read(slice(1, 3)).tolist()
     [[2.0, 3.0], [4.0, 5.0]]
     """
 
-    def __init__(self, path: str | os.PathLike[str], member: str | None = None) -> None:
+    def __init__(self, path: FilePath, member: str | None = None) -> None:
         self.path, self.member = Path(path), member
         self.name = str(path) if member is None else f"{path}[{member}]"
         with self._open() as (file, size):
             version = np.lib.format.read_magic(file)
             if version not in HEADERS:
-                raise ValueError(f"version {version} of the .npy format is unknown here")
+                raise ValueError(f"version {version} of the .npy format is not supported")
             shape, fortran, dtype = HEADERS[version](file)
             self._offset = file.tell()
             if dtype.hasobject:
@@ -74,17 +74,17 @@ class StoredArray:
 
     def _read(self, file: IO[bytes], start: int, count: int) -> np.ndarray[Any, Any]:
         numbers = np.empty(count, self.dtype)
-        missing = numbers.view(np.uint8).data
+        unread = numbers.view(np.uint8).data
         file.seek(self._offset + start * self.dtype.itemsize)
-        while missing:
-            if not (got := file.readinto(missing)):  # type: ignore[attr-defined]
+        while unread:
+            if not (num_bytes := file.readinto(unread)):  # type: ignore[attr-defined]
                 raise ValueError("it ends early; was it changed while in use?")
-            missing = missing[got:]
+            unread = unread[num_bytes:]
         return numbers
 
     @contextmanager
     def _open(self) -> Iterator[tuple[IO[bytes], int]]:
-        with _naming(f"{self.name} cannot be read as a .npy array"):
+        with reading_errors(f"{self.name} cannot be read as a .npy array", DAMAGE):
             if self.member is None:
                 with self.path.open("rb") as file:
                     yield file, os.fstat(file.fileno()).st_size
@@ -93,38 +93,23 @@ class StoredArray:
                     yield file, archive.getinfo(self.member + ".npy").file_size
 
 
-def members(path: str | os.PathLike[str]) -> list[str]:
+def members(path: FilePath) -> list[str]:
     """The names of the arrays in a .npz archive."""
-    with _naming(f"{path} cannot be read as a .npz archive"), zipfile.ZipFile(path) as archive:
+    with reading_errors(f"{path} cannot be read as a .npz archive", DAMAGE), zipfile.ZipFile(path) as archive:
         return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
 
 
-@contextmanager
-def _naming(failure: str) -> Iterator[None]:
-    try:
-        yield
-    except DAMAGE as error:
-        raise ValueError(f"{failure}: {error}") from error
-    except OSError as error:
-        if error.errno not in (None, errno.EINVAL):  # those two come from damaged archives, the others from the disk
-            raise
-        raise ValueError(f"{failure}: {error}") from error
-
-
-FilePath = str | os.PathLike[str]
-
-
 class NpySource(PartsSource):
-    """X [N, d], y and weight in one .npy file each, of any size: a shard is read from disk when it is asked for.
+    """X [N, d], y and weight in one .npy file each; `read` reads one shard from disk.
 
-    O(shard_rows d) time and memory a shard. Without `y_path` the targets are int64 [n, 0]; those of NumPy's dtype U
-    become places in `labels`, which are found in one pass over y unless they are given.
+    O(shard_rows d) time and memory per shard. Without `y_path` the targets are int64 [n, 0]; text targets (dtype U)
+    become indices into `labels`, which are collected in one pass over y unless they are given.
 
     >>> import numpy as np, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     np.save(folder + "/X.npy", np.eye(3))
-    ...     np.save(folder + "/y.npy", np.arange(3))
-    ...     NpySource(folder + "/X.npy", folder + "/y.npy", shard_rows=2).read(1).y
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     np.save(directory + "/X.npy", np.eye(3))
+    ...     np.save(directory + "/y.npy", np.arange(3))
+    ...     NpySource(directory + "/X.npy", directory + "/y.npy", shard_rows=2).read(1).y
     tensor([2])
     """
 
@@ -166,7 +151,7 @@ class ShardedSource(PartsSource):
     """A directory of parts in order of their names: `NAME.npz` holding X, y, weight, or `NAME.X.npy`, `NAME.y.npy`, ...
 
     Each part is cut into shards of at most `shard_rows` rows; all must be equally wide. y and weight may be absent.
-    What `cache_to_disk` wrote keeps the labels of its targets and the names of its inputs.
+    Files of `cache_to_disk` come with the labels of their targets and the names of their inputs.
     """
 
     def __init__(
@@ -175,14 +160,14 @@ class ShardedSource(PartsSource):
         self.directory = Path(directory)
         if not self.directory.is_dir():
             raise ValueError(f"{directory} must be a directory of .npz or .X.npy files; there is none.")
-        found = [*self.directory.glob("*.npz"), *self.directory.glob("*.X.npy")]
-        if not found:
+        paths = sorted([*self.directory.glob("*.npz"), *self.directory.glob("*.X.npy")])
+        if not paths:
             raise ValueError(f"{directory} must hold .npz or .X.npy files, found none.")
         for orphan in self.directory.glob("*.y.npy"):
             if not _beside(orphan, "y", "X").exists():
                 raise ValueError(f"{orphan} has no {_beside(orphan, 'y', 'X').name} beside it.")
         names = read_names(self.directory)
-        parts = [_part(path) for path in sorted(found)]
+        parts = [_part(path) for path in paths]
         super().__init__(parts, shard_rows=shard_rows, labels=labels, stored_labels=names.labels)
         self.column_names = names.columns
         if names.columns is not None and len(names.columns) != self.num_inputs:

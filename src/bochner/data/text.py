@@ -1,4 +1,4 @@
-"""LIBSVM (SVMlight) text: `label index:value index:value ...`, one row a line."""
+"""Text files: CSV, and LIBSVM (SVMlight) with one row `label index:value index:value ...` per line."""
 
 from __future__ import annotations
 
@@ -16,27 +16,30 @@ from sklearn.datasets import load_svmlight_file
 from torch import Tensor
 
 from bochner import checks
-from bochner.data.arrays import dense, rows_per_shard
+from bochner.data.arrays import dense, resolve_shard_rows
 from bochner.data.blocks import Block
 from bochner.data.columns import Roles, assign_roles, labels_in, pyarrow, reading
 from bochner.data.compressed import decompressed, is_compressed
 from bochner.data.convert import Names, check_finite, checked
 from bochner.data.labels import checked_labels
 
+# Dtypes of a numeric target in a CSV file with their names in pyarrow, in the order in which they are tried.
 NUMBERS = {torch.int64: "int64", torch.float64: "float64"}
+MAX_INPUTS = 2**26  # a dense row of 256 MiB; a larger index is most likely an error in the file
+TEXT_BYTES = 8 * 2**20  # parsed at once, except for a longer line
 
 
 class CsvBlocks:
     """The rows of a CSV file from first to last, about a megabyte of text at a time; see `cache_to_disk`.
 
-    Inputs are float64. The target is read as text, without spaces around it: int64 when all of it are whole numbers,
-    float64 when all are numbers, else places in `labels`, which are all of them sorted or those that are given. To know
-    which, opening reads the file once for its target. Fields that are empty or NA are missing, which is refused;
-    in quotes they are text. A file may be compressed (.gz, .bz2, .xz).
+    Inputs are float64. The target is read as text, without surrounding spaces: int64 if all of it are integers, float64
+    if all are numbers, else indices into `labels`, by default all of them sorted. To decide, opening reads the target
+    once. Fields that are empty or NA are missing, which is an error; in quotes they are text. A file may be compressed
+    (.gz, .bz2, .xz).
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "t.csv")
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     path = Path(directory, "t.csv")
     ...     _ = path.write_text("a,b,y\\n1,2,yes\\n3,4,no\\n")
     ...     blocks = CsvBlocks(path, target="y")
     ...     blocks.labels, next(iter(blocks))
@@ -72,7 +75,7 @@ class CsvBlocks:
             first_row += len(batch)
 
     def _schema(self, target: str | None) -> Any:
-        """Names and types of the columns, as the first megabyte has them."""
+        """Names and types of the columns, from the first megabyte."""
         with reading(self.path), self._open({} if target is None else {target: "string"}) as reader:
             if not any(len(batch) for batch in reader):
                 raise ValueError(f"{self.path} must have at least one row below its header line, got none.")
@@ -80,7 +83,7 @@ class CsvBlocks:
             return reader.schema
 
     def _with_target_type(self, roles: Roles) -> Roles:
-        """The narrowest type that all targets fit: the first that does not ends a trial, most often at once."""
+        """The narrowest type that fits all targets; a trial ends at the first that does not fit, usually early."""
         if roles.target is None or roles.labels is not None:
             return roles
         for dtype, name in NUMBERS.items():
@@ -90,7 +93,7 @@ class CsvBlocks:
         return roles._replace(labels=labels_in(column, self._targets(roles.target)))
 
     def _targets(self, target: str) -> Iterator[Any]:
-        return (_words(batch.column(0)) for batch in self._read([target], target))
+        return (_trimmed(batch.column(0)) for batch in self._read([target], target))
 
     def _read(self, names: Sequence[str], target: str | None) -> Iterator[Any]:
         types = {name: "string" if name == target else "float64" for name in names}
@@ -112,8 +115,8 @@ class CsvBlocks:
 
 @contextmanager
 def _stream(path: Path) -> Iterator[Any]:
-    """The file's bytes, decompressed, by pyarrow's own readers: its threads abort a process that ends while they hold a
-    Python file."""
+    """The decompressed bytes by pyarrow's own readers: its threads abort a process that exits while they hold a Python
+    file."""
     suffix, pa = path.suffix.lower(), pyarrow()
     if suffix == ".xz":  # which pyarrow cannot read
         plain = decompressed(path)
@@ -128,7 +131,7 @@ def _stream(path: Path) -> Iterator[Any]:
         yield file if kind is None else pa.CompressedInputStream(file, kind)
 
 
-def _words(column: Any) -> Any:
+def _trimmed(column: Any) -> Any:
     return pyarrow("compute").utf8_trim_whitespace(column)
 
 
@@ -141,34 +144,30 @@ def _fits(words: Any, kind: str) -> bool:
 
 
 def _with_target(table: Any, roles: Roles) -> Any:
-    """`table` with the text of its target as numbers, where all the file's are."""
+    """`table` with the text of its target as numbers, if the target of the file is numeric."""
     if roles.target is None:
         return table
-    words = _words(table[roles.target])
+    words = _trimmed(table[roles.target])
     values = words if roles.labels is not None else words.cast(NUMBERS[roles.y_type])
     return table.set_column(table.column_names.index(roles.target), roles.target, values)
-
-
-MAX_INPUTS = 2**26  # a dense row of 256 MiB; a larger index is a slip, or malice
-TEXT_BYTES = 8 * 2**20  # parsed at once, at most, but for a longer line
 
 
 class LibsvmSource:
     """The rows of a LIBSVM file as dense float32 blocks.
 
-    Indices count from 1 and rise along a line; what follows `#` and any `qid:` is ignored. Labels are int64 when every
-    one in the file is a whole number, else float64. `num_inputs` is the largest index unless it is given.
+    Indices count from 1 and increase along a line; comments after `#` and `qid:` are ignored. Labels are int64 if all
+    of them are integers, else float64. `num_inputs` is by default the largest index.
 
-    Opening parses the file once, in O(bytes) time and the memory of 8 MiB of text, to find where shards begin; a shard
-    then takes O(its bytes + shard_rows d). A file so wide that 8192 dense rows are more than 32 MiB has shorter shards,
-    and is parsed twice to find them unless `num_inputs` is given. A compressed file (.gz, .bz2, .xz) is decompressed
-    once into a temporary file, which goes with the source.
+    Opening parses the file once, in O(bytes) time and the memory of 8 MiB of text, to find where shards begin; reading
+    a shard then takes O(its bytes + shard_rows d). A file so wide that 8192 dense rows exceed 32 MiB has shorter
+    shards, and is parsed twice to find them unless `num_inputs` is given. A compressed file (.gz, .bz2, .xz) is
+    decompressed into a temporary file, which is removed with the source.
 
-    The last line must end in a newline, since a file cut short inside a line would otherwise pass for a whole one.
+    The last line must end in a newline: otherwise a file truncated inside a line would pass for a complete one.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "a.libsvm")
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     path = Path(directory, "a.libsvm")
     ...     _ = path.write_text("+1 1:0.5 3:2\\n-1 2:1  # a comment\\n")
     ...     LibsvmSource(path).read(0)
     Block(X=tensor([[0.5000, 0.0000, 2.0000],
@@ -188,7 +187,7 @@ class LibsvmSource:
             raise ValueError(f"num_inputs must be at least the largest index in {path}, {widest}, got {num_inputs}.")
         if num_inputs is None and widest > MAX_INPUTS:
             raise ValueError(
-                f"{path} has an index {widest}, and rows are dense; give num_inputs={widest} if you mean it."
+                f"{path} has an index {widest}, and rows are dense; give num_inputs={widest} if it is right."
             )
         self.num_inputs = num_inputs or max(1, widest)
         self.shard_sizes = [shard.rows for shard in self._shards]
@@ -201,30 +200,30 @@ class LibsvmSource:
         return checked(block, names, first_row=self._shards[shard].first_row)
 
     def read_targets(self, shard: int) -> Tensor:
-        """y of a shard alone: no row is made dense."""
+        """y of a shard, without dense rows."""
         return check_finite(self._read(shard)[1], f"{self.path}: y", first_row=self._shards[shard].first_row)
 
     def _read(self, shard: int) -> tuple[Any, Tensor]:
-        found = self._shards[shard]
+        offset, length, _, rows, num_inputs, _ = self._shards[shard]
         with self._text.open("rb") as file:
-            file.seek(found.offset)
-            text = file.read(found.length)
+            file.seek(offset)
+            text = file.read(length)
         try:
             X, y = _parse(text)
-            if (len(y), X.shape[1]) != (found.rows, found.num_inputs):
+            if (len(y), X.shape[1]) != (rows, num_inputs):
                 raise ValueError("other rows than when it was opened")
         except ValueError as error:
             raise ValueError(f"{self.path} was changed while in use: {error}") from error
         return X, torch.from_numpy(y).to(self._y_type)
 
     def _cut(self, num_inputs: int | None, shard_rows: int | None) -> list[_Shard]:
-        """The shards, cut anew when the width that was found asks for shorter ones."""
-        lines = rows_per_shard(shard_rows, row_bytes=4 * (num_inputs or 1))
+        """The shards, divided again if the width of the file requires shorter ones."""
+        lines = resolve_shard_rows(shard_rows, row_bytes=4 * (num_inputs or 1))
         shards = list(self._scan(lines))
         if not shards:
             raise ValueError(f"{self.path} must have at least one row, got none.")
         widest = num_inputs or max(shard.num_inputs for shard in shards)
-        fewer = rows_per_shard(shard_rows, row_bytes=4 * widest)
+        fewer = resolve_shard_rows(shard_rows, row_bytes=4 * widest)
         return shards if fewer == lines else list(self._scan(fewer))
 
     def _scan(self, lines: int) -> Iterator[_Shard]:

@@ -1,4 +1,4 @@
-"""The classes that targets fall into, and targets as places among them."""
+"""Sources made from sources: standardised inputs, encoded classes, statistics, and a split for validation."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ import torch
 from torch import Tensor
 
 from bochner.data.blocks import Block, Source, num_rows, read_shard, read_targets, seeded, take
-from bochner.data.labels import MAX_LABELS, column_names_of, labels_of, shown
+from bochner.data.labels import MAX_LABELS, abbreviated, column_names_of, labels_of
+
+Classes = np.ndarray[Any, Any]
+"""Class labels [C]: text, or sorted numbers."""
 
 
 class MappedSource:
-    """`source` with `transform` applied to every block on its way out; it keeps the rows, the inputs and what y means.
+    """`source` with `transform` applied to every block that is read; rows, inputs and the meaning of y stay the same.
 
     >>> from bochner.data import ArraySource, statistics
     >>> source = ArraySource(torch.tensor([[1.0], [3.0]]), torch.tensor([7, 4]))
-    >>> found = statistics(source)
-    >>> MappedSource(MappedSource(source, Standardize(found.mean, found.std)), EncodeLabels(found.classes)).read(0)
+    >>> _, mean, std, classes = statistics(source)
+    >>> MappedSource(MappedSource(source, Standardize(mean, std)), EncodeLabels(classes)).read(0)
     Block(X=tensor([[-1.], [ 1.]]), y=tensor([1, 0]), weight=None)
     """
 
@@ -31,7 +34,7 @@ class MappedSource:
         self.num_inputs, self.shard_sizes = source.num_inputs, source.shard_sizes
         self.labels, self.column_names = labels_of(source), column_names_of(source)
         if isinstance(transform, EncodeLabels) and self.labels is not None:
-            self.labels = tuple(self.labels[place] for place in transform.classes.tolist())
+            self.labels = tuple(self.labels[index] for index in transform.classes.tolist())
 
     def read(self, shard: int) -> Block:
         return self._transform(read_shard(self._source, shard))
@@ -39,7 +42,7 @@ class MappedSource:
 
 @dataclass(frozen=True, eq=False)
 class Standardize:
-    """(x - mean) / std for each input, in the dtype of X; an input that never varies is only centred."""
+    """(x - mean) / std for each input, in the dtype of X; a constant input is only centred."""
 
     mean: Tensor
     std: Tensor
@@ -52,25 +55,25 @@ class Standardize:
 
 @dataclass(frozen=True, eq=False)
 class EncodeLabels:
-    """y as places in the sorted `classes` [C]; a label that is not among them is refused."""
+    """y as indices into the sorted `classes` [C]; any other label is an error."""
 
     classes: Tensor
 
     def __call__(self, block: Block) -> Block:
-        kind = torch.promote_types(self.classes.dtype, block.y.dtype)  # a file may write 1 as 1.0
-        classes, y = self.classes.to(block.y.device, kind), block.y.to(kind).contiguous()
-        places = torch.searchsorted(classes, y).clamp_(max=len(classes) - 1)
-        unknown = classes[places] != y
+        dtype = torch.promote_types(self.classes.dtype, block.y.dtype)  # a file may hold 1 as 1.0
+        classes, y = self.classes.to(block.y.device, dtype), block.y.to(dtype).contiguous()
+        codes = torch.searchsorted(classes, y).clamp_(max=len(classes) - 1)
+        unknown = classes[codes] != y
         if unknown.any():
             labels = block.y[unknown].unique().tolist()
             raise ValueError(f"y must hold the {len(self.classes)} known classes only, got {labels[:10]} besides.")
-        return block._replace(y=places)
+        return block._replace(y=codes)
 
 
 class Statistics(NamedTuple):
-    """Of N rows: `mean` [d] and `std` [d] in float64 (over N, not N - 1), `classes` [C] sorted.
+    """Of N rows: `mean` [d] and `std` [d] in float64 (divided by N, not N - 1), and the sorted `classes` [C].
 
-    `classes` are integers (places in the labels, where y was text); None for floats and beyond 100,000 of them.
+    `classes` are integers (indices of labels, if y is text); None for floats and for more than 100,000 of them.
     """
 
     num_rows: int
@@ -80,12 +83,11 @@ class Statistics(NamedTuple):
 
 
 def statistics(source: Source) -> Statistics:
-    """One pass over the rows, a shard at a time.
+    """Mean, standard deviation and classes, in one pass over the shards.
 
     Two sets of n and m rows with means a, b and sums of squared deviations S, T have together the mean
-    a + (b - a) m / (n + m) and the sum S + T + (b - a)^2 n m / (n + m): no cancellation,
-    however far the mean lies from zero.
-    O(N d) time, O(shard d) memory. Source: Chan, Golub and LeVeque, 1983.
+    a + (b - a) m / (n + m) and the sum S + T + (b - a)^2 n m / (n + m): no cancellation, however far the mean is from
+    zero. O(N d) time, O(shard d) memory. Source: Chan, Golub and LeVeque, 1983.
 
     >>> from bochner.data import ArraySource
     >>> statistics(ArraySource(torch.tensor([[1.0], [3.0]]), torch.tensor([7, 4])))
@@ -113,7 +115,7 @@ def statistics(source: Source) -> Statistics:
 
 
 def split(source: Source, validation_fraction: float, seed: int) -> tuple[SubsetSource, SubsetSource]:
-    """The rows in two: (train, validation), the same for the same seed, chosen without reading any of them.
+    """Divide the rows at random into (train, validation), as a function of the seed and without reading them.
 
     Of N rows round(validation_fraction N) are for validation (at least 1, at most N - 1), spread evenly over the
     shards; within a shard every choice of rows is equally likely. Both parts keep the shards, and reading a shard of
@@ -133,14 +135,14 @@ def split(source: Source, validation_fraction: float, seed: int) -> tuple[Subset
     total = min(max(round(validation_fraction * N), 1), N - 1)
     offset = int(torch.randint(N, (), generator=seeded(seed, "heldout-counts")))
     ends = accumulate(source.shard_sizes, initial=0)
-    # Rounding the running sum gives each shard its share and all of them together exactly `total`.
+    # Rounding the cumulative sum gives each shard its share, and all of them together exactly `total`.
     counts = [b - a for a, b in pairwise((total * end + offset) // N for end in ends)]
     train, validation = (SubsetSource(source, counts, seed, is_validation=part) for part in (False, True))
     return train, validation
 
 
 class SubsetSource:
-    """Of each shard the `counts[shard]` rows that are for validation, or the others; made by `split`."""
+    """The `counts[shard]` validation rows of each shard, or the others; see `split`."""
 
     def __init__(self, source: Source, counts: Sequence[int], seed: int, *, is_validation: bool) -> None:
         self._source, self._counts, self._seed, self._is_validation = source, counts, seed, is_validation
@@ -161,11 +163,8 @@ class SubsetSource:
         return (order[:count] if self._is_validation else order[count:]).sort().values
 
 
-Classes = np.ndarray[Any, Any]
-
-
 def classes_of(source: Source) -> Classes:
-    """The classes [C] of a source: its labels, or the sorted different numbers in y.
+    """The classes [C] of a source: its labels, or the sorted distinct numbers in y.
 
     Labels cost nothing; numbers cost one pass over the targets, O(N log N) time and O(shard + C) memory.
 
@@ -174,13 +173,13 @@ def classes_of(source: Source) -> Classes:
     (array(['no', 'yes'], dtype='<U3'), array([-1,  3]))
     """
     labels = labels_of(source)
-    return seen_targets(source) if labels is None else np.array(labels)
+    return distinct_targets(source) if labels is None else np.array(labels)
 
 
 def check_classes(train: Source, validation: Source | None = None) -> Classes:
-    """The classes of `train`, once its rows are seen to have two at least, and `validation` none besides theirs.
+    """The classes of `train`, once it is seen to have at least two, and `validation` to have no others.
 
-    A class that `validation` lacks is no error. One pass over the targets of both.
+    `validation` may lack some of the classes. One pass over the targets of both.
 
     >>> from bochner.data import ArraySource
     >>> check_classes(ArraySource(np.eye(2), [0, 1]), ArraySource(np.eye(2), [1, 5]))
@@ -188,70 +187,60 @@ def check_classes(train: Source, validation: Source | None = None) -> Classes:
         ...
     ValueError: validation data must hold classes of the training rows only, got [5] besides; ...
     """
-    classes, seen = classes_of(train), seen_targets(train)
-    if len(seen) < 2:
-        raise ValueError(f"the training rows must hold at least two classes, got {_words(seen, train)} only.")
+    classes, present = classes_of(train), distinct_targets(train)
+    if len(present) < 2:
+        raise ValueError(f"the training rows must hold at least two classes, got {_names(present, train)} only.")
     if validation is not None:
-        _check_same_labels(train, validation)
-        strange = np.setdiff1d(seen_targets(validation), seen)
-        if len(strange):
+        kinds = ["numbers" if labels is None else abbreviated(labels) for labels in map(labels_of, (train, validation))]
+        if labels_of(train) != labels_of(validation):
             raise ValueError(
-                f"validation data must hold classes of the training rows only, got {_words(strange, train)} besides; "
+                f"validation data must have the labels of the training rows, {kinds[0]}, got {kinds[1]}; "
+                f"open it with labels=classes_of(train)."
+            )
+        unknown = np.setdiff1d(distinct_targets(validation), present)
+        if len(unknown):
+            raise ValueError(
+                f"validation data must hold classes of the training rows only, got {_names(unknown, train)} besides; "
                 f"leave their rows out, or choose other validation rows."
             )
     return classes
 
 
 def with_classes(source: Source, classes: Classes | Sequence[Any]) -> Source:
-    """`source` with y as places in `classes`, sorted numbers or the labels that it was opened with.
+    """`source` with y as indices into `classes`: sorted numbers, or the labels with which it was opened.
 
     >>> from bochner.data import ArraySource
     >>> with_classes(ArraySource(np.eye(3), [3, -1, 3]), [-1, 3]).read(0).y
     tensor([1, 0, 1])
     """
-    wanted, labels = np.asarray(classes), labels_of(source)
-    is_text = wanted.dtype.kind == "U"
+    array, labels = np.asarray(classes), labels_of(source)
+    is_text, expected = array.dtype.kind == "U", abbreviated(array.tolist())
     if labels is None and not is_text:
-        return MappedSource(source, EncodeLabels(torch.as_tensor(wanted)))
-    if labels is None:
-        raise ValueError(f"source must have the labels {shown(wanted.tolist())}, got numbers; open it with labels=.")
-    if not is_text:
-        raise ValueError(f"source must hold the classes {shown(wanted.tolist())}, got the labels {shown(labels)}.")
-    if labels != tuple(wanted.tolist()):
-        raise ValueError(
-            f"source must have the labels {shown(wanted.tolist())}, got {shown(labels)}; open it with labels=."
-        )
+        return MappedSource(source, EncodeLabels(torch.as_tensor(array)))
+    if labels is not None and not is_text:
+        raise ValueError(f"source must hold the classes {expected}, got the labels {abbreviated(labels)}.")
+    if labels is None or labels != tuple(array.tolist()):
+        kind = "numbers" if labels is None else abbreviated(labels)
+        raise ValueError(f"source must have the labels {expected}, got {kind}; open it with labels=.")
     return source
 
 
-def seen_targets(source: Source) -> Classes:
-    """The different values in y, sorted: numbers, or places of labels."""
-    seen: Classes = np.empty(0, np.int64)
+def distinct_targets(source: Source) -> Classes:
+    """The distinct values in y, sorted: numbers, or indices of labels."""
+    values: Classes = np.empty(0, np.int64)
     for shard, size in enumerate(source.shard_sizes):
         if size:
             y = read_targets(source, shard)
             if y.ndim != 1:
                 raise ValueError(f"y must have shape [rows] to hold classes, got rows of shape {tuple(y.shape[1:])}.")
-            found = np.unique(y.cpu().numpy())
-            seen = np.union1d(seen, found) if len(seen) else found
-        if len(seen) > MAX_LABELS:
+            in_shard = np.unique(y.cpu().numpy())
+            values = np.union1d(values, in_shard) if len(values) else in_shard
+        if len(values) > MAX_LABELS:
             raise ValueError(f"y must hold classes, got more than {MAX_LABELS} different numbers.")
-    return seen
+    return values
 
 
-def _check_same_labels(train: Source, validation: Source) -> None:
-    ours, theirs = labels_of(train), labels_of(validation)
-    if ours != theirs:
-        raise ValueError(
-            f"validation data must have the labels of the training rows, {_kind(ours)}, got {_kind(theirs)}; "
-            f"open it with labels=classes_of(train)."
-        )
-
-
-def _kind(labels: tuple[str, ...] | None) -> str:
-    return "numbers" if labels is None else shown(labels)
-
-
-def _words(seen: Classes, source: Source) -> str:
+def _names(targets: Classes, source: Source) -> str:
+    """Targets in an error message: numbers, or the labels that they index."""
     labels = labels_of(source)
-    return shown([place if labels is None else labels[place] for place in seen.tolist()])
+    return abbreviated([target if labels is None else labels[target] for target in targets.tolist()])
