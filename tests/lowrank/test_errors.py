@@ -145,8 +145,8 @@ def test_coherence() -> None:
     factor = fit_nystrom(GAUSSIAN, X, rank=8, generator=generator())
     assert coherence(factor) == pytest.approx(oracle.coherence(oracle.root(factor)))
     assert coherence(truncate(Gaussian(bandwidth=1e9), X, rank=4, generator=generator())) == pytest.approx(1)
-    lonely = torch.cat([points(59) * 1e-6, points(1) + 1e3])
-    assert coherence(truncate(Gaussian(), lonely, rank=2, generator=generator())) == pytest.approx((60 / 2) ** 0.5)
+    isolated = torch.cat([points(59) * 1e-6, points(1) + 1e3])
+    assert coherence(truncate(Gaussian(), isolated, rank=2, generator=generator())) == pytest.approx((60 / 2) ** 0.5)
 
 
 def test_principal_angles() -> None:

@@ -77,9 +77,9 @@ def test_meka_with_clusters_smaller_than_their_basis() -> None:
     X = torch.cat([points(50), points(2) + 50])
     factor = fit_meka(GAUSSIAN, X, rank=40, num_clusters=2, landmarks="uniform", generator=generator())
     assert sorted(factor.clusters.bincount().tolist()) == [2, 50]
-    lonely = factor.clusters == factor.clusters[-1]
-    U = factor.root[lonely]
-    torch.testing.assert_close(U @ U.T, GAUSSIAN(X[lonely]), rtol=1e-6, atol=1e-6)
+    isolated = factor.clusters == factor.clusters[-1]
+    U = factor.root[isolated]
+    torch.testing.assert_close(U @ U.T, GAUSSIAN(X[isolated]), rtol=1e-6, atol=1e-6)
 
 
 def test_meka_with_a_cluster_without_points(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,7 +66,7 @@ def test_cutting_the_factor_beats_cutting_the_landmarks() -> None:
     assert sum(cut) / 5 < 1.25 * best < sum(standard) / 5
 
 
-def test_default_landmarks_find_lonely_points() -> None:
+def test_default_landmarks_include_isolated_points() -> None:
     """Twelve points far from everything: each is an eigenvalue of 1, which centres and uniform points miss."""
     X = torch.cat([points(488) * 0.1, 100 * torch.eye(12, 3, dtype=torch.float64) + 50 * torch.arange(12)[:, None]])
     U = fit_nystrom(Gaussian(), X, rank=16, generator=generator()).root

@@ -9,6 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from bochner import checks
+from bochner.features import LANDMARK_RULES
 from bochner.features.landmarks import uniform_sample
 from bochner.kernels import Kernel
 from bochner.lowrank.factor import DenseFactor, check_definite, check_problem, extend, kernel_matrix
@@ -24,8 +25,7 @@ from bochner.lowrank.sampling import (
 )
 from bochner.ops import TILE_ELEMENTS, row_tiles
 
-STARTS = ["random", "nystrom", "kmeans-nystrom", "pivoted-nystrom", "sparse-svd"]
-LANDMARKS = {"nystrom": "uniform", "kmeans-nystrom": "kmeans", "pivoted-nystrom": "pivoted-cholesky"}
+STARTS = ["random", *LANDMARK_RULES, "sparse-svd"]
 # Subspace iterations and additional vectors for the start "sparse-svd", which needs few digits.
 POWER_ROUNDS = 10
 OVERSAMPLING = 10
@@ -57,7 +57,7 @@ def fit_als(
     num_samples: int | None = None,
     block_size: int | None = None,
     weighting: str = "equal",
-    start: str = "pivoted-nystrom",
+    start: str = "pivoted-cholesky",
     rounds: int = 3,
     alpha: float = 0.5,
     tolerance: float = 0.0,
@@ -161,9 +161,8 @@ def first_root(start: str, kernel: Kernel, X: Tensor, entries: Entries, *, rank:
     """The first U [n, r], for X [n, d]:
 
     "random"          Normal(0, k(x, x) / r) entries: U U^T has K's diagonal on average
-    "nystrom"         `fit_nystrom` from 8 r uniform points, truncated to its best rank r
-    "kmeans-nystrom"  the same from k-means centres
-    "pivoted-nystrom" the same from random pivots, which include isolated points
+    landmark rule     "uniform", "kmeans", "leverage" or "pivoted-cholesky": `fit_nystrom` on 8 r such landmarks,
+                      truncated to its best rank r; random pivots include isolated points
     "sparse-svd"      the r largest eigenpairs of the sampled entries divided by their probabilities, 0 elsewhere
     """
     checks.one_of("start", start, STARTS)
@@ -171,10 +170,10 @@ def first_root(start: str, kernel: Kernel, X: Tensor, entries: Entries, *, rank:
         case "random":
             sizes = (kernel.diagonal(X) / rank).sqrt()
             return sizes[:, None] * _normals(len(X), rank, generator).to(X)
-        case "nystrom" | "kmeans-nystrom" | "pivoted-nystrom":
-            return fit_nystrom(kernel, X, rank=rank, landmarks=LANDMARKS[start], generator=generator).root
-        case _:
+        case "sparse-svd":
             return _sparse_svd(entries, rank, _normals(len(X), min(len(X), rank + OVERSAMPLING), generator).to(X))
+        case _:
+            return fit_nystrom(kernel, X, rank=rank, landmarks=start, generator=generator).root
 
 
 def _sparse_svd(entries: Entries, rank: int, Q: Tensor) -> Tensor:

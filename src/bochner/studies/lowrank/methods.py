@@ -39,11 +39,16 @@ SCHEMES = (
     "uniform+diagonal",
     "uniform+clustering+diagonal",
 )
-STARTS = ("random", "nystrom", "kmeans-nystrom", "sparse-svd")
-# What the starts that are far off want, by docs/als.md.
-START_OPTIONS: Mapping[str, Mapping[str, float]] = MappingProxyType(
-    {"random": {"alpha": 0.05}, "sparse-svd": {"alpha": 0.05, "block_size": 1}}
+# Options of `fit_als` for the starts of the thesis; those far from K need a smaller penalty (docs/als.md).
+START_OPTIONS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "random": {"start": "random", "alpha": 0.05},
+        "nystrom": {"start": "uniform"},
+        "kmeans-nystrom": {"start": "kmeans"},
+        "sparse-svd": {"start": "sparse-svd", "alpha": 0.05, "block_size": 1},
+    }
 )
+STARTS = tuple(START_OPTIONS)
 
 
 def _als(**options: Any) -> StudiedFit:
@@ -79,5 +84,5 @@ STUDIED: Mapping[str, StudiedFit] = MappingProxyType(
         "cut kmeans-nystrom": _nystrom("kmeans", "factor"),
     }
     | {f"als, {scheme}": _als(sampling=scheme) for scheme in SCHEMES}
-    | {f"als from {start}": _als(start=start, **START_OPTIONS.get(start, {})) for start in STARTS}
+    | {f"als from {start}": _als(**START_OPTIONS[start]) for start in STARTS}
 )
