@@ -16,7 +16,7 @@ import bochner
 from bochner.cli.tables import choose_task, open_training_rows
 from bochner.data import ArraySource, open_source, split
 from bochner.search import SolverParams
-from bochner.search.memory import rows_per_shard
+from bochner.search.plan import rows_per_shard
 from tests.cli.files import NAMES, rings, rings_csv, run, write_csv
 
 Capture = pytest.CaptureFixture[str]

@@ -13,7 +13,7 @@ import pytest
 
 from bochner import KernelClassifier, KernelRegressor
 from bochner.data import ArraySource
-from bochner.search.memory import parse_bytes
+from bochner.search.plan import parse_bytes
 from tests.estimators.cases import QUICK, rings
 
 MIB = 2**20

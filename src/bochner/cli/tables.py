@@ -13,7 +13,7 @@ from bochner.data.blocks import Source, num_rows, read_targets
 from bochner.data.compressed import inner_suffix
 from bochner.data.files import TABLES
 from bochner.data.labels import abbreviated
-from bochner.search.memory import rows_per_shard
+from bochner.search.plan import rows_per_shard
 
 Columns = list[str] | str | None
 Task = Literal["auto", "classify", "regress"]

@@ -1,8 +1,9 @@
 """scikit-learn estimators over kernels, feature maps, low-rank factors and solvers."""
 
-from bochner.estimators.classifier import KernelClassifier, NetworkClassifier
+from bochner.estimators.classifier import KernelClassifier
 from bochner.estimators.lowrank import LowRankPCA, LowRankRidge, LowRankSpectralClustering
-from bochner.estimators.regressor import KernelRegressor, NetworkRegressor
+from bochner.estimators.network import NetworkClassifier, NetworkRegressor
+from bochner.estimators.regressor import KernelRegressor
 from bochner.estimators.transformers import (
     ArcCosineFeatures,
     FourierFeatures,

@@ -1,4 +1,4 @@
-"""Arrays in memory as a source of rows in random order."""
+"""Between scikit-learn's arrays and random states and torch's tensors and generators."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ from bochner.ops import row_tiles
 
 
 def checked_inputs(estimator: BaseEstimator, X: Any, *, reset: bool) -> Tensor:
-    """X as a finite float32 or float64 tensor [rows, inputs]; `reset` learns the width and names, else checks them."""
-    if not isinstance(X, Tensor):
-        array = validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32])
-        return as_tensor(array)
-    width = None if reset else estimator.n_features_in_
-    checks.finite("X", checks.inputs("X", X, width=width))
+    """X as a finite float32 or float64 tensor [rows, inputs]; `reset` records width and names, else checks them."""
+    if isinstance(X, Tensor):
+        return checked_tensor(estimator, X, reset=reset)
+    return as_tensor(validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32]))
+
+
+def checked_tensor(estimator: BaseEstimator, X: Tensor, *, reset: bool) -> Tensor:
+    """What scikit-learn's `validate_data` checks of arrays, for a tensor."""
+    checks.finite("X", checks.inputs("X", X, width=None if reset else estimator.n_features_in_))
     if 0 in X.shape:
         raise ValueError(f"X must hold at least one row and one column, got shape {tuple(X.shape)}.")
     if reset:

@@ -14,24 +14,21 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 from torch import Generator, Tensor, nn
 
-from bochner import checks
 from bochner.data.batches import in_order
 from bochner.data.blocks import Block, Source
 from bochner.data.transforms import MappedSource, split
-from bochner.estimators.arrays import ArrayRows, checked_weights, dense_rows, make_generator
+from bochner.estimators.arrays import ArrayRows, checked_tensor, checked_weights, dense_rows, make_generator
 from bochner.estimators.store import SavableMixin
 from bochner.kernels import Kernel
 from bochner.models.heads import BottleneckHead, FeatureModel, LogitAverage
 from bochner.models.landmarks import LandmarkModel
-from bochner.models.network import ACTIVATIONS, Network
+from bochner.models.network import Network
 from bochner.models.onnx import export_onnx
 from bochner.ops import row_tiles
 from bochner.search.fit import fit_model
 from bochner.search.kernel import KERNEL_CONSTRAINTS
-from bochner.search.memory import rows_per_shard
 from bochner.search.online import start_online, step_online
 from bochner.search.plan import (
-    NETWORK_PARAMS,
     SOLVERS,
     KernelPlan,
     NetworkPlan,
@@ -41,6 +38,7 @@ from bochner.search.plan import (
     as_selection,
     loss_for,
     make_task,
+    rows_per_shard,
 )
 from bochner.solvers.sgd import Record
 
@@ -184,7 +182,11 @@ class BaseModel(SavableMixin):
     def _scores(self, X: Any) -> Tensor:
         """Scores [n, t] of arrays, frames, tensors or a source, a few rows at a time."""
         check_is_fitted(self)
-        blocks = self._blocks(X if is_source(X) else self._check_inputs_of(X, reset=False))
+        if isinstance(X, Tensor):
+            checked_tensor(self, X, reset=False)
+        elif not is_source(X):
+            X = validate_data(self, X, reset=False, **_ACCEPTED)
+        blocks = self._blocks(X)
         like = bias_of(self.model_)
         size = CPU_TILE if like.device.type == "cpu" else GPU_TILE
         with torch.no_grad():
@@ -203,22 +205,11 @@ class BaseModel(SavableMixin):
         for rows in row_tiles(X.shape[0], row_elements=1, tile_elements=TILES_AT_ONCE * CPU_TILE):
             yield dense_rows(X, rows, bias_of(self.model_).dtype)
 
-    def _check_inputs_of(self, X: Any, *, reset: bool) -> Any:
-        """X as a finite array, sparse matrix or tensor [rows, inputs]; `reset` records its width, else checks it."""
-        if not isinstance(X, Tensor):
-            return validate_data(self, X, reset=reset, **_ACCEPTED)
-        checks.finite("X", checks.inputs("X", X, width=None if reset else self.n_features_in_))
-        if 0 in X.shape:
-            raise ValueError(f"X must hold at least one row and one column, got shape {tuple(X.shape)}.")
-        if reset:
-            self.n_features_in_ = X.shape[1]
-        return X
-
     def _check_pair(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, np.ndarray[Any, Any]]:
-        """X as above, and y as an array of as many rows."""
+        """X as a finite array, sparse matrix or tensor [n, d], and y as an array of as many rows."""
         numeric = isinstance(self, RegressorMixin)
         if isinstance(X, Tensor):
-            X = self._check_inputs_of(X, reset=reset)
+            X = checked_tensor(self, X, reset=reset)
             y = y.cpu().numpy() if isinstance(y, Tensor) else y
             _, y = check_X_y(np.zeros((len(X), 1)), y, multi_output=numeric, y_numeric=numeric)
             return X, y
@@ -342,57 +333,6 @@ class KernelModel(BaseModel):
         if hasattr(self, "model_") and not isinstance(self.model_, FeatureModel):
             raise ValueError(f"partial_fit cannot continue a fit with solver_={self.solver_!r}; use solver='sgd'.")
         return True
-
-
-class NetworkModel(BaseModel):
-    """The parameters of networks, which are documented in `NetworkClassifier`."""
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **BaseModel._parameter_constraints,
-        "hidden": ["array-like"],
-        "activation": [StrOptions(set(ACTIVATIONS))],
-        "pretrain": ["boolean"],
-        "standardize": ["boolean"],
-    }
-
-    def __init__(
-        self,
-        *,
-        hidden: tuple[int, ...] = (256, 256),
-        activation: str = "relu",
-        pretrain: bool = False,
-        standardize: bool = True,
-        alpha: float | None = None,
-        solver_params: dict[str, Any] | SolverParams | None = None,
-        validation_fraction: float = 0.1,
-        verbose: bool | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.hidden = hidden
-        self.activation = activation
-        self.pretrain = pretrain
-        self.standardize = standardize
-        self.alpha = alpha
-        self.solver_params = solver_params
-        self.validation_fraction = validation_fraction
-        self.verbose = verbose
-        self.random_state = random_state
-
-    def make_plan(self) -> NetworkPlan:
-        self._validate_params()
-        activation: Any = self.activation
-        return NetworkPlan(
-            hidden=tuple(self.hidden),
-            activation=activation,
-            pretrain=self.pretrain,
-            standardize=self.standardize,
-            alpha=self.alpha,
-            params=as_params(SolverParams, self.solver_params, name="solver_params", defaults=NETWORK_PARAMS),
-        )
-
-    @staticmethod
-    def _default_params() -> SolverParams:
-        return NETWORK_PARAMS
 
 
 def is_source(X: Any) -> bool:

@@ -18,7 +18,7 @@ from bochner import checks
 from bochner.data.blocks import Block, Source
 from bochner.data.transforms import check_classes, with_classes
 from bochner.estimators.arrays import as_tensor
-from bochner.estimators.base import BaseModel, KernelModel, NetworkModel, is_source, refuse_targets
+from bochner.estimators.base import BaseModel, KernelModel, is_source, refuse_targets
 from bochner.kernels import Kernel
 from bochner.models.losses import probabilities
 from bochner.search.plan import SolverParams
@@ -274,80 +274,6 @@ class KernelClassifier(ClassifierBase, KernelModel):
             sample_weight = by_class if sample_weight is None else by_class * np.asarray(sample_weight)
         self._step(X, targets, sample_weight, num_classes=len(self.classes_))
         return self
-
-
-class NetworkClassifier(ClassifierBase, NetworkModel):
-    """A fully connected network trained by minibatches, with early stopping on validation rows.
-
-    Networks are the baseline of the papers; acoustic models and `bochner train --model network` use them too.
-
-    Parameters
-    ----------
-    hidden : tuple of int, default=(256, 256)
-        Units of each hidden layer.
-    activation : {"relu", "tanh"}, default="relu"
-        "tanh" in the papers.
-    pretrain : bool, default=False
-        Layer-wise discriminative pre-training, one epoch per layer, as in the papers.
-    standardize : bool, default=True
-        Centre and scale the inputs; the transformation becomes part of the first layer.
-    alpha : float or None, default=None
-        Penalty alpha/2 ||weights||^2 added to the mean loss; None is 0.
-    solver_params : dict, SolverParams or None, default=None
-        Options of the training loop, see `bochner.search.SolverParams`; the optimizer is Adam unless given. `rank` is
-        that of a linear bottleneck before the outputs.
-    validation_fraction : float, default=0.1
-    class_weight : dict, "balanced" or None, default=None
-    verbose : bool or None, default=None
-    random_state : int, RandomState or None, default=None
-
-    Attributes
-    ----------
-    classes_, model_, history_, choices_
-        As in `KernelClassifier`.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> X, y = load_digits(return_X_y=True)
-    >>> network = NetworkClassifier(random_state=0).fit(X[:1000], y[:1000])
-    >>> network.score(X[1000:], y[1000:]) > 0.8
-    True
-    """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **NetworkModel._parameter_constraints,
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-    }
-    _fitted_state: ClassVar[Mapping[str, Any]] = {**NetworkModel._fitted_state, "classes_": np.ndarray}
-
-    def __init__(
-        self,
-        *,
-        hidden: tuple[int, ...] = (256, 256),
-        activation: str = "relu",
-        pretrain: bool = False,
-        standardize: bool = True,
-        alpha: float | None = None,
-        solver_params: dict[str, Any] | SolverParams | None = None,
-        validation_fraction: float = 0.1,
-        class_weight: dict[Any, float] | str | None = None,
-        verbose: bool | None = None,
-        random_state: Any = None,
-    ) -> None:
-        NetworkModel.__init__(
-            self,
-            hidden=hidden,
-            activation=activation,
-            pretrain=pretrain,
-            standardize=standardize,
-            alpha=alpha,
-            solver_params=solver_params,
-            validation_fraction=validation_fraction,
-            verbose=verbose,
-            random_state=random_state,
-        )
-        self.class_weight = class_weight
 
 
 def _weighted(block: Block, weights: Tensor) -> Block:

@@ -17,7 +17,6 @@ from bochner.estimators.arrays import as_tensor
 from bochner.estimators.base import (
     BaseModel,
     KernelModel,
-    NetworkModel,
     bias_of,
     is_source,
     refuse_targets,
@@ -106,21 +105,6 @@ class KernelRegressor(RegressorBase, KernelModel):
         self.single_target_ = targets.ndim == 1
         self._step(X, targets, sample_weight, num_classes=None)
         return self
-
-
-class NetworkRegressor(RegressorBase, NetworkModel):
-    """A fully connected network for numbers; parameters are those of `NetworkClassifier` except for `class_weight`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.linspace(-3, 3, 500)[:, None]
-    >>> network = NetworkRegressor(hidden=(64,), solver_params={"batch_size": 32}, random_state=0)
-    >>> network.fit(X, np.sin(X[:, 0])).score(X, np.sin(X[:, 0])) > 0.95
-    True
-    """
-
-    _fitted_state: ClassVar[Mapping[str, Any]] = {**NetworkModel._fitted_state, "single_target_": bool}
 
 
 class TargetScale:

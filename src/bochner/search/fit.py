@@ -23,8 +23,8 @@ from bochner.models.losses import LOSSES
 from bochner.models.network import Network
 from bochner.search.features import choose_features, needs_landmarks, start_head
 from bochner.search.kernel import choose_kernel, fit_least_squares, validation_loss
-from bochner.search.memory import MemoryPlan, Sizes, parse_bytes, plan_memory
-from bochner.search.plan import KernelPlan, NetworkPlan, Task
+from bochner.search.memory import MemoryPlan, Sizes, plan_memory
+from bochner.search.plan import KernelPlan, NetworkPlan, Task, parse_bytes
 from bochner.solvers import (
     fit_landmark_logistic,
     fit_ridge,

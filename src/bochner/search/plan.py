@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
@@ -29,6 +30,10 @@ from bochner.storage import Storable, load, save
 SOLVERS = ["auto", "sgd", "ridge", "landmarks", "newton", "saga"]
 BASES = {"uab": "kernel", "sab": "alignment", "dab": "loss"}  # Alber et al. 2017, and the objective of each
 SELECTION_METHODS = ["rounds", "fobos"]
+UNITS = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
+BUFFERED_SHARDS = 11  # shuffling holds 8 shards; one more is being read, with its parts, and a batch is assembled
+MAX_BUFFER_BYTES = 2**26  # a larger shuffling buffer does not mix rows noticeably better
+MIN_SHARD_ROWS, MAX_SHARD_ROWS = 64, 8192
 
 Value = TypeVar("Value", bound=Storable)
 Params = TypeVar("Params", bound="SolverParams | AdaptParams | SelectionParams")
@@ -383,6 +388,29 @@ def loss_for(num_classes: int | None) -> str:
     if num_classes is None:
         return "squared"
     return "logistic" if num_classes == 2 else "softmax"
+
+
+def parse_bytes(budget: int | str) -> int:
+    """A number of bytes, or text such as "500MB" and "2 GB" (powers of 1,024).
+
+    >>> parse_bytes("1.5 KB")
+    1536
+    """
+    if isinstance(budget, str):
+        match = re.fullmatch(r"\s*(\d+\.?\d*)\s*([KMGT]?B?)\s*", budget.upper())
+        if match is None:
+            raise ValueError(f"memory_budget must be bytes or text such as '500MB' or '2GB', got {budget!r}.")
+        unit = match[2] if match[2].endswith("B") or not match[2] else match[2] + "B"
+        return int(float(match[1]) * UNITS[unit])
+    if isinstance(budget, bool) or budget < 1:
+        raise ValueError(f"memory_budget must be a positive number of bytes, got {budget!r}.")
+    return int(budget)
+
+
+def rows_per_shard(budget: int | str | None, *, row_bytes: int) -> int:
+    """Rows that arrays are gathered by: the shuffling buffer takes an eighth of the budget, at most 64 MB."""
+    buffer = MAX_BUFFER_BYTES if budget is None else min(MAX_BUFFER_BYTES, parse_bytes(budget) // 8)
+    return int(min(MAX_SHARD_ROWS, max(MIN_SHARD_ROWS, buffer // (BUFFERED_SHARDS * row_bytes))))
 
 
 def resolve_device(device: str | torch.device) -> torch.device:

@@ -1,0 +1,155 @@
+"""Fully connected networks as classifiers and regressors: the baseline of the papers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import StrOptions
+
+from bochner.estimators.base import BaseModel
+from bochner.estimators.classifier import ClassifierBase
+from bochner.estimators.regressor import RegressorBase
+from bochner.models.network import ACTIVATIONS
+from bochner.search.plan import NETWORK_PARAMS, NetworkPlan, SolverParams, as_params
+
+
+class NetworkModel(BaseModel):
+    """The parameters of networks, which are documented in `NetworkClassifier`."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseModel._parameter_constraints,
+        "hidden": ["array-like"],
+        "activation": [StrOptions(set(ACTIVATIONS))],
+        "pretrain": ["boolean"],
+        "standardize": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        *,
+        hidden: tuple[int, ...] = (256, 256),
+        activation: str = "relu",
+        pretrain: bool = False,
+        standardize: bool = True,
+        alpha: float | None = None,
+        solver_params: dict[str, Any] | SolverParams | None = None,
+        validation_fraction: float = 0.1,
+        verbose: bool | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.hidden = hidden
+        self.activation = activation
+        self.pretrain = pretrain
+        self.standardize = standardize
+        self.alpha = alpha
+        self.solver_params = solver_params
+        self.validation_fraction = validation_fraction
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def make_plan(self) -> NetworkPlan:
+        self._validate_params()
+        activation: Any = self.activation
+        return NetworkPlan(
+            hidden=tuple(self.hidden),
+            activation=activation,
+            pretrain=self.pretrain,
+            standardize=self.standardize,
+            alpha=self.alpha,
+            params=as_params(SolverParams, self.solver_params, name="solver_params", defaults=NETWORK_PARAMS),
+        )
+
+    @staticmethod
+    def _default_params() -> SolverParams:
+        return NETWORK_PARAMS
+
+
+class NetworkClassifier(ClassifierBase, NetworkModel):
+    """A fully connected network trained by minibatches, with early stopping on validation rows.
+
+    Networks are the baseline of the papers; acoustic models and `bochner train --model network` use them too.
+
+    Parameters
+    ----------
+    hidden : tuple of int, default=(256, 256)
+        Units of each hidden layer.
+    activation : {"relu", "tanh"}, default="relu"
+        "tanh" in the papers.
+    pretrain : bool, default=False
+        Layer-wise discriminative pre-training, one epoch per layer, as in the papers.
+    standardize : bool, default=True
+        Centre and scale the inputs; the transformation becomes part of the first layer.
+    alpha : float or None, default=None
+        Penalty alpha/2 ||weights||^2 added to the mean loss; None is 0.
+    solver_params : dict, SolverParams or None, default=None
+        Options of the training loop, see `bochner.search.SolverParams`; the optimizer is Adam unless given. `rank` is
+        that of a linear bottleneck before the outputs.
+    validation_fraction : float, default=0.1
+    class_weight : dict, "balanced" or None, default=None
+    verbose : bool or None, default=None
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    classes_, model_, history_, choices_
+        As in `KernelClassifier`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> network = NetworkClassifier(random_state=0).fit(X[:1000], y[:1000])
+    >>> network.score(X[1000:], y[1000:]) > 0.8
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **NetworkModel._parameter_constraints,
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+    }
+    _fitted_state: ClassVar[Mapping[str, Any]] = {**NetworkModel._fitted_state, "classes_": np.ndarray}
+
+    def __init__(
+        self,
+        *,
+        hidden: tuple[int, ...] = (256, 256),
+        activation: str = "relu",
+        pretrain: bool = False,
+        standardize: bool = True,
+        alpha: float | None = None,
+        solver_params: dict[str, Any] | SolverParams | None = None,
+        validation_fraction: float = 0.1,
+        class_weight: dict[Any, float] | str | None = None,
+        verbose: bool | None = None,
+        random_state: Any = None,
+    ) -> None:
+        NetworkModel.__init__(
+            self,
+            hidden=hidden,
+            activation=activation,
+            pretrain=pretrain,
+            standardize=standardize,
+            alpha=alpha,
+            solver_params=solver_params,
+            validation_fraction=validation_fraction,
+            verbose=verbose,
+            random_state=random_state,
+        )
+        self.class_weight = class_weight
+
+
+class NetworkRegressor(RegressorBase, NetworkModel):
+    """A fully connected network for numbers; parameters are those of `NetworkClassifier` except for `class_weight`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(-3, 3, 500)[:, None]
+    >>> network = NetworkRegressor(hidden=(64,), solver_params={"batch_size": 32}, random_state=0)
+    >>> network.fit(X, np.sin(X[:, 0])).score(X, np.sin(X[:, 0])) > 0.95
+    True
+    """
+
+    _fitted_state: ClassVar[Mapping[str, Any]] = {**NetworkModel._fitted_state, "single_target_": bool}
