@@ -112,6 +112,18 @@ def test_skops(estimator: BaseEstimator) -> None:
     assert_same(io.loads(content, trusted=untrusted), fitted, X)
 
 
+@pytest.mark.gpu
+@every_estimator
+def test_files_onto_the_gpu(estimator: BaseEstimator, tmp_path: Path) -> None:
+    X, _ = waves(60)
+    fitted = fit(estimator, X)
+    bochner.save(fitted, tmp_path / "estimator")
+    expected, loaded = outputs(fitted, X), bochner.load(tmp_path / "estimator", device="cuda")
+    for restored in (loaded, copy.deepcopy(loaded)):
+        for name, values in outputs(restored, X).items():
+            np.testing.assert_allclose(values, expected[name], rtol=1e-4, atol=1e-5)
+
+
 def test_column_names_are_restored(tmp_path: Path) -> None:
     frame = pd.DataFrame(waves(60)[0], columns=["a", "b", "ç"])
     bochner.save(FourierFeatures(n_components=4).fit(frame), tmp_path / "map")

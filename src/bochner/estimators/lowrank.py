@@ -35,14 +35,13 @@ from bochner.lowrank import (
 )
 from bochner.models import LandmarkModel
 from bochner.models.heads import FeatureModel, LinearHead
-from bochner.ops import row_tiles
+from bochner.ops import TILE_ELEMENTS, row_tiles
 from bochner.search.kernel import KERNEL_CONSTRAINTS, resolve_kernel
 
 DEFAULT_RANK = 1000
 # Of the residual of conjugate gradients: far below the change that any penalty makes.
 EXACT_TOLERANCE = 1e-5
 KMEANS_STARTS = 10
-TILE_ELEMENTS = 2**22  # features of new points computed at once: 32 MiB in float64
 
 Array = np.ndarray[Any, Any]
 
@@ -418,11 +417,12 @@ def _checked_pair(estimator: LowRankEstimator, X: Any, y: Any) -> tuple[Tensor, 
 
 
 def _outputs(model: FeatureModel | LandmarkModel, X: Tensor) -> Tensor:
-    """model(X) [n, t] in float64, in tiles of rows: no [n, r] features are in memory."""
+    """model(X) [n, t] in float64 on X's device, in tiles of rows: no [n, r] features are in memory."""
     width = model.feature_map.num_features if isinstance(model, FeatureModel) else len(model.landmarks)
+    device = next(iter(model.state_dict().values())).device
     with torch.no_grad():
         tiles = row_tiles(len(X), row_elements=width, tile_elements=TILE_ELEMENTS)
-        return torch.cat([model(X[tile].double()) for tile in tiles])
+        return torch.cat([model(X[tile].to(device, torch.float64)).to(X.device) for tile in tiles])
 
 
 def _returned_like(X: Any, values: Tensor) -> Any:
