@@ -1,4 +1,4 @@
-"""The speech chain on public corpora: error rates, alignment and speed; writes docs/benchmarks_speech.md.
+"""The speech pipeline on public corpora: error rates, alignment and speed; writes docs/benchmarks_speech.md.
 
     python -m benchmarks.speech DATA WORK [timit an4 synthetic ...]
 
@@ -20,13 +20,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bochner.cli.speech.align import align
-from bochner.cli.speech.decode import decode
-from bochner.cli.speech.prepare import prepare
-from bochner.cli.speech.scoring import score_hypotheses
-from bochner.cli.speech.synthesize import synthesize
+from bochner.cli.speech.commands import align, decode, prepare, synthesize
 from bochner.speech.align import Agreement
-from bochner.speech.pipeline.steps import read_step
+from bochner.speech.corpora.corpus_directory import SpeechCorpus
+from bochner.speech.pipeline.scoring import score_files
+from bochner.speech.score import Score
+from bochner.stages import read_record
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks_speech.md"
 HOURS = 2.0  # of synthetic English
@@ -90,14 +89,14 @@ def _timit_row(table: Table, work: Path, start: Any, stage: Any) -> list[str]:
         with table.timed(f"align {folder.name}, {stage}"):
             align(work / corpus, folder, until=stage, start=start)
     decode(work / "timit9", nine, part="dev", stage=stage)
-    weights = read_step(nine / "decoded" / f"dev_{stage}_order2" / "decode.json")["found"]
+    weights = _result(nine / "decoded" / f"dev_{stage}_order2" / "decode.json")
     chosen = {name: weights[name] for name in ("acoustic_weight", "word_penalty")}
     with table.timed(f"decode test, {start}, {stage}"):
         decode(work / "timit12", whole, part="test", stage=stage, **chosen)
-    found = read_step(whole / "aligned" / stage / "align.json")["found"]
-    near = Agreement(**found["agreement"]["test"]).boundaries_within
+    result = _result(whole / "aligned" / stage / "align.json")
+    near = Agreement(**result["agreement"]["test"]).boundaries_within
     rate = _rate(work / "timit12", whole / "decoded" / f"test_{stage}_order2")
-    return [start, stage, str(found["states"]), rate, _percent(near), ">= 75 %", _met(near >= 0.75)]
+    return [start, stage, str(result["states"]), rate, _percent(near), ">= 75 %", _met(near >= 0.75)]
 
 
 def an4(data: Path, work: Path) -> Table:
@@ -120,14 +119,14 @@ def an4(data: Path, work: Path) -> Table:
         with table.timed(f"decode test, {stage} (dev with 21 settings first)"):
             decode(corpus, folder, part="test", stage=stage, order=3)
         target = folder / "decoded" / f"test_{stage}_order3"
-        found, scored = (
-            read_step(target / "decode.json")["found"],
-            score_hypotheses(corpus, target, None, out=None, seed=0),
+        result, scored = (
+            _result(target / "decode.json"),
+            _score(corpus, target),
         )
         aim = ("<= 15 %", _met(scored.rate <= 0.15)) if stage == "triphone" else ("", "")
-        states = read_step(folder / "aligned" / stage / "align.json")["found"]["states"]
+        states = _result(folder / "aligned" / stage / "align.json")["states"]
         tuned = min(error for *_, error in json.loads((target / "tuning.json").read_bytes())["errors"])
-        table.rows.append([stage, str(states), _rate(corpus, target), _percent(tuned), _speed(found), *aim])
+        table.rows.append([stage, str(states), _rate(corpus, target), _percent(tuned), _speed(result), *aim])
     return table
 
 
@@ -156,35 +155,44 @@ def synthetic(data: Path, work: Path) -> Table:
 def _aligned_row(table: Table, corpus: Path, folder: Path, start: Any, stage: Any) -> list[str]:
     with table.timed(f"align, {start}, {stage}"):
         align(corpus, folder, until=stage, start=start)
-    found = read_step(folder / "aligned" / stage / "align.json")["found"]
-    parts = {part: Agreement(**counts) for part, counts in found["agreement"].items()}
+    result = _result(folder / "aligned" / stage / "align.json")
+    parts = {part: Agreement(**counts) for part, counts in result["agreement"].items()}
     others = sum((one for part, one in parts.items() if part != "train"), Agreement()).frames_right
     right = parts["train"].frames_right
     asked = right if start == "equal" else others
-    return [start, stage, str(found["states"]), _percent(right), _percent(others), ">= 85 %", _met(asked >= 0.85)]
+    return [start, stage, str(result["states"]), _percent(right), _percent(others), ">= 85 %", _met(asked >= 0.85)]
 
 
 def _decoded(table: Table, corpus: Path, folder: Path, start: Any, stage: Any) -> list[str]:
     with table.timed(f"decode test, {start}, {stage} (dev with 21 settings first)"):
         decode(corpus, folder, part="test", stage=stage)
     target = folder / "decoded" / f"test_{stage}_order2"
-    found = read_step(target / "decode.json")["found"]
-    chosen = {name: found[name] for name in ("acoustic_weight", "word_penalty")}
+    result = _result(target / "decode.json")
+    chosen = {name: result[name] for name in ("acoustic_weight", "word_penalty")}
     with TemporaryDirectory(dir=folder) as fresh:  # a finished decode would take no time
         before = processor_seconds()
         decode(corpus, folder, part="test", stage=stage, out=Path(fresh, "again"), **chosen)
         seconds = processor_seconds() - before
-    return [_rate(corpus, target), f"{found['speech_seconds'] / seconds:.0f} x real time"]
+    return [_rate(corpus, target), f"{result['speech_seconds'] / seconds:.0f} x real time"]
 
 
 def _rate(corpus: Path, target: Path) -> str:
-    found = score_hypotheses(corpus, target, None, out=None, seed=0)
-    low, high, _ = found.interval(seed=0, by="speaker" if len(found.by_speaker) > 1 else "utterance")
-    return f"{100 * found.rate:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
+    result = _score(corpus, target)
+    low, high, _ = result.interval(seed=0, by="speaker" if len(result.by_speaker) > 1 else "utterance")
+    return f"{100 * result.rate:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
 
 
-def _speed(found: dict[str, Any]) -> str:
-    return f"{found['speech_seconds'] / found['seconds']:.0f} x real time"
+def _score(corpus: Path, hypotheses: Path) -> Score:
+    return score_files(SpeechCorpus.read(corpus), hypotheses, None, output_dir=None, seed=0)[0]
+
+
+def _result(record: Path) -> dict[str, Any]:
+    result: dict[str, Any] = read_record(record)["result"]
+    return result
+
+
+def _speed(result: dict[str, Any]) -> str:
+    return f"{result['speech_seconds'] / result['seconds']:.0f} x real time"
 
 
 def _percent(share: float) -> str:

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from bochner.acoustic.rows import LabelledRows
+from bochner.speech.corpora.corpus_directory import SpeechCorpus
 from bochner.speech.pipeline.aligned_corpus import AlignedCorpus, open_aligned
 from bochner.speech.pipeline.alignment import AlignSettings, align_corpus
 
@@ -25,8 +26,9 @@ def aligned() -> AlignedCorpus:
     synthesize(
         corpus, language="english", hours=0.02, seed=0, num_words=12, snr=(30.0, 40.0), telephone=0.0, babble=0.0
     )
-    align_corpus(corpus, out, AlignSettings(until="sat", num_leaves=60, num_gaussians=120))
-    return open_aligned(corpus, out)
+    speech = SpeechCorpus.read(corpus)
+    align_corpus(speech, out, AlignSettings(until="sat", num_leaves=60, num_gaussians=120), export=False)
+    return open_aligned(speech, out)
 
 
 @cache

@@ -9,7 +9,7 @@ import pytest
 
 from bochner.acoustic.corpora import KaldiCorpus, told_in_phones
 from bochner.speech.audio import write_audio
-from bochner.speech.corpora.corpus_directory import SpeechCorpus, finish
+from bochner.speech.corpora.corpus_directory import SpeechCorpus, write_corpus
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.manifest import PARTS, Utterance
 
@@ -19,13 +19,13 @@ def test_phones_and_pauses_become_the_text_once_and_for_all(tmp_path: Path) -> N
     said = Utterance(
         id="1", speaker="s", part="train", text="no", audio="1.wav", rate=8000, duration=1.0, phones=phones
     )
-    made = finish(tmp_path, [said], lexicon=Lexicon({"no": [("n", "o")]}))
+    made = write_corpus(tmp_path, [said], lexicon=Lexicon({"no": [("n", "o")]}))
     for told in (told_in_phones(made), told_in_phones(told_in_phones(made))):
         assert [one.text for one in told.utterances] == ["SIL n o SIL"]
     corpus = SpeechCorpus.read(tmp_path)
-    assert corpus.says_phones
+    assert corpus.tokens_are_phones
     assert corpus.lexicon.words == ("SIL", "n", "o")
-    assert corpus.pauses == ("SIL",)
+    assert corpus.silence_phones == ("SIL",)
 
 
 def write_data(folder: Path, part: str) -> None:

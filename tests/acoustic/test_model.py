@@ -104,7 +104,7 @@ def test_a_saved_model_can_be_moved_and_hears_the_same(kind: str, tmp_path: Path
     said = aligned().corpus.part("train")[0]
     frames = np.asarray(aligned().frames[said.id])
     assert np.array_equal(again.log_likelihoods(frames), made.log_likelihoods(frames))
-    audio = aligned().corpus.folder / str(said.audio)
+    audio = aligned().corpus.directory / str(said.audio)
     assert again.transcribe(audio) == made.transcribe(audio)
     assert not [path for path in (tmp_path / "there").rglob("*") if path.suffix in (".pkl", ".pt")]
 
@@ -122,7 +122,7 @@ def test_a_recording_becomes_words_with_times() -> None:
     corpus = aligned().corpus
     audio = corpus.part("train")[0].audio
     said = [one for one in corpus.part("train") if one.audio == audio]
-    heard = model("kernel").transcribe(corpus.folder / str(audio)).words
+    heard = model("kernel").transcribe(corpus.directory / str(audio)).words
     ends = [0.0, *(time for word in heard for time in (word.start, word.end)), said[-1].start + said[-1].duration]
     assert ends == sorted(ends)
     known = [(word.label, one.start + word.start) for one in said for word in one.words]
@@ -165,7 +165,7 @@ def test_the_command_prints_the_text_and_the_words_with_times(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model("kernel").save(tmp_path / "model")
-    audio = aligned().corpus.folder / str(aligned().corpus.part("train")[0].audio)
+    audio = aligned().corpus.directory / str(aligned().corpus.part("train")[0].audio)
     main(["transcribe", str(tmp_path / "model"), str(audio)])
     first, *lines = capsys.readouterr().out.splitlines()
     assert first == model("kernel").transcribe(audio).text

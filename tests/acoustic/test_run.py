@@ -86,7 +86,7 @@ def test_the_error_on_test_is_that_of_the_hypotheses_at_the_weights_of_dev(ran: 
         if row.test is not None:
             decoded = ran.folder / row.folder / "decoded" / "test"
             assert json.loads((decoded / "score.json").read_text())["rate"] == row.test["ter"]
-            used = json.loads((decoded / "decoding.json").read_text())
+            used = json.loads((decoded / "decoding.json").read_text())["inputs"]
             assert {name: used[name] for name in ("acoustic_weight", "word_penalty")} == {
                 name: row.dev[name] for name in ("acoustic_weight", "word_penalty")
             }

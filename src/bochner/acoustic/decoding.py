@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,11 +13,13 @@ from numpy.typing import NDArray
 
 from bochner.speech.decode import Search, decode_utterances
 from bochner.speech.pipeline.aligned_corpus import AlignedCorpus
-from bochner.speech.pipeline.alignment import Work
-from bochner.speech.pipeline.decoding import read_tuning, tuned
-from bochner.speech.pipeline.scoring import scored, write_score
+from bochner.speech.pipeline.alignment import Execution
+from bochner.speech.pipeline.decoding import read_tuning, tune_on_dev
+from bochner.speech.pipeline.scoring import score_hypotheses, write_score
 from bochner.speech.score import Score
 from bochner.storage import write_atomically
+
+logger = logging.getLogger(__name__)
 
 Scores = Callable[[str], NDArray[Any]]
 """Log likelihoods [T, num_states] of an utterance id."""
@@ -60,35 +63,35 @@ def decode_parts(
     weights: Weights | None = None,
     search: Search | None = None,
     seed: int = 0,
-    work: Work | None = None,
+    work: Execution | None = None,
 ) -> dict[str, PartScore]:
     """Recognise and score `parts`; without `weights` those of least error on dev are found first.
 
     `scores` are an `AcousticModel`'s, a combination's, or the GMM's own. Tuning and hypotheses are kept below `folder`
     (tuning.json, decoded/PART); what is there already is kept. `seed` is that of the bootstrap.
     """
-    work = work or Work()
+    work = work or Execution()
     chosen = weights or tune_weights(scores, aligned, folder=folder, search=search, work=work)
     found = {}
     for part in parts:
         score = _decode(scores, aligned, part, folder / "decoded" / part, chosen, search, work)
         write_score(folder / "decoded" / part, score, part, seed=seed)
         found[part] = _summary(score, part, chosen, seed)
-        work.say(part, f"{score.protocol.name} {100 * score.rate:.2f} %, {score.counts.errors:,} errors")
+        logger.info(f"{part}: {score.protocol.name} {100 * score.rate:.2f} %, {score.counts.errors:,} errors")
     return found
 
 
 def tune_weights(
-    scores: Scores, aligned: AlignedCorpus, *, folder: Path, search: Search | None = None, work: Work | None = None
+    scores: Scores, aligned: AlignedCorpus, *, folder: Path, search: Search | None = None, work: Execution | None = None
 ) -> Weights:
     """The acoustic weight of least error on dev, then the word penalty of least error beside it."""
-    file, work = folder / TUNING, work or Work()
+    file, work = folder / TUNING, work or Execution()
     if not file.exists():
-        settings: dict[str, Any] = {"search": search, "progress": work.progress}
+        settings: dict[str, Any] = {"search": search, "verbose": work.verbose}
         corpus, graph = aligned.corpus, aligned.graph
-        first = tuned(corpus, graph, scores, acoustic_weights=ACOUSTIC_WEIGHTS, word_penalties=(0.0,), **settings)
+        first = tune_on_dev(corpus, graph, scores, acoustic_weights=ACOUSTIC_WEIGHTS, word_penalties=(0.0,), **settings)
         beside: dict[str, Any] = {"acoustic_weights": (first["acoustic_weight"],), "word_penalties": WORD_PENALTIES}
-        second = tuned(corpus, graph, scores, **beside, **settings)
+        second = tune_on_dev(corpus, graph, scores, **beside, **settings)
         best = min((first, second), key=lambda one: min(error for *_, error in one["errors"]))
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(file, json.dumps({**best, "errors": first["errors"] + second["errors"]}, indent=1).encode())
@@ -102,7 +105,7 @@ def _decode(
     folder: Path,
     weights: Weights,
     search: Search | None,
-    work: Work,
+    work: Execution,
 ) -> Score:
     decoded = decode_utterances(
         folder,
@@ -113,9 +116,10 @@ def _decode(
         word_penalty=weights.word_penalty,
         search=search,
         workers=work.workers,
-        progress=work.progress,
+        verbose=work.verbose,
     )
-    return scored(aligned.corpus, {name: " ".join(words) for name, words in decoded.words.items()}, aligned.protocol)
+    texts = {name: " ".join(words) for name, words in decoded.words.items()}
+    return score_hypotheses(aligned.corpus, texts, aligned.protocol)
 
 
 def _summary(score: Score, part: str, weights: Weights, seed: int) -> PartScore:

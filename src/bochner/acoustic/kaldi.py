@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -21,8 +22,9 @@ from bochner.speech.frontend.postprocess import Moments, normalize
 from bochner.speech.hmm.model import read_kaldi_hmm
 from bochner.speech.kaldi_formats import read_kaldi_alignments, read_matrix
 from bochner.speech.manifest import split_speakers
-from bochner.speech.pipeline.steps import Say, silent
 from bochner.storage import Storable, load, save, write_atomically
+
+logger = logging.getLogger(__name__)
 
 Array = NDArray[Any]
 FilePath = str | os.PathLike[str]
@@ -101,7 +103,6 @@ def train_on_kaldi(
     root: FilePath = ".",
     device: str = "cpu",
     progress: bool = False,
-    say: Say = silent,
 ) -> KaldiModel:
     """A model of the pdfs in a Kaldi experiment, kept in `folder`; the same call again only reads it, or goes on.
 
@@ -117,7 +118,7 @@ def train_on_kaldi(
     states = {name: hmm.table.pdf[path] for name, path in read_kaldi_alignments(alignments) if name in frames}
     if not states:
         raise ValueError(f"alignments must be of utterances in {data}, but {alignments} holds none of them.")
-    say("kaldi", f"{len(states):,} of {len(frames):,} utterances are aligned, with {hmm.num_pdfs:,} pdfs")
+    logger.info(f"kaldi: {len(states):,} of {len(frames):,} utterances are aligned, with {hmm.num_pdfs:,} pdfs")
     parts = _parts(states, frames.speaker_of, share=heldout, seed=seed)
     train = LabelledRows.learned(frames, states, ids=parts["train"], left=context, right=context)
     judged = LabelledRows(train.splicer, frames, states, parts["heldout"])

@@ -73,11 +73,11 @@ class AcousticModel:
         about: Mapping[str, Any] | None = None,
     ) -> AcousticModel:
         """The model of a module trained on `rows`, the train part of `aligned`; priors by counting its states."""
-        stage = replace(aligned.stage, alignments=Alignments(), transforms={})
+        stage = replace(aligned.gmm, alignments=Alignments(), transforms={})
         priors = log_priors(rows.states.numpy(), num_pdfs=aligned.num_states)
         return cls(
             module, rows.splicer, priors, stage, aligned.corpus.lexicon, aligned.graph, aligned.front_end,
-            bool(aligned.stage.transforms), weights or Weights(), dict(about or {}),
+            bool(aligned.gmm.transforms), weights or Weights(), dict(about or {}),
         )  # fmt: skip
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import asdict
 from pathlib import Path
 
@@ -9,27 +10,28 @@ from bochner.acoustic.contest import Contest
 from bochner.acoustic.corpora import CorpusDirectory
 from bochner.acoustic.recipe import AsrRecipe
 from bochner.acoustic.stages import Done, Found, Stages
-from bochner.speech.corpora.corpus_directory import Prepared, SpeechCorpus
+from bochner.speech.corpora.corpus_directory import SpeechCorpus
 from bochner.speech.manifest import PARTS
 from bochner.speech.pipeline.aligned_corpus import at_speeds, open_aligned
-from bochner.speech.pipeline.alignment import AlignSettings, Work, align_corpus
-from bochner.speech.pipeline.steps import Say
+from bochner.speech.pipeline.alignment import AlignSettings, Execution, align_corpus
+
+logger = logging.getLogger(__name__)
 
 
-def open_contest(recipe: AsrRecipe, root: Path, *, device: str, work: Work) -> Contest:
+def open_contest(recipe: AsrRecipe, root: Path, *, device: str, work: Execution) -> Contest:
     """The contest of a recipe below `root`, ready for its first model; what lies there already is not made again."""
-    stages = Stages(root, work.say)
+    stages = Stages(root)
     corpus = make_corpus(recipe, stages, work)
-    folder = corpus_folder(recipe, corpus)
-    check_parts(SpeechCorpus.read(folder))
-    alignment = align(recipe, stages, corpus, folder, work)
+    speech = SpeechCorpus.read(corpus_folder(recipe, corpus))
+    check_parts(speech)
+    alignment = align(recipe, stages, corpus, speech, work)
     aligned = open_aligned(
-        folder, alignment.folder, stage=recipe.alignment.until, order=recipe.decoding.order, work=work
+        speech, alignment.folder, stage=recipe.alignment.until, order=recipe.decoding.order, execution=work
     )
     return Contest(recipe, stages, alignment, at_speeds(aligned, recipe.frontend.speeds), work, device)
 
 
-def make_corpus(recipe: AsrRecipe, stages: Stages, work: Work) -> Done:
+def make_corpus(recipe: AsrRecipe, stages: Stages, work: Execution) -> Done:
     """The corpus stage: what to say of it, and the fingerprint of its texts."""
     settings, source = recipe.plain()["corpus"], recipe.corpus
     if isinstance(source, CorpusDirectory):  # which may change where it lies
@@ -37,8 +39,7 @@ def make_corpus(recipe: AsrRecipe, stages: Stages, work: Work) -> Done:
 
     def make(folder: Path) -> Found:
         if not isinstance(source, CorpusDirectory):
-            made = source.make(folder, workers=work.workers, progress=work.progress)
-            say_parts(made, work.say)
+            logger.info("%s", source.make(folder, workers=work.workers, progress=work.verbose))
         return {"fingerprint": SpeechCorpus.read(corpus_folder(recipe, folder)).fingerprint}
 
     return stages.run("corpus", settings["kind"], settings, make=make)
@@ -50,23 +51,20 @@ def corpus_folder(recipe: AsrRecipe, made: Done | Path) -> Path:
     return made if isinstance(made, Path) else made.folder
 
 
-def say_parts(made: Prepared, say: Say) -> None:
-    for line in str(made).splitlines()[1:]:
-        say("", line.strip())
-
-
 def check_parts(corpus: SpeechCorpus) -> None:
     if missing := [part for part in PARTS if part not in corpus.parts]:
         raise ValueError(
-            f"{corpus.folder} must have the parts {', '.join(PARTS)}, but has no {' and no '.join(missing)}; give it "
-            "one by the corpus's sizes, or by hand in utterances.jsonl."
+            f"{corpus.directory} must have the parts {', '.join(PARTS)}, but has no {' and no '.join(missing)}; "
+            "give it one by the corpus's sizes, or by hand in utterances.jsonl."
         )
 
 
-def align(recipe: AsrRecipe, stages: Stages, corpus: Done, folder: Path, work: Work) -> Done:
+def align(recipe: AsrRecipe, stages: Stages, corpus: Done, speech: SpeechCorpus, work: Execution) -> Done:
     """The state of every frame, by the recipe's GMM."""
     asked = AlignSettings(**asdict(recipe.alignment), frontend=recipe.frontend.cepstra, context=0)
     settings = {**asdict(asked), "fingerprint": corpus.found["fingerprint"]}
-    return stages.run(
-        "alignment", asked.until, settings, after=[corpus], make=lambda out: align_corpus(folder, out, asked, work=work)
-    )
+
+    def make(out: Path) -> Found:
+        return align_corpus(speech, out, asked, export=False, execution=work)
+
+    return stages.run("alignment", asked.until, settings, after=[corpus], make=make)

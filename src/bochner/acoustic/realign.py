@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ from bochner.acoustic.model import AcousticModel
 from bochner.speech.align import FunctionScores, Search, align_utterances, tied_states
 from bochner.speech.frames import FrameStore, write_frames
 from bochner.speech.pipeline.aligned_corpus import AlignedCorpus
-from bochner.speech.pipeline.alignment import Work
+from bochner.speech.pipeline.alignment import Execution
+
+logger = logging.getLogger(__name__)
 
 Array = NDArray[Any]
 
@@ -24,14 +27,14 @@ def realign(
     folder: Path,
     parts: Sequence[str] = ("train", "heldout"),
     search: Search | None = None,
-    work: Work | None = None,
+    work: Execution | None = None,
 ) -> AlignedCorpus:
     """The corpus with the states that `model` gives the frames of `parts` by forced alignment; the others keep theirs.
 
     An utterance that the model cannot align keeps its states too. The new ones are kept in `folder`/states, and found
     there when asked for again. Source: Bourlard & Morgan 1994 (embedded Viterbi training).
     """
-    work, kept = work or Work(), folder / "states"
+    work, kept = work or Execution(), folder / "states"
     if not kept.exists():
         said = [one for part in parts for one in aligned.corpus.part(part) if one.id in aligned.frames]
         found = align_utterances(
@@ -40,10 +43,10 @@ def realign(
             said,
             FunctionScores(model.scores(aligned.frames)),
             search=search,
-            progress=work.progress,
+            verbose=work.verbose,
         )
         states = {name: tied_states(model.hmm, path) for name, path in found.paths.items()}
-        work.say("realigned", f"{len(states):,} utterances, {100 * _moved(states, aligned):.1f} % of frames moved")
+        logger.info(f"realigned: {len(states):,} utterances, {100 * _moved(states, aligned):.1f} % of frames moved")
         write_frames(kept, states.items(), about={"labels": "tied states"})
     return aligned.with_states({**aligned.states, **FrameStore(kept)})
 

@@ -16,8 +16,7 @@ from bochner.acoustic.results import SEQUENCED, Results, Row
 from bochner.search.plan import resolve_device
 from bochner.speech.manifest import PARTS
 from bochner.speech.pipeline.aligned_corpus import AlignedCorpus
-from bochner.speech.pipeline.alignment import Work
-from bochner.speech.pipeline.steps import Say, silent
+from bochner.speech.pipeline.alignment import Execution
 from bochner.storage import write_atomically
 
 
@@ -28,7 +27,6 @@ def run_recipe(
     device: str = "auto",
     workers: int = 1,
     progress: bool = False,
-    say: Say = silent,
 ) -> Results:
     """Do all that the recipe asks for below `output_dir`, or find it done; gives what results.json then holds.
 
@@ -39,7 +37,7 @@ def run_recipe(
     root = Path(output_dir)
     root.mkdir(parents=True, exist_ok=True)
     write_atomically(root / "recipe.json", json.dumps(recipe.plain(), indent=1, ensure_ascii=False).encode())
-    contest = open_contest(recipe, root, device=str(resolve_device(device)), work=Work(workers, say, progress))
+    contest = open_contest(recipe, root, device=str(resolve_device(device)), work=Execution(workers, progress))
     aligned = contest.aligned
     rows = [contest.model(settings, seed) for settings in recipe.models.values() for seed in recipe.seeds]
     decoded = results_of(recipe, aligned, [*rows, contest.gmm()])

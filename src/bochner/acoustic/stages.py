@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bochner.speech.pipeline.steps import Step
+from bochner.stages import Stage
 
 RECORD = "stage.json"
 HASH_DIGITS = 10
 Found = Mapping[str, Any]
-Say = Callable[[str, str], None]
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Stages:
 
     >>> import tempfile
     >>> temporary = tempfile.TemporaryDirectory()
-    >>> stages = Stages(Path(temporary.name), lambda name, text: None)
+    >>> stages = Stages(Path(temporary.name))
     >>> first = stages.run("corpus", "digits", {"hours": 1}, make=lambda folder: {"utterances": 3})
     >>> stages.run("corpus", "digits", {"hours": 1}, make=None).found["utterances"]  # not made again
     3
@@ -44,7 +44,6 @@ class Stages:
     """
 
     root: Path
-    say: Say
 
     def run(
         self,
@@ -64,17 +63,10 @@ class Stages:
         key = hash_of({"kind": kind, **inputs})
         folder = self.root / kind / f"{_plain(name)}-{key}"
         folder.mkdir(parents=True, exist_ok=True)
-        step = Step(folder / RECORD, inputs)
-        found = step.begin()
-        if found is None:
-            self.say(kind, name)
-            began = time.perf_counter()
-            made = dict(make(folder))
-            step.finish({**made, "seconds": round(time.perf_counter() - began, 2)})
-            found = dict(step.begin() or {})  # as JSON has it, which is how it will be found again
-        else:
-            self.say(kind, f"{name} (finished already)")
-        return Done(folder, key, found)
+        stage = Stage(folder / RECORD, inputs)
+        finished = " (finished already)" if stage.result() is not None else ""
+        logger.info("%s: %s%s", kind, name, finished)
+        return Done(folder, key, stage.run(lambda: make(folder)))
 
 
 def hash_of(inputs: Found) -> str:

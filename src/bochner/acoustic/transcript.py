@@ -64,10 +64,10 @@ def _heard(model: AcousticModel, frames: Array) -> Hypothesis:
 def _adapted(stage: GmmHmm, cepstra: Array, heard: Hypothesis) -> Array:
     """The frames moved towards the stage's mixtures of the states that were heard."""
     alone = {SPEAKER: SPEAKER}
-    seen = stage.seen({SPEAKER: cepstra}, alone)
+    seen = stage.viewed({SPEAKER: cepstra}, alone)
     states = {SPEAKER: tied_states(stage.hmm, heard.transition_ids)}
     transforms = estimate_fmllr(stage.mixtures, seen, states, ignored=stage.silence_pdfs)
-    return replace(stage, transforms=transforms).seen({SPEAKER: cepstra}, alone)[SPEAKER]
+    return replace(stage, transforms=transforms).viewed({SPEAKER: cepstra}, alone)[SPEAKER]
 
 
 def _timed(model: AcousticModel, heard: Hypothesis) -> Transcript:

@@ -70,7 +70,9 @@ class CommandParser(ArgumentParser):
         for option_class in getattr(function, "option_classes", ()):
             added += self._add_optional_arguments(option_class, {*function.skipped_options, *added})  # type: ignore[attr-defined]
         positionals = [action.dest.upper() for action in self._actions if not action.option_strings]
-        command = function.__module__.removeprefix("bochner.cli.").split(".")  # speech/align.py: bochner speech align
+        command = function.__module__.removeprefix("bochner.cli.").split(".")  # asr/run.py: bochner asr run
+        if command[-1] == "commands":  # speech/commands.py: bochner speech align
+            command[-1] = function.__name__
         self.usage = " ".join(["bochner", *command, *positionals, "[options]"])
         self.epilog = _body(function)
         return added

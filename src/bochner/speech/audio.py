@@ -1,4 +1,4 @@
-"""Samples of utterances, through libsndfile: what cannot be used is an error that says why."""
+"""Audio files, read and written by libsndfile; a recording that cannot be used is an error with the reason."""
 
 from __future__ import annotations
 
@@ -12,52 +12,41 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import resample_poly
 
-from bochner.checks import nonnegative_float, positive_int
+from bochner.checks import positive_int
 from bochner.speech.kaldi import imported
 from bochner.speech.manifest import Utterance
 from bochner.storage import write_atomically
 
 Samples = NDArray[np.float32]
 
-CLIPPED_RUN = 3  # that many equal samples at full scale in a row are cut, not loud
-MAX_CLIPPED = 0.01
+CLIPPED_RUN = 3  # consecutive samples at full scale from which on they count as clipped
+MAX_CLIPPED = 0.01  # share of clipped samples above which a recording is refused
 
 
 class AudioError(ValueError):
-    """A recording that cannot be used; `reason` is for a report, the message names the file too."""
+    """A recording that cannot be used; the message names the file and the `reason`."""
 
     def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
         super().__init__(f"{path}: {reason}.")
         self.reason = reason
 
 
-def read_audio(utterance: Utterance, *, folder: str | os.PathLike[str], max_clipped: float = MAX_CLIPPED) -> Samples:
-    """The samples of `utterance`, [samples] in [-1, 1]; `folder` is that of its manifest."""
+def read_audio(utterance: Utterance, *, corpus_dir: str | os.PathLike[str]) -> Samples:
+    """The samples of `utterance`, [samples] in [-1, 1]; `corpus_dir` is the directory of its manifest."""
     if utterance.audio is None or utterance.rate is None:
         raise ValueError(f"utterance {utterance.id!r} has no audio, only frames ({utterance.frames}).")
-    return read_samples(
-        Path(folder) / utterance.audio,
-        rate=utterance.rate,
-        start=utterance.start,
-        duration=utterance.duration,
-        max_clipped=max_clipped,
-    )
+    path = Path(corpus_dir) / utterance.audio
+    return read_samples(path, rate=utterance.rate, start=utterance.start, duration=utterance.duration)
 
 
 def read_samples(
-    path: str | os.PathLike[str],
-    *,
-    rate: int,
-    start: float = 0.0,
-    duration: float | None = None,
-    max_clipped: float = MAX_CLIPPED,
+    path: str | os.PathLike[str], *, rate: int, start: float = 0.0, duration: float | None = None
 ) -> Samples:
-    """Samples [samples] of one recording in one channel at `rate`, from `start` for `duration` seconds (to the end).
+    """Samples [samples] of a mono recording at `rate`, from `start` for `duration` seconds (default: to the end).
 
-    Refused as AudioError: a file that libsndfile cannot read or that ends early, another rate, several channels, no
-    samples, NaN or infinity, and more than the share `max_clipped` of samples cut off at full scale.
+    Raises AudioError for a file that libsndfile cannot read or that ends early, another rate, several channels, no
+    samples, NaN or infinity, and more than one percent of clipped samples.
     """
-    nonnegative_float("max_clipped", max_clipped)
     with _opened(path) as file:
         _check_header(path, file, rate)
         first = round(start * rate)
@@ -67,7 +56,7 @@ def read_samples(
             raise AudioError(path, f"too short (ends at {length:.3f} s, wanted up to {(first + count) / rate:.3f} s)")
         file.seek(min(first, len(file)))
         samples: Samples = file.read(max(count, 0), dtype="float32")
-    _check_samples(path, samples, max_clipped)
+    _check_samples(path, samples)
     return samples
 
 
@@ -78,7 +67,7 @@ def recording_length(path: str | os.PathLike[str]) -> tuple[int, int]:
 
 
 def write_audio(path: str | os.PathLike[str], samples: Samples, *, rate: int) -> None:
-    """Write samples in [-1, 1] as 16-bit .wav or .flac, whole or not at all."""
+    """Write samples in [-1, 1] atomically as 16-bit .wav or .flac."""
     if not np.isfinite(samples).all():
         raise ValueError(f"samples for {path} must be finite, but hold NaN or infinity.")
     path, stream = Path(path), io.BytesIO()
@@ -89,7 +78,7 @@ def write_audio(path: str | os.PathLike[str], samples: Samples, *, rate: int) ->
 
 
 def clipped_share(samples: Samples) -> float:
-    """Share of the samples that stand in runs of three or more at full scale.
+    """The share of samples in runs of three or more at full scale.
 
     >>> clipped_share(np.array([0, 1, 1, 1, 1, 0.5, 0, 1], dtype=np.float32))
     0.5
@@ -126,13 +115,13 @@ def _check_header(path: str | os.PathLike[str], file: Any, rate: int) -> None:
     if file.samplerate != rate:
         raise AudioError(path, f"wrong rate ({file.samplerate} Hz, expected {rate})")
     if file.channels != 1:
-        raise AudioError(path, f"stereo ({file.channels} channels; write the one with the speech to a file of its own)")
+        raise AudioError(path, f"stereo ({file.channels} channels; extract the one with the speech)")
 
 
-def _check_samples(path: str | os.PathLike[str], samples: Samples, max_clipped: float) -> None:
+def _check_samples(path: str | os.PathLike[str], samples: Samples) -> None:
     if len(samples) == 0:
         raise AudioError(path, "no samples")
     if not np.isfinite(samples).all():
         raise AudioError(path, "NaN or infinite samples")
-    if (share := clipped_share(samples)) > max_clipped:
+    if (share := clipped_share(samples)) > MAX_CLIPPED:
         raise AudioError(path, f"clipped ({share:.1%} of the samples at full scale)")

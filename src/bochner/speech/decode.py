@@ -7,7 +7,7 @@ import math
 import os
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
@@ -21,11 +21,15 @@ from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
 from bochner import checks
+from bochner.speech.frames import Array
 from bochner.speech.graph import DecodingGraph
 from bochner.speech.kaldi import kaldi_decoder, kaldifst
 from bochner.speech.manifest import Utterance
 from bochner.speech.text_files import Skipped, parse_json, read_skipped, write_skipped
+from bochner.stages import Stage, locked
 from bochner.storage import write_atomically
+
+NO_PATH = "no path survived (beam {}; widen it, or check the likelihoods)."
 
 
 class NoPathError(ValueError):
@@ -34,7 +38,7 @@ class NoPathError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """How wide to search: paths within `beam` of the best, at most `max_active` a frame; lattices have their own."""
+    """Beam search: paths within `beam` of the best, at most `max_active` per frame; lattices keep `lattice_beam`."""
 
     beam: float = 11.0
     max_active: int = 2500
@@ -48,9 +52,9 @@ class Search:
 
 @dataclass(frozen=True, eq=False)
 class Hypothesis:
-    """Words, the transition id of each frame [T], and the cost -ln p of the path by graph and (weighted) acoustics.
+    """Words, the transition id of each frame [T], and the costs -ln p of the path by graph and weighted acoustics.
 
-    `complete` is False where no path ended in a final state, and the best unfinished one stands here.
+    `complete` is False if no path reached a final state and the words are those of the best partial path.
     """
 
     words: tuple[str, ...]
@@ -69,7 +73,7 @@ def decode(
 ) -> Hypothesis:
     """argmax over paths of acoustic_weight * sum_t log p(x_t | s_t) + log p(path), for log likelihoods [T, num_pdfs].
 
-    Weight 1 trusts frames as if they were independent; 0.05 to 0.2 is usual, and `tune` finds it. O(T * active paths).
+    Weight 1 treats frames as independent; 0.05 to 0.2 is usual, and `tune` chooses it. O(T * active paths).
 
     >>> from bochner.speech.graph import compose_graph
     >>> from bochner.speech.lexicon import phone_lexicon
@@ -78,8 +82,8 @@ def decode(
     >>> phones = ("SIL", "a", "b")
     >>> hmm = monophone_hmm(phones=phones, num_states=1)
     >>> graph = compose_graph(hmm=hmm, lexicon=phone_lexicon(phones), grammar=uniform(phones))
-    >>> spoken = np.eye(3)[[0, 0, 1, 1, 1, 2, 2, 0]]  # pdf of each of 8 frames
-    >>> decode(graph, 9 * spoken, acoustic_weight=1.0).words
+    >>> pdfs = np.eye(3)[[0, 0, 1, 1, 1, 2, 2, 0]]  # of 8 frames
+    >>> decode(graph, 9 * pdfs, acoustic_weight=1.0).words
     ('SIL', 'a', 'b', 'SIL')
     """
     search = search or Search()
@@ -87,16 +91,16 @@ def decode(
     decoder = kaldi_decoder.FasterDecoder(graph.fst, options)
     decoder.decode(decodable(graph, log_likelihoods, acoustic_weight))
     complete = decoder.reached_final()
-    found, path = decoder.get_best_path(use_final_probs=complete)
-    if not found:
-        raise NoPathError(f"no path survived (beam {search.beam}; widen it, or check the likelihoods).")
+    survived, path = decoder.get_best_path(use_final_probs=complete)
+    if not survived:
+        raise NoPathError(NO_PATH.format(search.beam))
     _, ids, labels, weight = kaldifst.get_linear_symbol_sequence(path)
     transition_ids = np.array(ids, dtype=np.int32)
-    return Hypothesis(graph.spelled(labels), transition_ids, weight.value1, weight.value2, complete)
+    return Hypothesis(graph.words_of(labels), transition_ids, weight.value1, weight.value2, complete)
 
 
 def decodable(graph: DecodingGraph, log_likelihoods: ArrayLike, acoustic_weight: float) -> Any:
-    """What the decoders read: one column per transition id, which is ten times as fast as asking Python for each."""
+    """The decoders' input: one column per transition id, ten times as fast as a Python callback for each score."""
     scores = np.asarray(log_likelihoods, dtype=np.float32)
     if scores.ndim != 2 or scores.shape[1] < graph.num_pdfs:
         raise ValueError(f"log_likelihoods must be [T, {graph.num_pdfs}] for this graph, got {scores.shape}.")
@@ -110,9 +114,9 @@ def decodable(graph: DecodingGraph, log_likelihoods: ArrayLike, acoustic_weight:
 
 @dataclass(frozen=True, eq=False)
 class WordLattice:
-    """Arcs [A]: source and target state, word (0: none), graph cost, acoustic cost without its weight; states from 0.
+    """Arcs [A]: source and target state, word (0: none), graph cost, unweighted acoustic cost; states from 0.
 
-    Final states stand as arcs to -1. `acoustic_weight` is the weight that the lattice was pruned with.
+    Final states are arcs to -1. `acoustic_weight` is the weight with which the lattice was pruned.
     """
 
     source: NDArray[np.int64]
@@ -126,17 +130,17 @@ class WordLattice:
     def nbest(
         self, num_sentences: int, *, acoustic_weight: float | None = None, word_penalty: float = 0.0
     ) -> list[tuple[tuple[str, ...], float]]:
-        """The best different sentences and their costs, best first; fewer where the lattice holds fewer.
+        """The best distinct sentences and their costs, best first; fewer if the lattice holds fewer.
 
-        Another weight or penalty than the lattice's own is exact among the paths that the lattice holds.
+        A weight or penalty other than the lattice's own is exact among the paths that the lattice holds.
         """
         checks.positive_int("num_sentences", num_sentences)
         weight = self.acoustic_weight if acoustic_weight is None else acoustic_weight
         cost = self.graph_cost + checks.positive_float("acoustic_weight", weight) * self.acoustic_cost
         fst = self._acceptor(cost + word_penalty * (self.word > 0))
-        kaldifst.determinize_star(fst)  # one path a sentence: no sentence comes twice
+        kaldifst.determinize_star(fst)  # one path for each sentence
         paths = kaldifst.convert_nbest_to_vector(kaldifst.shortest_path(fst, n=num_sentences))
-        return sorted((self._sentence(path) for path in paths), key=lambda found: found[1])
+        return sorted((self._sentence(path) for path in paths), key=lambda sentence: sentence[1])
 
     def _sentence(self, path: Any) -> tuple[tuple[str, ...], float]:
         _, labels, _, weight = kaldifst.get_linear_symbol_sequence(path)
@@ -156,7 +160,7 @@ def decode_lattice(
 ) -> WordLattice:
     """All paths within `lattice_beam` of the best, for log likelihoods [T, num_pdfs].
 
-    Slower than `decode`, and without its limit on active paths: narrow the beam where frames say little.
+    Slower than `decode`, and without its limit on active paths; use a narrower beam for uninformative frames.
 
     >>> from bochner.speech.graph import compose_graph
     >>> from bochner.speech.lexicon import phone_lexicon
@@ -171,15 +175,15 @@ def decode_lattice(
     search = search or Search()
     config = kaldi_decoder.LatticeSimpleDecoderConfig(beam=search.beam, lattice_beam=search.lattice_beam)
     decoder = kaldi_decoder.LatticeSimpleDecoder(graph.fst, config)
-    found = decoder.decode(decodable(graph, log_likelihoods, acoustic_weight))
-    found, lattice = decoder.get_raw_lattice() if found else (False, None)
-    if not found:
-        raise NoPathError(f"no path survived (beam {search.beam}; widen it, or check the likelihoods).")
+    survived = decoder.decode(decodable(graph, log_likelihoods, acoustic_weight))
+    survived, lattice = decoder.get_raw_lattice() if survived else (False, None)
+    if not survived:
+        raise NoPathError(NO_PATH.format(search.beam))
     return _parsed(lattice, graph.words, acoustic_weight)
 
 
 def _parsed(lattice: Any, words: tuple[str, ...], acoustic_weight: float) -> WordLattice:
-    """Through text: the wheels give no iterator over the arcs of a lattice."""
+    """Via text: the Python bindings have no iterator over the arcs of a lattice."""
     rows = [line.split() for line in lattice.to_str(show_weight_one=True).splitlines()]
     arcs = [(s, t, w, *cost.split(",")) for s, t, _, w, cost in (row for row in rows if len(row) > 2)]
     finals = [(row[0], "-1", "0", *row[1].split(",")) for row in rows if len(row) == 2]
@@ -195,11 +199,8 @@ def _parsed(lattice: Any, words: tuple[str, ...], acoustic_weight: float) -> Wor
     )
 
 
-Frames = NDArray[np.float32]
-
-
 def log_priors(labels: ArrayLike, *, num_pdfs: int, pseudo_count: float = 1.0) -> NDArray[np.float64]:
-    """log p(s) by counting labels [N], each pdf `pseudo_count` times more, so that none has probability 0; [num_pdfs].
+    """log p(s) [num_pdfs] from counts of labels [N], plus `pseudo_count` for each pdf, so that none has probability 0.
 
     >>> np.exp(log_priors([0, 0, 1], num_pdfs=3)).round(3).tolist()
     [0.5, 0.333, 0.167]
@@ -211,7 +212,7 @@ def log_priors(labels: ArrayLike, *, num_pdfs: int, pseudo_count: float = 1.0) -
     return np.log(smoothed / smoothed.sum())
 
 
-def scaled_likelihoods(log_posteriors: ArrayLike, log_priors: ArrayLike) -> Frames:
+def scaled_likelihoods(log_posteriors: ArrayLike, log_priors: ArrayLike) -> Array:
     """log p(x | s) + constant = log p(s | x) - log p(s), for posteriors [T, S] and priors [S].
 
     Source: Bourlard & Morgan 1994.
@@ -233,7 +234,7 @@ Outcome = dict[str, Any] | Skipped
 
 @dataclass(frozen=True)
 class Decoded:
-    """Words by utterance id in the order asked for, and the utterances left out with their reasons."""
+    """Words by utterance id in the order of the request, and the skipped utterances with their reasons."""
 
     words: dict[str, tuple[str, ...]]
     skipped: list[Skipped]
@@ -249,82 +250,60 @@ def decode_utterances(
     word_penalty: float = 0.0,
     search: Search | None = None,
     workers: int = 1,
-    progress: bool = False,
+    verbose: bool = False,
 ) -> Decoded:
-    """Decode each utterance into `hypotheses.jsonl`; those that cannot be are in `skipped.jsonl` with the reason.
+    """Decode each utterance into `hypotheses.jsonl`; `skipped.jsonl` lists those that fail, with the reason.
 
-    likelihoods: utterance id -> log likelihoods [T, num_pdfs]; called in this process, in order. A ValueError or
-    KeyError of its own skips the utterance. What a stopped run has written is kept and not decoded again, and other
-    settings in the same directory are an error. With `workers` above 1 that many processes decode; a script must then
-    be guarded by `if __name__ == "__main__"`. The result does not depend on their number.
+    `likelihoods` maps an utterance id to log likelihoods [T, num_pdfs]; it is called in this process, in order, and its
+    ValueError or KeyError skips the utterance. Hypotheses of an interrupted run are kept, and other settings in the
+    same directory are an error. With `workers` above 1 that many processes decode; a script then needs the guard
+    `if __name__ == "__main__"`. The result does not depend on their number.
     """
-    folder, wanted, search = Path(directory), _unique(ids), search or Search()
+    directory, ids, search = Path(directory), list(ids), search or Search()
+    if len(set(ids)) != len(ids):
+        raise ValueError("ids must differ, but one of them comes twice.")
     weight = checks.positive_float("acoustic_weight", acoustic_weight)
-    settings = {"acoustic_weight": weight, "word_penalty": word_penalty, **asdict(search)}
-    _claim(folder, {**settings, "graph": graph.fingerprint()})
-    done, skipped = _read(folder / HYPOTHESES), []
-    left = [name for name in wanted if name not in done]
-    graph = graph.with_word_penalty(word_penalty)
-    outcomes = _decoded(graph, likelihoods, left, weight, search, checks.positive_int("workers", workers))
-    with (folder / HYPOTHESES).open("a", encoding="utf-8") as file:
-        for outcome in tqdm(outcomes, total=len(left), desc="decode", unit="utterance", disable=not progress):
-            if isinstance(outcome, Skipped):
-                skipped.append(outcome)
-                continue
-            done[outcome["id"]] = tuple(outcome["words"])
-            file.write(json.dumps(outcome, ensure_ascii=False) + "\n")
-            file.flush()
-    write_skipped(folder, skipped)
-    return Decoded({name: done[name] for name in wanted if name in done}, skipped)
+    inputs = {"acoustic_weight": weight, "word_penalty": word_penalty, **asdict(search), "graph": graph.fingerprint()}
+    skipped: list[Skipped] = []
+    with locked(directory):
+        Stage(directory / SETTINGS, inputs).run(dict)  # records the inputs, or checks them
+        done = _read(directory / HYPOTHESES)
+        remaining = [name for name in ids if name not in done]
+        penalized = graph.with_word_penalty(word_penalty)
+        outcomes = _decoded(penalized, likelihoods, remaining, weight, search, checks.positive_int("workers", workers))
+        with (directory / HYPOTHESES).open("a", encoding="utf-8") as file:
+            for outcome in tqdm(outcomes, total=len(remaining), desc="decode", unit="utterance", disable=not verbose):
+                if isinstance(outcome, Skipped):
+                    skipped.append(outcome)
+                    continue
+                done[outcome["id"]] = tuple(outcome["words"])
+                file.write(json.dumps(outcome, ensure_ascii=False) + "\n")
+                file.flush()
+        write_skipped(directory, skipped)
+    return Decoded({name: done[name] for name in ids if name in done}, skipped)
 
 
 def read_hypotheses(directory: str | os.PathLike[str]) -> Decoded:
-    """What `decode_utterances` left in a directory."""
+    """The hypotheses that `decode_utterances` wrote."""
     return Decoded(_read(Path(directory) / HYPOTHESES), read_skipped(directory))
 
 
-def _unique(ids: Iterable[str]) -> list[str]:
-    wanted = list(ids)
-    if len(set(wanted)) != len(wanted):
-        raise ValueError("ids must differ, but one of them comes twice.")
-    return wanted
-
-
-def _claim(folder: Path, settings: Mapping[str, Any]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / SETTINGS
-    if not path.exists():
-        write_atomically(path, json.dumps(settings, indent=1).encode())
-        return
-    try:
-        found = dict(parse_json(path.read_bytes()))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{path} does not hold settings of decoding: {error}; delete {folder}.") from error
-    if found != settings:
-        changed = ", ".join(
-            f"{key}: {found.get(key)!r} there, {settings[key]!r} here"
-            for key in settings
-            if found.get(key) != settings[key]
-        )
-        raise ValueError(f"{folder} was decoded with other settings ({changed}); use another directory or delete it.")
-
-
 def _read(path: Path) -> dict[str, tuple[str, ...]]:
-    """The whole lines of the file; a last line that a kill cut short is taken off it."""
+    """Words by utterance id; an incomplete last line, left by an interrupted run, is removed from the file."""
     if not path.exists():
         return {}
     content = path.read_bytes()
-    whole = content[: content.rfind(b"\n") + 1]
-    if whole != content:
-        write_atomically(path, whole)
-    found = {}
-    for number, line in enumerate(whole.splitlines(), start=1):
+    complete = content[: content.rfind(b"\n") + 1]
+    if complete != content:
+        write_atomically(path, complete)
+    words = {}
+    for number, line in enumerate(complete.splitlines(), start=1):
         try:
             row = parse_json(line)
-            found[str(row["id"])] = tuple(row["words"])
+            words[str(row["id"])] = tuple(row["words"])
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{path}, line {number}: not a hypothesis ({error!r}).") from error
-    return found
+    return words
 
 
 def _decoded(
@@ -337,19 +316,19 @@ def _decoded(
 ) -> Iterator[Outcome]:
     if workers == 1 or len(ids) < 2:
         for name in ids:
-            scores = _asked(likelihoods, name)
+            scores = _scores_or_reason(likelihoods, name)
             yield scores if isinstance(scores, Skipped) else _outcome(graph, name, scores, weight, search)
         return
-    with tempfile.TemporaryDirectory() as folder:
-        graph.save(folder)
-        # Not by fork: the threads of torch do not survive it.
+    with tempfile.TemporaryDirectory() as directory:
+        graph.save(directory)
+        # "spawn", since torch's threads do not survive a fork
         with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
             waiting: deque[Outcome | Future[Outcome]] = deque()
             for name in ids:
-                scores = _asked(likelihoods, name)
-                late = isinstance(scores, Skipped)
-                waiting.append(scores if late else pool.submit(_remote, folder, name, scores, weight, search))
-                if len(waiting) > 4 * workers:  # what waits is bounded
+                scores = _scores_or_reason(likelihoods, name)
+                skip = isinstance(scores, Skipped)
+                waiting.append(scores if skip else pool.submit(_remote, directory, name, scores, weight, search))
+                if len(waiting) > 4 * workers:  # bounds the memory of waiting scores
                     yield _result(waiting.popleft())
             while waiting:
                 yield _result(waiting.popleft())
@@ -359,29 +338,29 @@ def _result(waiting: Outcome | Future[Outcome]) -> Outcome:
     return waiting.result() if isinstance(waiting, Future) else waiting
 
 
-def _asked(likelihoods: Callable[[str], ArrayLike], name: str) -> Any:
+def _scores_or_reason(likelihoods: Callable[[str], ArrayLike], name: str) -> Any:
     try:
         return np.asarray(likelihoods(name), dtype=np.float32)
     except (ValueError, KeyError) as error:
         return Skipped(name, f"no likelihoods ({error})")
 
 
-def _remote(folder: str, name: str, scores: Any, weight: float, search: Search) -> Outcome:
-    return _outcome(_loaded(folder), name, scores, weight, search)
+def _remote(directory: str, name: str, scores: Any, weight: float, search: Search) -> Outcome:
+    return _outcome(_loaded(directory), name, scores, weight, search)
 
 
 @lru_cache(maxsize=1)
-def _loaded(folder: str) -> DecodingGraph:
-    return DecodingGraph.load(folder)
+def _loaded(directory: str) -> DecodingGraph:
+    return DecodingGraph.load(directory)
 
 
 def _outcome(graph: DecodingGraph, name: str, scores: Any, weight: float, search: Search) -> Outcome:
     try:
-        found = decode(graph, scores, acoustic_weight=weight, search=search)
+        hypothesis = decode(graph, scores, acoustic_weight=weight, search=search)
     except ValueError as error:
         return Skipped(name, str(error))
-    costs = {"graph_cost": found.graph_cost, "acoustic_cost": found.acoustic_cost, "complete": found.complete}
-    return {"id": name, "words": list(found.words), **costs}
+    fields = ("graph_cost", "acoustic_cost", "complete")
+    return {"id": name, "words": list(hypothesis.words), **{field: getattr(hypothesis, field) for field in fields}}
 
 
 Sentence = tuple[str, ...]
@@ -390,7 +369,7 @@ Setting = tuple[float, float]
 
 @dataclass(frozen=True)
 class Tuning:
-    """The best setting, its error, the errors of all settings (weight, penalty), and the utterances left out."""
+    """The best setting, its error, the errors of all settings (weight, penalty), and the skipped utterances."""
 
     acoustic_weight: float
     word_penalty: float
@@ -407,15 +386,14 @@ def tune(
     error: Callable[[Sequence[Sentence], Sequence[Sentence]], float],
     acoustic_weights: Sequence[float] = (0.05, 0.0667, 0.0833, 0.1, 0.125, 0.1667, 0.2),
     word_penalties: Sequence[float] = (0.0, 0.5, 1.0),
-    reference: Callable[[Utterance], Sequence[str]] = lambda utterance: utterance.tokens,
     search: Search | None = None,
-    progress: bool = False,
+    verbose: bool = False,
 ) -> Tuning:
-    """Decode dev with every pair of weight and penalty; the pair of least `error(references, hypotheses)` wins.
+    """Decode dev with every pair of weight and penalty, and choose that of least `error(references, hypotheses)`.
 
-    likelihoods: utterance id -> log likelihoods [T, num_pdfs], asked for once an utterance. utterances: of part "dev";
-    any other part is an error, for what is chosen on test says nothing about it. Where no path survives the hypothesis
-    is empty. Of equal errors the first pair wins.
+    `likelihoods` maps an utterance id to log likelihoods [T, num_pdfs]; it is called once per utterance. `utterances`
+    must be of part "dev", since an error rate on test is only valid if nothing was chosen on test. If no path survives,
+    the hypothesis is empty. Of equal errors the first pair is chosen.
     """
     weights = [checks.positive_float("acoustic_weights", weight) for weight in acoustic_weights]
     settings = [(weight, penalty) for penalty, weight in product(word_penalties, weights)]
@@ -423,21 +401,25 @@ def tune(
         raise ValueError("acoustic_weights and word_penalties must hold at least one number each.")
     graphs = {penalty: graph.with_word_penalty(penalty) for penalty in word_penalties}
     references: list[Sentence] = []
-    found: dict[Setting, list[Sentence]] = {setting: [] for setting in settings}
+    hypotheses: dict[Setting, list[Sentence]] = {setting: [] for setting in settings}
     skipped: list[Skipped] = []
-    for utterance in tqdm(_dev_only(utterances), desc="tune", unit="utterance", disable=not progress):
+    for utterance in tqdm(_dev_only(utterances), desc="tune", unit="utterance", disable=not verbose):
         try:
             scores = likelihoods(utterance.id)
             words = {(w, p): _words(graphs[p], scores, w, search) for w, p in settings}
         except (ValueError, KeyError) as problem:
             skipped.append(Skipped(utterance.id, str(problem)))
             continue
-        references.append(tuple(reference(utterance)))
+        references.append(utterance.tokens)
         for setting, sentence in words.items():
-            found[setting].append(sentence)
+            hypotheses[setting].append(sentence)
     if not references:
         raise ValueError(f"no utterance of {len(skipped)} could be decoded; the first: {skipped[0].reason}")
-    return _best({setting: error(references, sentences) for setting, sentences in found.items()}, skipped)
+    errors = {setting: error(references, sentences) for setting, sentences in hypotheses.items()}
+    if any(math.isnan(rate) for rate in errors.values()):
+        raise ValueError("error must return a number for each setting, got NaN.")
+    weight, penalty = min(errors, key=lambda setting: errors[setting])
+    return Tuning(weight, penalty, errors[weight, penalty], errors, skipped)
 
 
 def _dev_only(utterances: Iterable[Utterance]) -> list[Utterance]:
@@ -455,10 +437,3 @@ def _words(graph: DecodingGraph, scores: ArrayLike, weight: float, search: Searc
         return decode(graph, scores, acoustic_weight=weight, search=search).words
     except NoPathError:
         return ()
-
-
-def _best(errors: dict[Setting, float], skipped: list[Skipped]) -> Tuning:
-    if any(math.isnan(error) for error in errors.values()):
-        raise ValueError("error must give a number for each setting, got NaN.")
-    weight, penalty = min(errors, key=lambda setting: errors[setting])
-    return Tuning(weight, penalty, errors[weight, penalty], errors, skipped)

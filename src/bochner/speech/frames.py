@@ -1,7 +1,7 @@
 """Frames on disk: one array [T, ...] for each utterance, written once and then mapped into memory.
 
-A store is a directory of parts of some megabytes. `00000000.npy` holds the frames of many utterances one after the
-other, `00000000.jsonl` says whose they are; `store.json` says what all of them have in common.
+A store is a directory of parts of some megabytes. `00000000.npy` holds the concatenated frames of many utterances,
+`00000000.jsonl` their ids and lengths, `store.json` the shape and type of one frame and how they were computed.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bochner.data.npy import DAMAGE
-from bochner.speech.kaldi_formats import Array
 from bochner.speech.text_files import numbered_lines
+from bochner.stages import check_inputs
 from bochner.storage import write_atomically
 
 FilePath = str | os.PathLike[str]
-Frames = np.ndarray[Any, Any]
+Array = np.ndarray[Any, Any]  # the type of all NumPy arrays in this package
 VERSION = 1
 PART_BYTES = 8 * 2**20
 SUMMARY = "store.json"
@@ -31,12 +32,12 @@ INDEX = "[0-9]" * 8 + ".jsonl"
 
 
 def write_frames(
-    directory: FilePath, arrays: Iterable[tuple[str, Frames]], *, about: Mapping[str, Any] | None = None
+    directory: FilePath, arrays: Iterable[tuple[str, Array]], *, about: Mapping[str, Any] | None = None
 ) -> FrameStore:
-    """A new store of (utterance id, array [T, ...]) pairs: all of them or, after an error, none.
+    """Write (utterance id, array [T, ...]) pairs as a new store, completely or, after an error, not at all.
 
-    Arrays are float32 [T, d] for frames or integers [T] for labels of frames; all of one kind. `about` is kept as
-    JSON beside them: how they were made. O(8 MiB) memory, however many there are.
+    Arrays are float32 [T, d] for frames or integers [T] for labels of frames, all of the same shape and type. `about`
+    is stored as JSON: how they were computed. O(8 MiB) memory, whatever their number.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -45,22 +46,32 @@ def write_frames(
     (('anna-1',), 13, (200, 13))
     """
     final = check_new(Path(directory))
-    partial = final.with_name(f"{final.name}.{secrets.token_hex(8)}.part")
-    try:
+    with new_directory(final) as partial:
         writer = FrameWriter(partial, about=about)
         for name, array in arrays:
             writer.add(name, array)
-        return writer.finish(final)
-    except BaseException:
+        writer.close(final)
+    return FrameStore(final)
+
+
+@contextmanager
+def new_directory(final: Path) -> Iterator[Path]:
+    """A temporary directory beside `final` that becomes `final` at the end, or is removed after an error."""
+    final.parent.mkdir(parents=True, exist_ok=True)
+    partial = final.with_name(f"{final.name}.{secrets.token_hex(8)}.part")
+    partial.mkdir()
+    try:
+        yield partial
+        partial.replace(final)
+    finally:
         shutil.rmtree(partial, ignore_errors=True)
-        raise
 
 
-class FrameStore(Mapping[str, Frames]):
-    """The store in `directory`: utterance id -> array [T, ...], read-only and mapped, so that opening costs no read.
+class FrameStore(Mapping[str, Array]):
+    """The store in `directory`: utterance id -> array [T, ...], read-only and memory-mapped.
 
-    It holds `ids` in the order in which they were written, `sizes` (id -> T), `shape` and `dtype` of one frame, `dim`
-    (the d of [T, d]) and `about`. A store can be handed to other processes: they map the same files.
+    `ids` are in the order of writing, `sizes` maps ids to T, `shape` and `dtype` are those of one frame, `dim` is the d
+    of [T, d], and `about` is what the writer stored. A store can be sent to other processes, which map the same files.
     """
 
     def __init__(self, directory: FilePath) -> None:
@@ -70,7 +81,7 @@ class FrameStore(Mapping[str, Frames]):
         summary = _read_summary(self.directory)
         self.shape, self.dtype, self.about = tuple(summary["shape"]), np.dtype(summary["dtype"]), summary["about"]
         self._places = dict(_places(self.directory))
-        self._parts: dict[str, Frames] = {}
+        self._parts: dict[str, Array] = {}
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -90,7 +101,7 @@ class FrameStore(Mapping[str, Frames]):
             raise ValueError(f"{self.directory} has no dim: its arrays are [T{', ' * len(self.shape)}...], not [T, d].")
         return self.shape[0]
 
-    def __getitem__(self, name: str) -> Frames:
+    def __getitem__(self, name: str) -> Array:
         try:
             place = self._places[name]
         except KeyError:
@@ -115,20 +126,20 @@ class FrameStore(Mapping[str, Frames]):
 
 
 class FrameWriter:
-    """Arrays added to `folder` part by part; what an interrupted writer left there is kept and its `ids` are known.
+    """Arrays added to `directory` part by part; the complete parts of an interrupted writer are kept, see `ids`.
 
-    `finish` moves the folder to its final place. Only what is in whole parts survives an interruption.
+    `finish` moves the directory to its final place.
     """
 
-    def __init__(self, folder: FilePath, *, about: Mapping[str, Any] | None = None) -> None:
-        self.folder, self._about = Path(folder), json.loads(json.dumps(dict(about or {})))
-        self.folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, directory: FilePath, *, about: Mapping[str, Any] | None = None) -> None:
+        self.directory, self._about = Path(directory), json.loads(json.dumps(dict(about or {})))
+        self.directory.mkdir(parents=True, exist_ok=True)
         self._kind = self._resumed()
-        self.ids = {name for name, _ in _places(self.folder)}
-        self._number = len(list(self.folder.glob(INDEX)))
-        self._held: list[tuple[str, Frames]] = []
+        self.ids = {name for name, _ in _places(self.directory)}
+        self._number = len(list(self.directory.glob(INDEX)))
+        self._held: list[tuple[str, Array]] = []
 
-    def add(self, name: str, array: Frames) -> None:
+    def add(self, name: str, array: Array) -> None:
         """`array` [T, ...] of the utterance `name`; it is copied."""
         array = _checked(name, array)
         kind = (array.shape[1:], array.dtype)
@@ -145,39 +156,40 @@ class FrameWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is held as a part; from here on an interruption does not lose it."""
+        """Write the arrays added so far as a part, which an interruption does not lose."""
         if not self._held:
             return
         part = f"{self._number:08d}"
         content = io.BytesIO()
         np.save(content, np.concatenate([array for _, array in self._held]), allow_pickle=False)
-        write_atomically(self.folder / f"{part}.npy", content.getvalue())
+        write_atomically(self.directory / f"{part}.npy", content.getvalue())
         lines = "".join(json.dumps({"id": name, "frames": len(array)}) + "\n" for name, array in self._held)
-        write_atomically(self.folder / f"{part}.jsonl", lines.encode())  # last: it makes the part count
+        write_atomically(self.directory / f"{part}.jsonl", lines.encode())  # last: marks the part as complete
         self._number, self._held = self._number + 1, []
 
-    def finish(self, directory: FilePath) -> FrameStore:
+    def close(self, final: FilePath) -> None:
+        """Write the last part; `final` names the store in errors."""
         self.flush()
         if self._kind is None:
-            raise ValueError(f"arrays must hold at least one utterance for {directory}, got none.")
-        return FrameStore(self.folder.replace(check_new(Path(directory))))
+            raise ValueError(f"arrays must hold at least one utterance for {final}, got none.")
+
+    def finish(self, final: FilePath) -> FrameStore:
+        """Write the last part and move the directory to `final`."""
+        self.close(final)
+        return FrameStore(self.directory.replace(check_new(Path(final))))
 
     def _resumed(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
-        if not (self.folder / SUMMARY).exists():
+        if not (self.directory / SUMMARY).exists():
             return None
-        summary = _read_summary(self.folder)
-        if summary["about"] != self._about:
-            raise ValueError(
-                f"{self.folder} was begun with {summary['about']}, now asked for {self._about}; "
-                f"ask for the same, or remove that folder to begin anew."
-            )
+        summary = _read_summary(self.directory)
+        check_inputs(self.directory / SUMMARY, summary["about"], self._about)
         return tuple(summary["shape"]), np.dtype(summary["dtype"])
 
     def _write_summary(self) -> None:
         assert self._kind is not None
         shape, dtype = self._kind
         summary = {"version": VERSION, "shape": shape, "dtype": dtype.str, "about": self._about}
-        write_atomically(self.folder / SUMMARY, json.dumps(summary).encode())
+        write_atomically(self.directory / SUMMARY, json.dumps(summary).encode())
 
 
 class _Place(NamedTuple):
@@ -188,8 +200,8 @@ class _Place(NamedTuple):
     stop: int
 
 
-def _places(folder: Path) -> Iterator[tuple[str, _Place]]:
-    for path in sorted(folder.glob(INDEX)):
+def _places(directory: Path) -> Iterator[tuple[str, _Place]]:
+    for path in sorted(directory.glob(INDEX)):
         start = 0
         for number, line in numbered_lines(path):
             try:
@@ -201,20 +213,20 @@ def _places(folder: Path) -> Iterator[tuple[str, _Place]]:
             start += size
 
 
-def _read_summary(folder: Path) -> dict[str, Any]:
-    path = folder / SUMMARY
+def _read_summary(directory: Path) -> dict[str, Any]:
+    path = directory / SUMMARY
     try:
         summary = json.loads(path.read_text(encoding="utf-8"))
         if summary["version"] != VERSION:
             raise ValueError(f"version {summary['version']!r}, this bochner reads {VERSION}")
-        return {"shape": summary["shape"], "dtype": summary["dtype"], "about": summary["about"]}
+        return {"shape": summary["shape"], "dtype": summary["dtype"], "about": dict(summary["about"])}
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read as the summary of a store of frames: {error!r}.") from error
 
 
-def _map(path: Path, shape: Sequence[int], dtype: np.dtype[Any]) -> Frames:
+def _map(path: Path, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
     try:
-        part: Frames = np.load(path, mmap_mode="r", allow_pickle=False)
+        part: Array = np.load(path, mmap_mode="r", allow_pickle=False)
     except DAMAGE as error:
         raise ValueError(f"{path} cannot be read as an array of frames: {error}") from error
     if part.shape[1:] != tuple(shape) or part.dtype != dtype:
@@ -222,7 +234,7 @@ def _map(path: Path, shape: Sequence[int], dtype: np.dtype[Any]) -> Frames:
     return part
 
 
-def _checked(name: str, array: Frames) -> Frames:
+def _checked(name: str, array: Array) -> Array:
     if not isinstance(name, str) or not name or name.split() != [name]:
         raise ValueError(f"an utterance id must be a word without spaces, got {name!r}.")
     array = np.array(array)
@@ -238,15 +250,15 @@ def _checked(name: str, array: Frames) -> Frames:
 
 
 def check_new(directory: Path) -> Path:
-    """`directory` once it is seen to be new or empty; its parent is made."""
+    """`directory`, checked to be new or empty; its parent is created."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise ValueError(f"directory must be new or empty, got {directory}, which holds something.")
     directory.parent.mkdir(parents=True, exist_ok=True)
     return directory
 
 
-def frames_of(frames: Array) -> Array:
-    """`frames` once they are seen to be [T, d] with at least one of each."""
+def check_frames(frames: Array) -> Array:
+    """`frames`, checked to be [T, d] with T and d at least 1."""
     frames = np.asarray(frames)
     if frames.ndim != 2 or 0 in frames.shape:
         raise ValueError(f"frames must have shape [T, d] with T and d at least 1, got {list(frames.shape)}.")

@@ -6,10 +6,8 @@ import hashlib
 import json
 import math
 import os
-import secrets
-import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -17,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.speech.frames import new_directory
 from bochner.speech.hmm.model import Hmm, tree_bytes
 from bochner.speech.kaldi import kaldi_hmm_gmm, kaldifst
 from bochner.speech.lexicon import Lexicon, disambiguated
@@ -26,14 +25,14 @@ from bochner.storage import write_atomically
 
 Floats = NDArray[np.float64]
 ROOT = 0  # the empty history
-LEAST = -98.0  # ARPA files write -99 for a probability of 0
+MIN_LOG_PROB = -98.0  # ARPA files write -99 for a probability of 0
 
 
 def grammar_fst(model: NgramModel, *, words: Sequence[str]) -> Any:
     """G as kaldifst.StdVectorFst, costs -ln p; labels are places in `words` from 1, and the next number is #0.
 
-    A path's cost along the highest orders is exactly that of the model. #0 stands on the input side only. N-grams with
-    a word outside `words` are left out, and words that the model lacks cannot be reached. Source: Kaldi's arpa2fst.
+    The cost of a path along the highest orders is exactly that of the model. #0 is an input label only. N-grams with a
+    word outside `words` are left out, and words that the model lacks are unreachable. Source: Kaldi's arpa2fst.
 
     >>> from bochner.speech.lm import estimate
     >>> model = estimate(["a b", "a c", "b"], order=2, fallback_discounts=(0.5, 1.0, 1.5))
@@ -51,7 +50,7 @@ def grammar_fst(model: NgramModel, *, words: Sequence[str]) -> Any:
         _add_back_offs(fst, model, n, states, len(words) + 1)
     kaldifst.connect(fst)
     if fst.num_states == 0:
-        raise ValueError("no sentence of the language model can be said with these words.")
+        raise ValueError("the language model accepts no sentence of these words.")
     kaldifst.arcsort(fst, "ilabel")
     return fst
 
@@ -66,7 +65,7 @@ def _labels(model: NgramModel, words: Sequence[str]) -> Ids:
 
 
 def _states(model: NgramModel) -> list[Ids]:
-    """For each order the state of every n-gram that is the history of another, -1 for the rest."""
+    """For each order the state of every n-gram that is the history of another, -1 for the others."""
     states, used = [], ROOT + 1
     for n in range(1, model.order + 1):
         history = model.histories(n)
@@ -94,7 +93,7 @@ def _add_grams(fst: Any, model: NgramModel, n: int, states: Sequence[Ids], label
     there = np.where(own >= 0, own, shorter)
     log_prob = level.log_prob + np.where(own >= 0, 0.0, passed + level.back_off)
     here = states[n - 2][level.context] if n > 1 else np.full(len(level), ROOT)
-    possible = (level.log_prob > LEAST) & (level.word != BEGIN)
+    possible = (level.log_prob > MIN_LOG_PROB) & (level.word != BEGIN)
     for i in np.flatnonzero(possible & (level.word == END)).tolist():
         fst.set_final(int(here[i]), -math.log(10) * level.log_prob[i])
     rows = np.flatnonzero(possible & (label[level.word] > 0))
@@ -132,11 +131,16 @@ class PhoneLabels:
 
 
 def phone_labels(lexicon: Lexicon, phones: Sequence[str] | None = None) -> PhoneLabels:
-    """#0, those of homophones and prefixes, and one more that marks silence."""
+    """Labels with #0, the marks of homophones and prefixes, and one more after silence."""
     phones = lexicon.phones if phones is None else tuple(phones)
-    if strange := sorted(set(lexicon.phones) - set(phones)):
-        raise ValueError(f"the lexicon's phones must be known to the model, but {', '.join(strange)} are not.")
+    check_phones(lexicon, phones)
     return PhoneLabels(phones, disambiguated(lexicon)[1] + 2)
+
+
+def check_phones(lexicon: Lexicon, phones: Sequence[str]) -> None:
+    """Raise an error unless the model's `phones` contain those of the lexicon."""
+    if unknown := sorted(set(lexicon.phones) - set(phones)):
+        raise ValueError(f"the lexicon's phones must be known to the model, but {', '.join(unknown)} are not.")
 
 
 def lexicon_fst(
@@ -146,12 +150,12 @@ def lexicon_fst(
     disambiguate: bool = True,
     silence_probability: float = 0.5,
 ) -> Any:
-    """L as kaldifst.StdVectorFst: any words in a row, silence before the first and after each with some probability.
+    """L as kaldifst.StdVectorFst: any sequence of words, with optional silence before the first and after each.
 
-    Input labels are the phones' places in `phones` (the lexicon's own where None) from 1, output labels the words'
-    places in `lexicon.words` from 1. With `disambiguate`, L can be determinised after composition with a grammar: it
-    has #1, #2, ... after ambiguous pronunciations, another mark after silence, and a loop of #0 that lets the grammar's
-    back-off through (as word number len(words) + 1). Source: Kaldi's make_lexicon_fst.py.
+    Input labels are places in `phones` (default: those of the lexicon) from 1, output labels places in `lexicon.words`
+    from 1. With `disambiguate`, L can be determinised after composition with a grammar: it has #1, #2, ... after
+    ambiguous pronunciations, another mark after silence, and a loop of #0 for the back-off arcs of the grammar (as word
+    number len(words) + 1). Source: Kaldi's make_lexicon_fst.py.
 
     >>> from bochner.speech.lexicon import Lexicon
     >>> lexicon_fst(Lexicon({"no": [("n", "ow")], "yes": [("y", "eh", "s")]}), disambiguate=False).num_states
@@ -166,29 +170,29 @@ def lexicon_fst(
         fst.add_state()
     fst.start = START
     fst.set_final(LOOP, 0.0)
-    ways = _after_word(lexicon.silence is not None, silence_probability)
-    for there, cost in ways.items():
+    ends = _after_word(lexicon.silence is not None, silence_probability)
+    for there, cost in ends.items():
         fst.add_arc(START, kaldifst.StdArc(EPSILON_ID, EPSILON_ID, cost, there))
     pairs, num_marks = disambiguated(lexicon) if disambiguate else (list(lexicon.pairs()), 0)
     if lexicon.silence is not None:
         mark = (f"#{num_marks + 1}",) if disambiguate else ()
         _path(fst, SILENCE_STATE, [labels[phone] for phone in (lexicon.silence, *mark)], EPSILON_ID, {LOOP: 0.0})
     for word, sounds in pairs:
-        _path(fst, LOOP, [labels[phone] for phone in sounds], words[word], ways)
+        _path(fst, LOOP, [labels[phone] for phone in sounds], words[word], ends)
     if disambiguate:
         fst.add_arc(LOOP, kaldifst.StdArc(labels["#0"], len(words) + 1, 0.0, LOOP))
     return fst
 
 
 def _after_word(silence: bool, probability: float) -> dict[int, float]:
-    """Where a word may end, and at what cost."""
+    """The states that may follow a word, and their costs."""
     if not silence:
         return {LOOP: 0.0}
     return {LOOP: -math.log(1.0 - probability), SILENCE_STATE: -math.log(probability)}
 
 
 def _path(fst: Any, here: int, labels: Sequence[int], word: int, ends: dict[int, float]) -> None:
-    """One pronunciation: the word on its first arc, its last arc to each of the ends."""
+    """Add one pronunciation: the word on its first arc, and a last arc to each of the ends."""
     for label in labels[:-1]:
         there = fst.add_state()
         fst.add_arc(here, kaldifst.StdArc(label, word, 0.0, there))
@@ -202,9 +206,10 @@ FST, LABELS = "HCLG.fst", "labels.json"
 
 @dataclass(frozen=True, eq=False)
 class DecodingGraph:
-    """From transition ids to words.
+    """A transducer from transition ids to words.
 
-    fst: kaldifst.StdVectorFst; words: those of labels 1, 2, ...; pdfs [ids]: those of transition ids 1, 2, ...
+    `fst` is a kaldifst.StdVectorFst, `words` are those of labels 1, 2, ..., `pdfs` [ids] those of transition ids
+    1, 2, ...
     """
 
     fst: Any
@@ -216,58 +221,64 @@ class DecodingGraph:
         """The least number of columns that log likelihoods must have."""
         return int(self.pdfs.max()) + 1
 
-    def spelled(self, labels: Sequence[int]) -> tuple[str, ...]:
+    def words_of(self, labels: Sequence[int]) -> tuple[str, ...]:
         return tuple(self.words[label - 1] for label in labels)
 
     def with_word_penalty(self, penalty: float) -> Self:
-        """The same graph with `penalty` added to the cost of every word: above 0 gives fewer words."""
+        """The graph with `penalty` added to the cost of every word; a positive penalty gives fewer words."""
         if not math.isfinite(penalty):
             raise ValueError(f"penalty must be a finite number, got {penalty}.")
         if penalty == 0.0:
             return self
         fst = kaldifst.StdVectorFst(self.fst)
         kaldifst.arcsort(fst, "olabel")
-        return replace(self, fst=kaldifst.StdVectorFst(kaldifst.compose(fst, _toll(len(self.words), penalty))))
+        costs = _word_costs(len(self.words), penalty)
+        return replace(self, fst=kaldifst.StdVectorFst(kaldifst.compose(fst, costs)))
 
     def fingerprint(self) -> str:
-        """A hash of all that is in the graph."""
-        with tempfile.TemporaryDirectory() as folder:
-            self.save(folder)
-            return _hash(Path(folder) / LABELS)  # which holds that of the FST
+        """A hash of the FST and its labels."""
+        with tempfile.TemporaryDirectory() as directory:
+            self.save(directory)
+            return _hash(Path(directory) / LABELS)  # which contains the hash of the FST
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """HCLG.fst in OpenFst's format and labels.json, in an existing or new directory."""
-        folder = Path(directory)
-        folder.mkdir(parents=True, exist_ok=True)
-        if not self.fst.write(str(folder / FST)):
-            raise OSError(f"{folder / FST} could not be written; is there space left?")
-        labels = {"words": self.words, "pdfs": self.pdfs.tolist(), "fst_sha256": _hash(folder / FST)}
-        write_atomically(folder / LABELS, json.dumps(labels, ensure_ascii=False).encode("utf-8"))
+        """Write HCLG.fst in OpenFst's format and labels.json."""
+        path = Path(directory) / FST
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not self.fst.write(str(path)):
+            raise OSError(f"{path} could not be written; is the disk full?")
+        labels = {"words": self.words, "pdfs": self.pdfs.tolist(), "fst_sha256": _hash(path)}
+        write_atomically(path.with_name(LABELS), json.dumps(labels, ensure_ascii=False).encode("utf-8"))
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> DecodingGraph:
-        folder = Path(directory)
+        path = Path(directory) / FST
         try:
-            stored = parse_json((folder / LABELS).read_bytes())
+            stored = parse_json(path.with_name(LABELS).read_bytes())
             words, pdfs = tuple(stored["words"]), np.array(stored["pdfs"], dtype=np.int32)
-            if _hash(folder / FST) != stored["fst_sha256"]:  # a label out of range would end the process
-                raise ValueError(f"{FST} is not what was saved")
+            if _hash(path) != stored["fst_sha256"]:  # a label out of range would crash the process
+                raise ValueError(f"the checksum of {FST} differs")
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{directory} does not hold a whole decoding graph: {error!r}; delete it.") from error
-        return cls(kaldifst.StdVectorFst.read(str(folder / FST)), words, pdfs)
+            raise ValueError(f"{directory} does not hold a complete decoding graph: {error!r}; delete it.") from error
+        return cls(kaldifst.StdVectorFst.read(str(path)), words, pdfs)
 
 
 def _hash(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _toll(num_words: int, cost: float) -> Any:
-    """An acceptor of any words that asks `cost` for each."""
+def _word_costs(num_words: int, cost: float) -> Any:
+    """An acceptor of any word sequence that adds `cost` for each word."""
+    return _single_state((label, label, cost) for label in range(1, num_words + 1))
+
+
+def _single_state(loops: Iterable[tuple[int, int, float]]) -> Any:
+    """A transducer of one state with loops (input label, output label, cost)."""
     fst = kaldifst.StdVectorFst()
     fst.start = fst.add_state()
     fst.set_final(fst.start, 0.0)
-    for label in range(1, num_words + 1):
-        fst.add_arc(fst.start, kaldifst.StdArc(label, label, cost, fst.start))
+    for source, target, cost in loops:
+        fst.add_arc(fst.start, kaldifst.StdArc(source, target, cost, fst.start))
     return fst
 
 
@@ -280,10 +291,10 @@ def compose_graph(
     transition_scale: float = 1.0,
     self_loop_scale: float = 0.1,
 ) -> DecodingGraph:
-    """min(det(H o min(det(C o min(det(L o G)))))) with disambiguation symbols taken out and self-loops put in.
+    """min(det(H o min(det(C o min(det(L o G)))))) without disambiguation symbols, with self-loops added.
 
-    Seconds for thousands of words; `cached_graph` keeps the result. The scales weigh the log probabilities of the HMM's
-    transitions against those of the grammar. Source: Mohri, Pereira & Riley 2008; Kaldi's mkgraph.sh.
+    Seconds for thousands of words; `cached_graph` stores the result. The scales weight the log probabilities of the
+    HMM's transitions against those of the grammar. Source: Mohri, Pereira & Riley 2008; Kaldi's mkgraph.sh.
 
     >>> from bochner.speech.hmm.model import monophone_hmm
     >>> from bochner.speech.lm import estimate
@@ -315,7 +326,7 @@ def _composed(left: Any, right: Any) -> Any:
     kaldifst.arcsort(right, "ilabel")
     fst = kaldifst.StdVectorFst(kaldifst.compose(left, right))
     if fst.num_states == 0:
-        raise ValueError("the graph is empty: no sentence of the grammar can be said with this lexicon.")
+        raise ValueError("the graph is empty: the lexicon has pronunciations for no sentence of the grammar.")
     return fst
 
 
@@ -326,50 +337,33 @@ def _optimised(fst: Any) -> Any:
 
 
 def _without(fst: Any, marks: Sequence[int], *, num_labels: int) -> Any:
-    """The same graph with its disambiguation symbols as epsilons: composed with a map that writes them from nothing."""
-    eraser = kaldifst.StdVectorFst()
-    eraser.start = eraser.add_state()
-    eraser.set_final(eraser.start, 0.0)
-    for label in {*range(1, num_labels + 1), *marks}:
-        eraser.add_arc(eraser.start, kaldifst.StdArc(0 if label in marks else label, label, 0.0, eraser.start))
-    return _composed(eraser, fst)
+    """The graph with its disambiguation symbols replaced by epsilon."""
+    labels = {*range(1, num_labels + 1), *marks}
+    return _composed(_single_state((0 if label in marks else label, label, 0.0) for label in labels), fst)
 
 
-FORMAT_VERSION = 1  # to be raised when compose_graph makes another graph of the same parts
+FORMAT_VERSION = 1  # increase it when compose_graph returns another graph for the same inputs
 
 
 def cached_graph(
-    directory: str | os.PathLike[str],
-    *,
-    hmm: Hmm,
-    lexicon: Lexicon,
-    grammar: NgramModel,
-    silence_probability: float = 0.5,
-    transition_scale: float = 1.0,
-    self_loop_scale: float = 0.1,
+    directory: str | os.PathLike[str], *, hmm: Hmm, lexicon: Lexicon, grammar: NgramModel, **options: float
 ) -> DecodingGraph:
-    """What `compose_graph` gives, read from `directory` where the same parts have been composed before.
-
-    A graph lies in a folder named by the hash of its parts, put there whole or not at all; any of them may be deleted.
-    """
-    scales = (silence_probability, transition_scale, self_loop_scale)
-    folder = Path(directory) / _fingerprint(hmm, lexicon, grammar, scales)
-    if folder.exists():
-        return DecodingGraph.load(folder)
-    graph = compose_graph(
-        hmm=hmm,
-        lexicon=lexicon,
-        grammar=grammar,
-        silence_probability=silence_probability,
-        transition_scale=transition_scale,
-        self_loop_scale=self_loop_scale,
-    )
-    _keep(graph, folder)
+    """The result of `compose_graph`, stored in a subdirectory of `directory` named by the fingerprint of its inputs."""
+    target = Path(directory) / _fingerprint(hmm, lexicon, grammar, options)
+    if target.exists():
+        return DecodingGraph.load(target)
+    graph = compose_graph(hmm=hmm, lexicon=lexicon, grammar=grammar, **options)
+    try:
+        with new_directory(target) as partial:
+            graph.save(partial)
+    except OSError:
+        if not target.exists():  # otherwise another process has stored the same graph
+            raise
     return graph
 
 
-def _fingerprint(hmm: Hmm, lexicon: Lexicon, grammar: NgramModel, scales: tuple[float, ...]) -> str:
-    total = hashlib.sha256(repr((FORMAT_VERSION, scales, hmm.phones, hmm.topology)).encode())
+def _fingerprint(hmm: Hmm, lexicon: Lexicon, grammar: NgramModel, options: Mapping[str, float]) -> str:
+    total = hashlib.sha256(repr((FORMAT_VERSION, sorted(options.items()), hmm.phones, hmm.topology)).encode())
     total.update(repr((lexicon.silence, list(lexicon.pairs()), grammar.words)).encode())
     total.update(tree_bytes(hmm.tree))
     total.update(np.asarray(hmm.transitions.log_probs, dtype=np.float64).tobytes())
@@ -377,14 +371,3 @@ def _fingerprint(hmm: Hmm, lexicon: Lexicon, grammar: NgramModel, scales: tuple[
         for column in (level.context, level.word, level.log_prob, level.back_off):
             total.update(np.ascontiguousarray(column).tobytes())
     return total.hexdigest()[:24]
-
-
-def _keep(graph: DecodingGraph, folder: Path) -> None:
-    temporary = folder.with_name(f"{folder.name}.{secrets.token_hex(8)}.part")
-    try:
-        graph.save(temporary)
-        temporary.rename(folder)
-    except OSError:
-        shutil.rmtree(temporary, ignore_errors=True)
-        if not folder.exists():  # else another process put the same graph there first
-            raise

@@ -13,9 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from bochner.speech.frames import Array
 from bochner.speech.text_files import numbered_lines
-
-Array = np.ndarray[Any, Any]
 
 
 class Cursor:

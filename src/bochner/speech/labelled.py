@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from bochner.data import ShardedSource, cache_to_disk
-from bochner.speech.frames import FilePath, Frames, FrameStore
+from bochner.speech.frames import Array, FilePath, FrameStore
 from bochner.speech.frontend.postprocess import splice
 
 
 class Exported(NamedTuple):
-    """The rows on disk, and the utterances that had frames but no labels, which are not among them."""
+    """The rows on disk, and the utterances without labels, which they leave out."""
 
     source: ShardedSource
     without_labels: tuple[str, ...]
@@ -19,20 +19,17 @@ class Exported(NamedTuple):
 
 def export_labelled(
     frames: FrameStore,
-    labels: Mapping[str, Frames],
+    labels: Mapping[str, Array],
     directory: FilePath,
     *,
     left: int = 0,
     right: int = 0,
-    names: Sequence[str] | None = None,
-    shard_rows: int | None = None,
 ) -> Exported:
-    """Every labelled frame as a row: X the frame between its `left` and `right` neighbours, y its label.
+    """Write every labelled frame as a row: X the frame with its `left` and `right` neighbours, y its label.
 
-    `labels` gives integers [T] for each utterance, a dictionary or another FrameStore; `names` says what they stand
-    for. Rows lie in the order of `frames`, and no row reaches across the end of its utterance. `directory` must be new
-    or empty: afterwards it holds all rows or, after an error, none, and `open_source(directory)` reads them.
-    O(N d (left + 1 + right)) on disk, memory of one utterance and one shard.
+    `labels` maps utterance ids to integers [T]. Rows are in the order of `frames`, with context from the same utterance
+    only. `directory` must be new or empty; it is written completely or, after an error, not at all, and
+    `open_source(directory)` reads it. O(N d (left + 1 + right)) on disk, memory of one utterance and one shard.
 
     >>> import tempfile, numpy as np
     >>> from bochner.speech.frames import write_frames
@@ -42,25 +39,24 @@ def export_labelled(
     ...     rows.source.num_inputs, rows.source.read(0).y, rows.without_labels
     (9, tensor([0, 0, 1]), ('bob-1',))
     """
-    strange = [name for name in labels if name not in frames]
-    if strange:
-        raise ValueError(f"labels must be of utterances in {frames.directory}, got {strange[:10]} besides.")
+    if unknown := [name for name in labels if name not in frames]:
+        raise ValueError(f"labels must be of utterances in {frames.directory}, got {unknown[:10]} besides.")
     ids = [name for name in frames.ids if name in labels]
     if not ids:
         raise ValueError(f"labels must name utterances of {frames.directory}, got none.")
     blocks = _rows(frames, labels, ids, left, right)
-    source = cache_to_disk(blocks, directory, shard_rows=shard_rows, labels=names)
+    source = cache_to_disk(blocks, directory)
     return Exported(source, tuple(name for name in frames.ids if name not in labels))
 
 
 def _rows(
-    frames: FrameStore, labels: Mapping[str, Frames], ids: Sequence[str], left: int, right: int
-) -> Iterator[tuple[Frames, Frames]]:
+    frames: FrameStore, labels: Mapping[str, Array], ids: Sequence[str], left: int, right: int
+) -> Iterator[tuple[Array, Array]]:
     for name in ids:
         X, y = frames[name], labels[name]
         if y.shape != (len(X),) or y.dtype.kind not in "iu":
             raise ValueError(
-                f"the labels of {name!r} must be integers [{len(X)}], one a frame, got {y.dtype} {list(y.shape)}; "
+                f"the labels of {name!r} must be integers [{len(X)}], one per frame, got {y.dtype} {list(y.shape)}; "
                 f"align it again with these frames."
             )
         yield splice(X, left=left, right=right), y

@@ -13,7 +13,7 @@ from bochner.storage import write_atomically
 
 
 def parse_json(text: str | bytes) -> Any:
-    """`json.loads` of which every failure is a ValueError: text nested too deeply for Python's parser as well.
+    """`json.loads` whose every failure is a ValueError, also for text nested too deeply for Python's parser.
 
     >>> parse_json('{"words": ["yes"]}')
     {'words': ['yes']}
@@ -29,7 +29,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def numbered_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
-    """(1, first line), (2, second line), ... of a file in UTF-8; what is not UTF-8 is an error that names the line.
+    """(1, first line), (2, second line), ... of a file in UTF-8; other bytes are an error that names the line.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -49,22 +49,22 @@ SKIPPED = "skipped.jsonl"
 
 
 class Skipped(NamedTuple):
-    """One utterance (or file) that was left out, and why."""
+    """An utterance (or file) that was left out, and the reason."""
 
     id: str
     reason: str
 
 
 def write_skipped(directory: str | os.PathLike[str], skipped: Iterable[Skipped]) -> Path:
-    """Write the report `skipped.jsonl` of a directory, one JSON line each; an empty report says that none was."""
-    lines = (json.dumps(one._asdict(), ensure_ascii=False) + "\n" for one in skipped)
+    """Write the report `skipped.jsonl` of a directory, one JSON line per entry."""
+    lines = (json.dumps(entry._asdict(), ensure_ascii=False) + "\n" for entry in skipped)
     file = Path(directory) / SKIPPED
     write_atomically(file, "".join(lines).encode())
     return file
 
 
 def read_skipped(directory: str | os.PathLike[str]) -> list[Skipped]:
-    """What `write_skipped` wrote."""
+    """The entries that `write_skipped` wrote."""
     file = Path(directory) / SKIPPED
     try:
         return [Skipped(**parse_json(line)) for line in file.read_text(encoding="utf-8").splitlines()]
@@ -73,14 +73,14 @@ def read_skipped(directory: str | os.PathLike[str]) -> list[Skipped]:
 
 
 def summarize(skipped: Iterable[Skipped]) -> str:
-    """How many were skipped for what reason, most frequent first; the details in brackets are left away.
+    """The number of skipped utterances by reason, most frequent first, without details in brackets.
 
     >>> summarize([Skipped("a", "no samples"), Skipped("b", "stereo (2 channels)"), Skipped("c", "no samples")])
     '3 skipped: no samples (2), stereo (1)'
     >>> summarize([])
     'none skipped'
     """
-    counts = Counter(one.reason.partition(" (")[0] for one in skipped)
+    counts = Counter(entry.reason.partition(" (")[0] for entry in skipped)
     if not counts:
         return "none skipped"
     return f"{counts.total()} skipped: " + ", ".join(f"{reason} ({count})" for reason, count in counts.most_common())

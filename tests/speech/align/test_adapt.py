@@ -1,6 +1,6 @@
 import numpy as np
 
-from bochner.speech.align.em import estimate_fmllr, estimate_mllt, single_gaussians, with_turned_means
+from bochner.speech.align.em import estimate_fmllr, estimate_mllt, single_gaussians, with_transformed_means
 from bochner.speech.align.gmm_hmm import View, ViewedFrames, blocks
 from bochner.speech.frontend.postprocess import transform
 from bochner.speech.hmm.contexts import EventStatistics
@@ -61,7 +61,7 @@ def test_mllt_undoes_correlations():
     left = (frames - MEANS[pdfs]) @ matrix.T
     correlations = np.corrcoef(left.T)[np.triu_indices(3, 1)]
     assert np.abs(correlations).max() < 0.06
-    np.testing.assert_allclose(with_turned_means(mixtures, matrix).means, MEANS @ matrix.T)
+    np.testing.assert_allclose(with_transformed_means(mixtures, matrix).means, MEANS @ matrix.T)
 
 
 def test_views_stack_what_they_are_asked_for():
@@ -72,10 +72,10 @@ def test_views_stack_what_they_are_asked_for():
     np.testing.assert_allclose(View(context=2, matrix=matrix)(frames), transform(View(context=2)(frames), matrix))
 
 
-def test_kept_frames_are_made_once():
-    kept: dict[str, np.ndarray] = {}
-    seen = ViewedFrames({"u": np.ones((4, 2), np.float32)}, View(deltas=1), kept=kept)
-    assert seen["u"] is seen["u"] is kept["u"]
+def test_cached_frames_are_computed_once():
+    cache: dict[str, np.ndarray] = {}
+    viewed = ViewedFrames({"u": np.ones((4, 2), np.float32)}, View(deltas=1), cache=cache)
+    assert viewed["u"] is viewed["u"] is cache["u"]
 
 
 def test_blocks_hold_all_frames_in_order():

@@ -4,17 +4,16 @@ import numpy as np
 import pytest
 
 from bochner.speech.align import (
-    Corpus,
     Growth,
     Monophone,
     Recipe,
     compare_all,
-    fold_utterance,
     phone_segments,
     phone_states,
     train_gmm,
 )
-from bochner.speech.corpora.timit import prepare_timit
+from bochner.speech.align.em import TrainingSet
+from bochner.speech.corpora.timit import fold_utterance, prepare_timit
 from bochner.speech.frontend import Mfcc, write_normalized
 from bochner.speech.frontend.extract import extract
 from bochner.speech.lexicon import Lexicon
@@ -33,7 +32,7 @@ def sample(tmp_path_factory):
     folder = tmp_path_factory.mktemp("timit")
     prepared = prepare_timit(archive, folder / "corpus", tokens="phones")
     utterances = [fold_utterance(said, FOLDING) for said in prepared.utterances]
-    raw = extract(utterances, folder / "raw", folder=folder / "corpus", frontend=Mfcc()).store
+    raw = extract(utterances, folder / "raw", corpus_dir=folder / "corpus", frontend=Mfcc()).store
     frames = write_normalized(raw, folder / "frames", groups={said.id: said.speaker for said in utterances})
     return utterances, frames
 
@@ -47,7 +46,7 @@ def test_boundaries_of_unseen_speakers_are_found(sample, tmp_path):
     growth = Growth(num_gaussians=500, iterations=6, grow_until=5, realign=())
     recipe = Recipe(silence=("sil",), monophone=Monophone(start="known", growth=growth))
     stage = train_gmm(tmp_path, lexicon, train, frames, recipe=recipe, until="monophone")
-    found = Corpus(lexicon, test, frames, recipe.search).align(stage)
+    found = TrainingSet(lexicon, test, frames, recipe.search).align(stage)
     assert not found.skipped
     agreement = compare_all(
         (said.phones, phone_segments(stage.hmm, found.paths[said.id], offset=recipe.offset)) for said in test

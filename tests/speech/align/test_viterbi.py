@@ -83,10 +83,8 @@ def test_fewest_frames(compiler):
 def test_bad_settings_are_named():
     with pytest.raises(ValueError, match=r"retry_beam must be above beam 10\.0, got 5"):
         Search(retry_beam=5.0)
-    with pytest.raises(ValueError, match="silence_probability must lie between 0 and 1, got 1"):
-        GraphCompiler(monophone_hmm(phones=LEXICON.phones), LEXICON, silence_probability=1.0)
 
 
 def test_phones_unknown_to_the_model_are_named():
-    with pytest.raises(ValueError, match=r"\['a', 'b'\] are not"):
+    with pytest.raises(ValueError, match="a, b are not"):
         GraphCompiler(monophone_hmm(phones=["SIL", "x"]), LEXICON)

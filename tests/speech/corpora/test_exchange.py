@@ -30,7 +30,7 @@ def corpus(tmp_path):
 
 
 def test_kaldi_there_and_back(corpus, tmp_path):
-    write_kaldi(SAID, tmp_path / "data", folder=corpus)
+    write_kaldi(SAID, tmp_path / "data", corpus_dir=corpus)
     assert (tmp_path / "data" / "train" / "spk2utt").read_text() == "ann ann-1 ann-2\n"
     segments = (tmp_path / "data" / "train" / "segments").read_text()
     assert segments.splitlines()[1] == "ann-2 audio_a.wav 0.250000 0.500000"
@@ -85,11 +85,11 @@ def test_kaldi_mistakes_are_named(tmp_path):
     with pytest.raises(ValueError, match="text, line 1: not UTF-8"):
         read_table(tmp_path / "text")
     with pytest.raises(ValueError, match="not in an archive"):
-        write_kaldi([utterance(frames="a.npy", frame_shift=0.01)], tmp_path / "out", folder=tmp_path)
+        write_kaldi([utterance(frames="a.npy", frame_shift=0.01)], tmp_path / "out", corpus_dir=tmp_path)
 
 
 def test_lhotse_there_and_back(corpus, tmp_path):
-    recordings, supervisions = write_lhotse(SAID, tmp_path / "out", folder=corpus)
+    recordings, supervisions = write_lhotse(SAID, tmp_path / "out", corpus_dir=corpus)
     assert prepare_lhotse(recordings, supervisions, corpus).utterances == SAID
 
 
@@ -117,7 +117,7 @@ def test_what_lhotse_itself_writes(tmp_path):
 
 
 def test_lhotse_mistakes_are_named(corpus, tmp_path):
-    recordings, supervisions = write_lhotse(SAID, tmp_path / "out", folder=corpus)
+    recordings, supervisions = write_lhotse(SAID, tmp_path / "out", corpus_dir=corpus)
     supervisions.write_text(supervisions.read_text() + '{"id": "x"}\n')
     with pytest.raises(ValueError, match=r"supervisions.jsonl, line 4: expected an object with id, recording_id"):
         prepare_lhotse(recordings, supervisions, tmp_path / "corpus")
@@ -126,4 +126,6 @@ def test_lhotse_mistakes_are_named(corpus, tmp_path):
     with pytest.raises(ValueError, match=r"cut.jsonl.gz cannot be decompressed"):
         prepare_lhotse(cut, supervisions, tmp_path / "corpus")
     with pytest.raises(ValueError, match="frames only"):
-        write_lhotse([utterance(audio=None, rate=None, frames="a.npy", frame_shift=0.01)], tmp_path, folder=tmp_path)
+        write_lhotse(
+            [utterance(audio=None, rate=None, frames="a.npy", frame_shift=0.01)], tmp_path, corpus_dir=tmp_path
+        )

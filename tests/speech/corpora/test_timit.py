@@ -49,8 +49,8 @@ def test_the_official_parts_of_the_ldc_layout(ldc, tmp_path):
 
 
 def test_no_heldout_leaves_all_training_speakers(ldc, tmp_path):
-    made = prepare_timit(ldc, tmp_path / "corpus", heldout=0, sa_sentences=True)
-    assert Counter(said.part for said in made.utterances) == {"train": 40, "dev": 1, "test": 1}
+    made = prepare_timit(ldc, tmp_path / "corpus", heldout=0)
+    assert Counter(said.part for said in made.utterances) == {"train": 20, "dev": 1, "test": 1}
 
 
 @pytest.mark.parametrize(("tokens", "text"), [("phones", "h# sh iy h#"), ("words", "she")])

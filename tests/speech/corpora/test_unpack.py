@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 
-from bochner.speech.corpora.corpus_directory import source_folder, unpack
+from bochner.speech.corpora.corpus_directory import source_directory, unpack
 
 
 def archive(path, *members):
@@ -19,17 +19,17 @@ def archive(path, *members):
 
 def test_an_archive_is_unpacked_once(tmp_path):
     made = archive(tmp_path / "a.zip", ("./", ""), ("x/1.txt", "one"), ("x/a:b.txt", "two"))
-    folder = source_folder(made, tmp_path / "corpus")
+    folder = source_directory(made, tmp_path / "corpus")
     assert (folder / "x" / "1.txt").read_text() == "one"
     (folder / "x" / "1.txt").write_text("kept")
-    assert (source_folder(made, tmp_path / "corpus") / "x" / "1.txt").read_text() == "kept"
-    assert source_folder(folder, tmp_path) == folder
+    assert (source_directory(made, tmp_path / "corpus") / "x" / "1.txt").read_text() == "kept"
+    assert source_directory(folder, tmp_path) == folder
 
 
 @pytest.mark.parametrize("name", ["../evil.txt", "/evil.txt", "x/../../evil.txt", "C:/evil.txt", "..\\evil.txt"])
 def test_a_member_outside_is_refused_and_nothing_is_unpacked(tmp_path, name):
     made = archive(tmp_path / "a.zip", ("good.txt", "1"), (name, "2"))
-    with pytest.raises(ValueError, match="outside of its folder; refused"):
+    with pytest.raises(ValueError, match="outside of its directory; refused"):
         unpack(made, tmp_path / "into")
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["a.zip"]
 
@@ -50,5 +50,5 @@ def test_damaged_and_other_files_are_named(tmp_path):
         unpack(made, tmp_path / "into")
     assert not (tmp_path / "into").exists()
     (tmp_path / "b.zip").write_text("no archive")
-    with pytest.raises(ValueError, match="folder or a zip archive"):
-        source_folder(tmp_path / "b.zip", tmp_path)
+    with pytest.raises(ValueError, match="directory or a zip archive"):
+        source_directory(tmp_path / "b.zip", tmp_path)

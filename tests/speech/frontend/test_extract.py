@@ -36,7 +36,7 @@ def corpus(tmp_path: Path) -> list[Utterance]:
 
 def test_frames_are_those_of_the_front_end(tmp_path: Path, corpus: list[Utterance]) -> None:
     plp = Plp(rate=RATE, num_bins=15)
-    found = extract(corpus, tmp_path / "frames", folder=tmp_path, frontend=plp)
+    found = extract(corpus, tmp_path / "frames", corpus_dir=tmp_path, frontend=plp)
     assert found.skipped == []
     assert found.store.ids == ("u0", "u1", "u2", "u3", "u4")
     assert found.store.about == {"frontend": plp.options()}
@@ -51,14 +51,14 @@ def test_an_utterance_may_be_a_piece_of_a_recording(tmp_path: Path) -> None:
     whole = sound(0, 1.0)
     soundfile.write(tmp_path / "long.wav", whole, RATE, subtype="FLOAT")
     store = extract(
-        [said("a", audio="long.wav", start=0.25)], tmp_path / "f", folder=tmp_path, frontend=Mfcc(rate=RATE)
+        [said("a", audio="long.wav", start=0.25)], tmp_path / "f", corpus_dir=tmp_path, frontend=Mfcc(rate=RATE)
     )[0]
     np.testing.assert_array_equal(store["a"], Mfcc(rate=RATE)(whole[2000:4400]))
 
 
 def test_more_processes_give_the_same_files(tmp_path: Path, corpus: list[Utterance]) -> None:
     for workers in (1, 2):
-        extract(corpus, tmp_path / f"frames{workers}", folder=tmp_path, frontend=Fbank(rate=RATE), workers=workers)
+        extract(corpus, tmp_path / f"frames{workers}", corpus_dir=tmp_path, frontend=Fbank(rate=RATE), workers=workers)
     files = sorted(path.name for path in (tmp_path / "frames1").iterdir())
     assert files == ["00000000.jsonl", "00000000.npy", "skipped.jsonl", "store.json"]
     for name in files:
@@ -74,7 +74,7 @@ def test_what_cannot_be_used_is_skipped_with_a_reason(tmp_path: Path, corpus: li
     wrong = ["empty", "stereo", "nan", "text", "absent"]
     utterances = [*corpus, *map(said, wrong), said("blip", duration=0.02), said("fast", audio="u0.wav", rate=16000)]
     utterances.append(said("cepstra", audio=None, rate=None, frames="c.ark:5", frame_shift=0.01))
-    found = extract(utterances, tmp_path / "frames", folder=tmp_path, frontend=Mfcc(rate=RATE))
+    found = extract(utterances, tmp_path / "frames", corpus_dir=tmp_path, frontend=Mfcc(rate=RATE))
     assert len(found.store) == 5
     reasons = {one.id: one.reason for one in found.skipped}
     assert list(reasons) == [*wrong, "blip", "fast", "cepstra"]
@@ -100,7 +100,7 @@ def test_a_stopped_run_goes_on(tmp_path: Path, corpus: list[Utterance], monkeypa
         return whole(utterance, **arguments)
 
     monkeypatch.setattr(module, "frames_or_reason", counting)
-    arguments = {"folder": tmp_path, "frontend": Mfcc(rate=RATE)}
+    arguments = {"corpus_dir": tmp_path, "frontend": Mfcc(rate=RATE)}
     with pytest.raises(KeyboardInterrupt):
         extract(corpus, tmp_path / "frames", **arguments)
     assert not (tmp_path / "frames").exists()
@@ -115,27 +115,27 @@ def test_a_stopped_run_goes_on(tmp_path: Path, corpus: list[Utterance], monkeypa
 
 def test_a_finished_directory_is_only_opened(tmp_path: Path, corpus: list[Utterance]) -> None:
     utterances = [*corpus, said("absent")]
-    first = extract(utterances, tmp_path / "frames", folder=tmp_path, frontend=Mfcc(rate=RATE))
+    first = extract(utterances, tmp_path / "frames", corpus_dir=tmp_path, frontend=Mfcc(rate=RATE))
     for path in tmp_path.glob("*.wav"):
         path.unlink()
-    again = extract(utterances, tmp_path / "frames", folder=tmp_path, frontend=Mfcc(rate=RATE))
+    again = extract(utterances, tmp_path / "frames", corpus_dir=tmp_path, frontend=Mfcc(rate=RATE))
     assert again.skipped == first.skipped != []
     assert again.store.ids == first.store.ids
-    with pytest.raises(ValueError, match=r"holds frames of 6 utterances .* asked for 5"):
-        extract(corpus, tmp_path / "frames", folder=tmp_path, frontend=Mfcc(rate=RATE))
-    with pytest.raises(ValueError, match="choose another directory"):
-        extract(utterances, tmp_path / "frames", folder=tmp_path, frontend=Mfcc(rate=RATE, num_bins=30))
+    with pytest.raises(ValueError, match=r"frames holds 6 utterances .* 5 with"):
+        extract(corpus, tmp_path / "frames", corpus_dir=tmp_path, frontend=Mfcc(rate=RATE))
+    with pytest.raises(ValueError, match=r"23.*30.*another directory"):
+        extract(utterances, tmp_path / "frames", corpus_dir=tmp_path, frontend=Mfcc(rate=RATE, num_bins=30))
 
 
 def test_a_directory_in_use_is_refused_before_any_work(tmp_path: Path, corpus: list[Utterance]) -> None:
     with pytest.raises(ValueError, match="must be new or empty"):
-        extract(corpus, tmp_path, folder=tmp_path, frontend=Mfcc(rate=RATE))
+        extract(corpus, tmp_path, corpus_dir=tmp_path, frontend=Mfcc(rate=RATE))
     assert not tmp_path.with_name(tmp_path.name + ".partial").exists()
 
 
 def test_no_utterance_can_be_used(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"got none: 1 skipped: no such file \(1\)"):
-        extract([said("absent")], tmp_path / "frames", folder=tmp_path, frontend=Mfcc(rate=RATE))
+        extract([said("absent")], tmp_path / "frames", corpus_dir=tmp_path, frontend=Mfcc(rate=RATE))
 
 
 def test_frames_that_the_corpus_gives(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_frames_that_the_corpus_gives(tmp_path: Path) -> None:
     frames = {name: Path(place).name for name, place in places.items()} | {"c": "c.npy", "none": "none.npy"}
     utterances = [said(name, audio=None, rate=None, frames=at, frame_shift=0.01) for name, at in frames.items()]
     utterances += [said("audio"), said("lost", audio=None, rate=None, frames="x.ark:5", frame_shift=0.01)]
-    found = extract(utterances, tmp_path / "frames", folder=tmp_path, frontend=None)
+    found = extract(utterances, tmp_path / "frames", corpus_dir=tmp_path, frontend=None)
     assert [one.id for one in found.skipped] == ["none", "audio", "lost"]
     for name, array in arrays.items():
         np.testing.assert_array_equal(found.store[name], array)

@@ -15,7 +15,7 @@ from bochner.speech.manifest import PARTS, read_manifest
 from bochner.speech.synthesis import recording as sessions
 from bochner.speech.synthesis import synthesize
 from bochner.speech.synthesis.languages import Bengali
-from bochner.speech.synthesis.recording import make_speaker
+from bochner.speech.synthesis.recording import record_speaker
 from bochner.speech.synthesis.speakers import Settings, draw_speakers
 from bochner.speech.text_files import read_skipped
 
@@ -35,6 +35,7 @@ def corpus(tmp_path_factory):
 def test_the_directory_says_what_it_is(corpus):
     names = {path.name for path in corpus.directory.iterdir()}
     expected = {
+        ".lock",
         "audio",
         "lexicon.txt",
         "phones.txt",
@@ -53,7 +54,7 @@ def test_the_directory_says_what_it_is(corpus):
 def test_every_utterance_is_whole(corpus):
     lexicon = read_lexicon(corpus.directory / "lexicon.txt")
     for said in corpus.utterances:
-        samples = read_audio(said, folder=corpus.directory)
+        samples = read_audio(said, corpus_dir=corpus.directory)
         assert len(samples) == round(said.duration * 8000)
         assert np.abs(samples).max() < 1.0
         assert tuple(word.label for word in said.words) == said.tokens
@@ -78,7 +79,7 @@ def test_speech_is_louder_than_silence(corpus):
     """The times hold after all effects."""
     ratios = []
     for said in corpus.utterances:
-        power = read_audio(said, folder=corpus.directory).astype(float) ** 2
+        power = read_audio(said, corpus_dir=corpus.directory).astype(float) ** 2
         first, last = round(said.phones[0].end * 8000), round(said.phones[-1].start * 8000)
         ratios.append(power[first:last].mean() / power[: first - 160].mean())
     assert np.median(ratios) > 3
@@ -103,9 +104,9 @@ def test_it_goes_on_where_it_was(corpus, tmp_path):
     (tmp_path / "audio").mkdir()
     speakers = SETTINGS.speakers()
     for place in (5, 2):
-        piece = make_speaker(place, speakers[place], folder=tmp_path, settings=SETTINGS)
+        piece = record_speaker(place, speakers[place], corpus_dir=tmp_path, settings=SETTINGS)
     stamp = (piece / "utterances.jsonl").stat().st_mtime_ns
-    assert make_speaker(2, speakers[2], folder=tmp_path, settings=SETTINGS) == piece
+    assert record_speaker(2, speakers[2], corpus_dir=tmp_path, settings=SETTINGS) == piece
     assert (piece / "utterances.jsonl").stat().st_mtime_ns == stamp
     synthesize(tmp_path, **ASKED)
     assert content(tmp_path) == content(corpus.directory)
@@ -115,7 +116,7 @@ def test_a_finished_corpus_is_only_read(corpus):
     before = (corpus.directory / "audio").stat().st_mtime_ns
     assert synthesize(corpus.directory, **ASKED).utterances == read_manifest(corpus.directory)
     assert (corpus.directory / "audio").stat().st_mtime_ns == before
-    with pytest.raises(ValueError, match="holds a corpus of other settings"):
+    with pytest.raises(ValueError, match="seed: 4 there, 5 here"):
         synthesize(corpus.directory, **{**ASKED, "seed": 5})
 
 
@@ -135,10 +136,10 @@ def test_what_the_engine_says_otherwise_is_reported(tmp_path, monkeypatch, unrul
     (tmp_path / "audio").mkdir()
     speaker = SETTINGS.speakers()[0]
     if unruly == 1.0:
-        with pytest.raises(RuntimeError, match="does not say what it should: engine said other words"):
-            make_speaker(0, speaker, folder=tmp_path, settings=replace(SETTINGS, hours=0.1))
+        with pytest.raises(RuntimeError, match="fails: engine said other words"):
+            record_speaker(0, speaker, corpus_dir=tmp_path, settings=replace(SETTINGS, hours=0.1))
         return
-    piece = make_speaker(0, speaker, folder=tmp_path, settings=replace(SETTINGS, hours=0.1))
+    piece = record_speaker(0, speaker, corpus_dir=tmp_path, settings=replace(SETTINGS, hours=0.1))
     skipped, said = read_skipped(piece), read_manifest(piece)
     assert {one.reason.partition(" (")[0] for one in skipped} == {"engine said other words"}
     numbers = sorted(int(one.id.rpartition("-")[2]) for one in [*skipped, *said])

@@ -16,7 +16,7 @@ from bochner.speech.synthesis.languages import (
     Cantonese,
     English,
     WordChain,
-    _folded,
+    _dictionary_phones,
     part_of_sentence,
 )
 
@@ -55,7 +55,7 @@ def test_each_sentence_is_said_word_by_word(language):
     for _ in range(15):
         prompt = language.prompt("train", generator)
         assert part_of_sentence(prompt.tokens) == "train"
-        words = time_phones(speak(prompt.spoken, voice=f"{language.voice}+m3", speed=200))
+        words = time_phones(speak(prompt.engine_text, voice=f"{language.voice}+m3", speed=200))
         phones = language.phones(prompt, words)
         assert len(phones) == len(prompt.tokens)
         assert all(phones)
@@ -72,10 +72,10 @@ def heard(*labels: str) -> list[Segment]:
 
 
 def test_links_between_vowels_belong_to_the_phone_before():
-    found = _folded(["3", "@"], heard("3", "r-", "@"))
+    found = _dictionary_phones(["3", "@"], heard("3", "r-", "@"))
     assert found == (Segment("ER", 0.0, 2.0), Segment("AH", 2.0, 3.0))
-    assert [phone.label for phone in _folded(["3:", "r", "E"], heard("3:", "r", "E"))] == ["ER", "R", "EH"]
-    assert [phone.label for phone in _folded(["t", "'i:"], heard("t#", "i"))] == ["T", "IY"]
+    assert [phone.label for phone in _dictionary_phones(["3:", "r", "E"], heard("3:", "r", "E"))] == ["ER", "R", "EH"]
+    assert [phone.label for phone in _dictionary_phones(["t", "'i:"], heard("t#", "i"))] == ["T", "IY"]
     for other in (heard("t"), heard("t", "i:", "k")):
         with pytest.raises(ValueError, match="engine said other phones"):
-            _folded(["t", "i:"], other)
+            _dictionary_phones(["t", "i:"], other)

@@ -35,8 +35,8 @@ def sequence_trained(
     weights should be tuned anew: `decode_parts` does.
     """
     recipe = recipe or SequenceRecipe(acoustic_weight=model.weights.acoustic_weight)
-    paths = aligned.stage.alignments.paths
-    graph = phone_graph(aligned.stage.hmm, paths.values(), order=order)
+    paths = aligned.gmm.alignments.paths
+    graph = phone_graph(aligned.gmm.hmm, paths.values(), order=order)
     last = last_layer(model.module)
     train, heldout = (_utterances(aligned, part) for part in ("train", "heldout"))
     history = train_sequence(

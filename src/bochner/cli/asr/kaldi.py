@@ -52,7 +52,7 @@ def kaldi(
     checks.one_of("model", model, asked.models)
     trained = train_on_kaldi(
         asked.models[model], data=data, alignments=alignments, folder=output_dir, context=asked.frontend.context,
-        seed=seed, device=str(resolve_device(device)), progress=sys.stderr.isatty(), say=say,
+        seed=seed, device=str(resolve_device(device)), progress=sys.stderr.isatty(),
     )  # fmt: skip
     say("model", str(output_dir))
     for folder in score or []:

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 from bochner.cli.asr.changes import changes_of
-from bochner.cli.report import say
 
 
 def run(
@@ -49,5 +48,5 @@ def run(
 
     changes = changes_of(set) | ({} if source is None else {"corpus.source": str(source.resolve())})
     loaded = load_recipe(recipe, changes=changes)
-    results = run_recipe(loaded, output_dir, device=device, workers=workers, progress=sys.stderr.isatty(), say=say)
+    results = run_recipe(loaded, output_dir, device=device, workers=workers, progress=sys.stderr.isatty())
     show(results, output_dir)

@@ -1,13 +1,12 @@
-"""Alignment: which state each frame belongs to, and the GMM recipe that finds out."""
+"""GMM-HMM training and forced alignment: the state of every frame."""
 
 from bochner.speech.align.agreement import Agreement, compare_all, compare_segments
-from bochner.speech.align.em import Corpus, adapt_stage
+from bochner.speech.align.em import adapt_to_speakers
 from bochner.speech.align.forced import Alignments, FunctionScores, MixtureScores, Search, align_utterances
 from bochner.speech.align.gmm import STAGES, train_gmm
 from bochner.speech.align.gmm_hmm import GmmHmm
 from bochner.speech.align.gmm_recipe import Growth, LdaMllt, Monophone, Recipe, Sat, Tied
 from bochner.speech.align.labels import phone_segments, phone_states, read_ctm, tied_states, word_segments, write_ctm
-from bochner.speech.corpora.timit import fold_utterance
 from bochner.speech.hmm.model import read_kaldi_hmm
 from bochner.speech.kaldi_formats import read_kaldi_alignments
 
@@ -15,7 +14,6 @@ __all__ = [
     "STAGES",
     "Agreement",
     "Alignments",
-    "Corpus",
     "FunctionScores",
     "GmmHmm",
     "Growth",
@@ -26,11 +24,10 @@ __all__ = [
     "Sat",
     "Search",
     "Tied",
-    "adapt_stage",
+    "adapt_to_speakers",
     "align_utterances",
     "compare_all",
     "compare_segments",
-    "fold_utterance",
     "phone_segments",
     "phone_states",
     "read_ctm",

@@ -7,15 +7,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from tqdm import tqdm
 
 from bochner.speech.align.forced import Alignments, Graphs, MixtureScores, Search, align_equally, align_utterances
 from bochner.speech.align.gmm_hmm import GmmHmm, View, ViewedFrames, blocks
 from bochner.speech.align.gmm_recipe import Growth
+from bochner.speech.frames import Array
 from bochner.speech.frontend.transforms import AffineStatistics, SemiTiedStatistics, fmllr, mllt
 from bochner.speech.hmm.contexts import (
     GROUP,
@@ -33,14 +32,18 @@ from bochner.speech.hmm.tree import cluster_phones, context_dependency, grow_tre
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.manifest import Utterance
 
-Array = NDArray[Any]
+CACHE_BYTES = 2**30  # frames of one view are kept in memory up to this size
+MIN_VARIANCE = 1e-3  # of frames normalised to unit variance
+MIN_PDF_FRAMES = 10.0  # a pdf with fewer frames starts from the Gaussian of all frames
+ADAPTATION_ROUNDS = 2  # a second estimate chooses Gaussians by adapted frames; further ones change little
+Labels = Mapping[str, Array]  # utterance id -> the pdf of each frame [T]
+Paths = Mapping[str, Array]  # utterance id -> the transition id of each frame [T]
+Events = Mapping[str, Array]  # utterance id -> [T, 4], see `frame_events`
+Adjust = Callable[[GmmHmm, Labels, int], GmmHmm]  # re-estimates a transform in some iterations
 
 
-KEPT_BYTES = 2**30
-
-
-class _Kept:
-    """Frames that one view made."""
+class _ViewCache:
+    """Frames computed by the view of one GMM."""
 
     def __init__(self) -> None:
         self.view: View | None = None
@@ -48,78 +51,64 @@ class _Kept:
 
 
 @dataclass(frozen=True, eq=False)
-class Corpus:
-    """Utterances, their frames (normalised already), the words' pronunciations, and how to align them."""
+class TrainingSet:
+    """Utterances with normalised frames and pronunciations, and how they are aligned."""
 
     lexicon: Lexicon
     utterances: Sequence[Utterance]
     frames: Mapping[str, Array]
     search: Search
-    silence_probability: float = 0.5
     frame_shift: float = 0.01
     offset: float = 0.0075
     pool: Executor | None = None
-    progress: bool = False
-    _kept: _Kept = field(default_factory=lambda: _Kept())
+    verbose: bool = False
+    _cache: _ViewCache = field(default_factory=_ViewCache)
 
     @cached_property
     def speaker_of(self) -> dict[str, str]:
-        return {said.id: said.speaker for said in self.utterances}
+        return {utterance.id: utterance.speaker for utterance in self.utterances}
 
-    def seen(self, stage: GmmHmm) -> ViewedFrames:
-        """The frames as a stage sees them; what deltas or splicing made is kept in memory while it is small."""
-        if self._kept.view is not stage.view:
-            self._kept.view, self._kept.frames = stage.view, {}
-        small = self.pool is None and self._num_frames * stage.mixtures.dim * 4 <= KEPT_BYTES
-        return ViewedFrames(
-            self.frames, stage.view, self.speaker_of, stage.transforms, self._kept.frames if small else None
-        )
+    def viewed(self, model: GmmHmm) -> ViewedFrames:
+        """The frames as inputs of `model`; small sets keep the result of deltas or splicing in memory."""
+        if self._cache.view is not model.view:
+            self._cache.view, self._cache.frames = model.view, {}
+        small = self.pool is None and self._num_frames * model.mixtures.dim * 4 <= CACHE_BYTES
+        cache = self._cache.frames if small else None
+        return ViewedFrames(self.frames, model.view, self.speaker_of, model.transforms, cache)
 
     @cached_property
     def _num_frames(self) -> int:
-        return sum(len(self.frames[said.id]) for said in self.utterances if said.id in self.frames)
+        return sum(len(self.frames[name]) for name in self.speaker_of if name in self.frames)
 
-    def align(self, stage: GmmHmm, *, graphs: Graphs | None = None) -> Alignments:
-        """With the mixtures of a stage."""
+    def align(self, model: GmmHmm, *, graphs: Graphs | None = None) -> Alignments:
+        """Forced alignment with the mixtures of `model`."""
+        scores = MixtureScores(model.mixtures, self.viewed(model))
         return _checked(
             align_utterances(
-                stage.hmm,
-                self.lexicon,
-                self.utterances,
-                MixtureScores(stage.mixtures, self.seen(stage)),
-                search=self.search,
-                silence_probability=self.silence_probability,
-                pool=self.pool,
-                graphs=graphs,
-                progress=self.progress,
+                model.hmm, self.lexicon, self.utterances, scores, search=self.search, pool=self.pool, graphs=graphs,
+                verbose=self.verbose,
             )
-        )
+        )  # fmt: skip
 
     def align_equally(self, hmm: Hmm, *, seed: int) -> Alignments:
-        """Without any: every state lasts equally long."""
-        return _checked(
-            align_equally(
-                hmm,
-                self.lexicon,
-                self.utterances,
-                self.frames,
-                seed=seed,
-                silence_probability=self.silence_probability,
-            )
-        )
+        """The flat start: every state lasts equally long."""
+        return _checked(align_equally(hmm, self.lexicon, self.utterances, self.frames, seed=seed))
 
-    def known_events(self, hmm: Hmm) -> dict[str, Array]:
+    def timed_events(self, hmm: Hmm) -> dict[str, Array]:
         """The events [T, 4] of the utterances whose phones have times."""
-        timed = [said for said in self.utterances if said.phones and said.id in self.frames]
+        timed = [utterance for utterance in self.utterances if utterance.phones and utterance.id in self.frames]
         if not timed:
             raise ValueError("the utterances' phones have no times to start from; start from an equal alignment.")
         times = {"frame_shift": self.frame_shift, "offset": self.offset}
-        return {said.id: segment_events(hmm, said.phones, len(self.frames[said.id]), **times) for said in timed}
+        return {
+            utterance.id: segment_events(hmm, utterance.phones, len(self.frames[utterance.id]), **times)
+            for utterance in timed
+        }
 
 
 def _checked(alignments: Alignments) -> Alignments:
     if not alignments.paths:
-        reasons = sorted({one.reason for one in alignments.skipped})[:3]
+        reasons = sorted({entry.reason for entry in alignments.skipped})[:3]
         raise ValueError(f"no utterance of {len(alignments.skipped)} could be aligned: {'; '.join(reasons)}.")
     return alignments
 
@@ -127,14 +116,14 @@ def _checked(alignments: Alignments) -> Alignments:
 def estimate_mllt(
     mixtures: Mixtures,
     frames: Mapping[str, Array],
-    pdfs: Mapping[str, Array],
+    pdfs: Labels,
     *,
     ignored: Collection[int] = (),
     max_frames: int = 100_000,
 ) -> Array:
-    """A [d, d], so that A x fits diagonal Gaussians better; at most about `max_frames` frames, evenly spread, are used.
+    """A [d, d] such that diagonal Gaussians fit A x better, from about `max_frames` evenly spaced frames.
 
-    Frames of the pdfs in `ignored` (silence) do not count.
+    Frames of the pdfs in `ignored` (silence) are left out.
     """
     statistics = SemiTiedStatistics(mixtures.dim)
     step = max(1, -(-sum(map(len, pdfs.values())) // max_frames))
@@ -146,50 +135,41 @@ def estimate_mllt(
 def estimate_fmllr(
     mixtures: Mixtures,
     frames: ViewedFrames,
-    pdfs: Mapping[str, Array],
+    pdfs: Labels,
     *,
     ignored: Collection[int] = (),
     min_count: float = 500.0,
 ) -> dict[str, Array]:
-    """For each speaker [A, b] [d, d + 1], so that A x + b fits the mixtures, x being frames before any adaptation.
+    """For each speaker [A, b] [d, d + 1] such that A x + b fits the mixtures, where x are unadapted frames.
 
-    A speaker with fewer than `min_count` frames of speech keeps the transform that `frames` has (at first none: the
-    identity). Frames choose their Gaussians as they are adapted now, so estimating again does better.
+    A speaker with fewer than `min_count` frames of speech keeps the transform in `frames` (initially the identity).
+    Gaussians are chosen by the frames as currently adapted, so a second estimate improves on the first.
     """
-    said: dict[str, dict[str, Array]] = {}
+    by_speaker: dict[str, dict[str, Array]] = {}
     for name, labels in pdfs.items():
-        said.setdefault(frames.speaker_of[name], {})[name] = labels
-    return {
-        speaker: _composed(_one_speaker(mixtures, frames, theirs, ignored, min_count), frames.transforms.get(speaker))
-        for speaker, theirs in said.items()
-    }
+        by_speaker.setdefault(frames.speaker_of[name], {})[name] = labels
+    transforms = {}
+    for speaker, labels_of_speaker in by_speaker.items():
+        statistics = AffineStatistics(mixtures.dim)
+        for X, y in blocks(frames, labels_of_speaker):
+            _add(statistics, mixtures, X, y, ignored)
+        matrix = fmllr(statistics, min_count=min_count).matrix
+        transforms[speaker] = _composed(matrix, frames.transforms.get(speaker))
+    return transforms
 
 
-def with_turned_means(mixtures: Mixtures, matrix: Array) -> Mixtures:
-    """The mixtures after frames x became A x: means A m; the variances wait for the next update."""
+def with_transformed_means(mixtures: Mixtures, matrix: Array) -> Mixtures:
+    """The mixtures after frames x became A x: means A m; the variances follow with the next update."""
     return Mixtures(mixtures.sizes, mixtures.weights, mixtures.means @ matrix.T, mixtures.variances)
 
 
-def _one_speaker(
-    mixtures: Mixtures,
-    frames: Mapping[str, Array],
-    pdfs: Mapping[str, Array],
-    ignored: Collection[int],
-    min_count: float,
-) -> Array:
-    statistics = AffineStatistics(mixtures.dim)
-    for X, y in blocks(frames, pdfs):
-        _add(statistics, mixtures, X, y, ignored)
-    return fmllr(statistics, min_count=min_count).matrix
-
-
 def _composed(after: Array, before: Array | None) -> Array:
-    """First `before`, then `after`, both [A, b]."""
+    """`before`, then `after`, both [A, b]."""
     if before is None:
         return after
-    turned: Array = after[:, :-1] @ before
-    turned[:, -1] += after[:, -1]
-    return turned
+    product: Array = after[:, :-1] @ before
+    product[:, -1] += after[:, -1]
+    return product
 
 
 def _add(
@@ -199,11 +179,6 @@ def _add(
     if speech.any():
         X, best = X[speech], best_gaussians(mixtures, X[speech], y[speech])
         statistics.add(X, mixtures.means[best], mixtures.variances[best])
-
-
-Paths = Mapping[str, Array]
-Events = Mapping[str, Array]
-MIN_VARIANCE = 1e-3
 
 
 def path_events(hmm: Hmm, paths: Paths) -> dict[str, Array]:
@@ -217,7 +192,7 @@ def labels_of(hmm: Hmm, events: Events) -> dict[str, Array]:
 
 
 def statistics_of(events: Events, frames: ViewedFrames, *, num_groups: int = 1) -> EventStatistics:
-    """Sums by event, and by group of speakers where there is more than one."""
+    """Sums by event, and by group of speakers if there are several."""
     if num_groups == 1:
         return collect_events((frames[name], rows) for name, rows in events.items())
     groups = speaker_groups({name: frames.speaker_of.get(name, name) for name in events}, num_groups=num_groups)
@@ -225,7 +200,7 @@ def statistics_of(events: Events, frames: ViewedFrames, *, num_groups: int = 1) 
 
 
 def speaker_groups(speaker_of: Mapping[str, str], *, num_groups: int) -> dict[str, int]:
-    """The group of each utterance, all of a speaker in one; of a single speaker, utterances are dealt out instead.
+    """The group of each utterance, one group per speaker; with a single speaker, utterances are grouped instead.
 
     >>> speaker_groups({"a1": "ann", "a2": "ann", "b1": "bob", "c1": "cy"}, num_groups=2)
     {'a1': 0, 'a2': 0, 'b1': 1, 'c1': 0}
@@ -237,7 +212,7 @@ def speaker_groups(speaker_of: Mapping[str, str], *, num_groups: int) -> dict[st
 
 
 def tie_states(hmm: Hmm, statistics: EventStatistics, *, num_leaves: int, min_count: float) -> Hmm:
-    """The same phones with states tied by a tree grown over the statistics; each spoken phone has its own root."""
+    """The same phones with states tied by a tree grown over the statistics; each phone but silence has its own root."""
     silence = [hmm.phone_ids[name] for name in hmm.silence]
     tree = grow_tree(
         statistics,
@@ -251,101 +226,80 @@ def tie_states(hmm: Hmm, statistics: EventStatistics, *, num_leaves: int, min_co
     return make_hmm(phones=hmm.phones, silence=hmm.silence, topology=hmm.topology, tree=context_dependency(tree))
 
 
-def single_gaussians(hmm: Hmm, statistics: EventStatistics, *, min_count: float = 10.0) -> Mixtures:
-    """One Gaussian for each pdf, fitted to its frames; pdfs with fewer than `min_count` get that of all frames."""
+def single_gaussians(hmm: Hmm, statistics: EventStatistics) -> Mixtures:
+    """One Gaussian for each pdf, fitted to its frames."""
     sums = np.zeros((hmm.num_pdfs, statistics.sums.shape[1]))
     np.add.at(sums, event_pdfs(hmm, statistics.events[:, :GROUP]), statistics.sums)
-    sums[sums[:, 0] < min_count] = statistics.sums.sum(axis=0)
+    sums[sums[:, 0] < MIN_PDF_FRAMES] = statistics.sums.sum(axis=0)
     first, second = np.split(sums[:, 1:] / sums[:, :1], 2, axis=1)
     variances = np.maximum(second - first**2, MIN_VARIANCE)
     return Mixtures(np.ones(len(sums), dtype=np.int64), np.ones(len(sums)), first, variances)
 
 
-Labels = Mapping[str, Array]
-
-
-Adjust = Callable[[GmmHmm, Labels, int], GmmHmm]  # a transform learned anew in some iterations
-
-
 def train_stage(
-    stage: GmmHmm,
+    model: GmmHmm,
     labels: Labels,
-    corpus: Corpus,
+    training_set: TrainingSet,
     growth: Growth,
     *,
     seed: int,
+    name: str,
     adjust: Adjust | None = None,
-    name: str = "train",
 ) -> GmmHmm:
-    """EM from `stage` with the pdf of each frame given by `labels` until the first realignment."""
-    start, generator = stage.mixtures.num_gaussians, np.random.default_rng(seed)
+    """EM from `model`; `labels` gives the pdf of each frame until the first realignment."""
+    start, generator = model.mixtures.num_gaussians, np.random.default_rng(seed)
     graphs: Graphs = {}
-    bar = tqdm(range(1, growth.iterations + 1), desc=name, unit="iteration", disable=not corpus.progress)
+    bar = tqdm(range(1, growth.iterations + 1), desc=name, unit="iteration", disable=not training_set.verbose)
     for iteration in bar:
         if iteration in growth.realign:
-            stage = realigned(stage, corpus, graphs)
-            labels = stage.labels
+            model = realign(model, training_set, graphs)
+            labels = model.labels
         if adjust is not None:
-            stage = adjust(stage, labels, iteration)
-        statistics = accumulate_labels(stage, labels, corpus)
-        stage = _reestimated(stage, statistics, shared_variance=iteration <= growth.shared_variance)
+            model = adjust(model, labels, iteration)
+        model = _em_step(model, labels, training_set, shared_variance=iteration <= growth.shared_variance)
         if growth.shared_variance < iteration <= growth.grow_until:
             share = (iteration - growth.shared_variance) / (growth.grow_until - growth.shared_variance)
             target = start + round((growth.num_gaussians - start) * share)
-            stage = dataclasses.replace(stage, mixtures=_grown(stage.mixtures, labels, target, generator))
-        bar.set_postfix(log_likelihood=f"{stage.history[-1]:.3f}", gaussians=stage.mixtures.num_gaussians)
-    return realigned(stage, corpus, graphs)
+            counts = sum(np.bincount(pdfs, minlength=model.mixtures.num_pdfs) for pdfs in labels.values())
+            grown = split(model.mixtures, counts=np.asarray(counts), num_gaussians=target, generator=generator)
+            model = dataclasses.replace(model, mixtures=grown)
+        bar.set_postfix(log_likelihood=f"{model.history[-1]:.3f}", gaussians=model.mixtures.num_gaussians)
+    return realign(model, training_set, graphs)
 
 
-def realigned(stage: GmmHmm, corpus: Corpus, graphs: Graphs) -> GmmHmm:
-    """The stage with a new alignment and the transition probabilities that it gives."""
-    alignments = corpus.align(stage, graphs=graphs)
-    counts = sum(count_transitions(stage.hmm, path) for path in alignments.paths.values())
-    hmm = update_transitions(stage.hmm, np.asarray(counts))
-    return dataclasses.replace(stage, hmm=hmm, alignments=alignments)
+def realign(model: GmmHmm, training_set: TrainingSet, graphs: Graphs) -> GmmHmm:
+    """The model with a new alignment, and transition probabilities estimated from it."""
+    alignments = training_set.align(model, graphs=graphs)
+    counts = sum(count_transitions(model.hmm, path) for path in alignments.paths.values())
+    hmm = update_transitions(model.hmm, np.asarray(counts))
+    return dataclasses.replace(model, hmm=hmm, alignments=alignments)
 
 
-def accumulate_labels(stage: GmmHmm, labels: Labels, corpus: Corpus) -> MixtureStatistics:
-    total = MixtureStatistics.zeros(num_gaussians=stage.mixtures.num_gaussians, dim=stage.mixtures.dim)
-    for X, y in blocks(corpus.seen(stage), labels):
-        total += accumulate(stage.mixtures, X, y)
-    return total
+def _em_step(model: GmmHmm, labels: Labels, training_set: TrainingSet, *, shared_variance: bool) -> GmmHmm:
+    statistics = MixtureStatistics.zeros(num_gaussians=model.mixtures.num_gaussians, dim=model.mixtures.dim)
+    for X, y in blocks(training_set.viewed(model), labels):
+        statistics += accumulate(model.mixtures, X, y)
+    mixtures = update(model.mixtures, statistics, shared_variance=shared_variance)
+    log_likelihood = statistics.log_likelihood / statistics.num_frames
+    return dataclasses.replace(model, mixtures=mixtures, history=(*model.history, log_likelihood))
 
 
-def _reestimated(stage: GmmHmm, statistics: MixtureStatistics, *, shared_variance: bool) -> GmmHmm:
-    per_frame = statistics.log_likelihood / statistics.num_frames
-    mixtures = update(stage.mixtures, statistics, shared_variance=shared_variance)
-    return dataclasses.replace(stage, mixtures=mixtures, history=(*stage.history, per_frame))
-
-
-def _grown(mixtures: Mixtures, labels: Labels, target: int, generator: np.random.Generator) -> Mixtures:
-    counts = sum(np.bincount(pdfs, minlength=mixtures.num_pdfs) for pdfs in labels.values())
-    return split(mixtures, counts=np.asarray(counts), num_gaussians=target, generator=generator)
-
-
-def adapt_stage(
-    stage: GmmHmm,
-    frames: Mapping[str, Array],
-    speaker_of: Mapping[str, str],
-    *,
-    paths: Paths,
-    hmm: Hmm,
-    rounds: int = 2,
+def adapt_to_speakers(
+    model: GmmHmm, frames: Mapping[str, Array], speaker_of: Mapping[str, str], *, paths: Paths, hmm: Hmm
 ) -> GmmHmm:
-    """The stage with transforms of the speakers in `speaker_of`, in place of those of its training speakers.
+    """The model with fMLLR transforms of the speakers in `speaker_of` in place of those of its training speakers.
 
-    `paths` says what they said: transition ids of `hmm`, from forced alignment or decoding with the stage before, which
-    needs no adaptation. Each of the `rounds` begins from the transforms of the one before.
+    `paths` are transition ids of `hmm`, from forced alignment or decoding with the stage before, which needs no
+    adaptation.
     """
-    labels = labels_of(stage.hmm, path_events(hmm, paths))
-    stage = dataclasses.replace(stage, transforms={})
-    for _ in range(rounds):
-        stage = dataclasses.replace(
-            stage, transforms=estimate_transforms(stage, labels, stage.seen(frames, speaker_of))
-        )
-    return stage
+    labels = labels_of(model.hmm, path_events(hmm, paths))
+    model = dataclasses.replace(model, transforms={})
+    for _ in range(ADAPTATION_ROUNDS):
+        viewed = model.viewed(frames, speaker_of)
+        model = dataclasses.replace(model, transforms=estimate_transforms(model, labels, viewed))
+    return model
 
 
-def estimate_transforms(stage: GmmHmm, labels: Labels, seen: ViewedFrames) -> dict[str, Array]:
-    """The transforms of all speakers, beginning from those that the stage has; silence does not count."""
-    return estimate_fmllr(stage.mixtures, seen, labels, ignored=stage.silence_pdfs)
+def estimate_transforms(model: GmmHmm, labels: Labels, viewed: ViewedFrames) -> dict[str, Array]:
+    """The fMLLR transforms of all speakers, starting from those in `viewed`; silence is left out."""
+    return estimate_fmllr(model.mixtures, viewed, labels, ignored=model.silence_pdfs)

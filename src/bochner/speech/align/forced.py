@@ -1,4 +1,4 @@
-"""Forced alignment of many utterances, with a report of those that could not be aligned."""
+"""Viterbi forced alignment of utterances with their transcripts, with a report of those that cannot be aligned."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from tqdm import tqdm
 
 from bochner.checks import positive_float, positive_int
-from bochner.speech.graph import lexicon_fst
+from bochner.speech.frames import Array
+from bochner.speech.graph import check_phones, lexicon_fst
 from bochner.speech.hmm.contexts import transition_weights
 from bochner.speech.hmm.mixtures import Mixtures
 from bochner.speech.hmm.model import Hmm
@@ -23,13 +23,12 @@ from bochner.speech.lexicon import Lexicon
 from bochner.speech.manifest import Utterance
 from bochner.speech.text_files import Skipped
 
-Array = NDArray[Any]
-
 
 class AlignmentGraph(NamedTuple):
-    """A graph whose input label i + 1 stands for transition_ids[i]: an utterance knows few of all ids.
+    """A graph whose input label i + 1 is transition_ids[i], since an utterance uses few of all ids.
 
-    No transition probability is in it: they are added to the scores of frames, so a graph lasts as long as its tree.
+    It holds no transition probabilities: these are added to the scores of frames, so that a graph stays valid as long
+    as its tree.
     """
 
     fst: Any
@@ -37,28 +36,23 @@ class AlignmentGraph(NamedTuple):
 
 
 class GraphCompiler:
-    """Transcripts to graphs: every pronunciation in the lexicon, silence of `silence_probability` around each word."""
+    """Transcripts to graphs with every pronunciation of the lexicon and optional silence around each word."""
 
-    def __init__(self, hmm: Hmm, lexicon: Lexicon, *, silence_probability: float = 0.5) -> None:
-        if strange := sorted(set(lexicon.phones) - set(hmm.phones)):
-            raise ValueError(f"the lexicon's phones must be known to the model, but {strange} are not.")
-        if not 0.0 < silence_probability < 1.0:
-            raise ValueError(f"silence_probability must lie between 0 and 1, got {silence_probability}.")
-        self.hmm, self.lexicon, self.silence_probability = hmm, lexicon, silence_probability
+    def __init__(self, hmm: Hmm, lexicon: Lexicon) -> None:
+        check_phones(lexicon, hmm.phones)
+        self.hmm, self.lexicon = hmm, lexicon
         scales = {"transition_scale": 0.0, "self_loop_scale": 0.0}
         self._options = kaldi_hmm_gmm.TrainingGraphCompilerOptions(**scales)
 
     def min_frames(self, tokens: Sequence[str]) -> int:
-        """The fewest frames in which the tokens can be said."""
+        """The least number of frames that the tokens need."""
         return sum(min(self._length(phones) for phones in self.lexicon[token]) for token in tokens)
 
     def compile(self, tokens: Sequence[str]) -> AlignmentGraph:
-        """From a lexicon of these tokens alone, so that the size of the whole one does not matter."""
+        """The graph of a transcript, from a lexicon of its tokens only: the cost is independent of the lexicon."""
         lexicon = Lexicon({token: self.lexicon[token] for token in tokens}, self.lexicon.silence)
         numbers = {word: number for number, word in enumerate(lexicon.words, start=1)}
-        words_of_phones = lexicon_fst(
-            lexicon, phones=self.hmm.phones, disambiguate=False, silence_probability=self.silence_probability
-        )
+        words_of_phones = lexicon_fst(lexicon, phones=self.hmm.phones, disambiguate=False)
         model = self.hmm.transitions, self.hmm.tree
         compiler = kaldi_hmm_gmm.TrainingGraphCompiler(*model, words_of_phones, [], self._options)
         return _relabelled(compiler.compile_graph_from_text([numbers[token] for token in tokens]))
@@ -68,7 +62,7 @@ class GraphCompiler:
 
 
 def _relabelled(fst: Any) -> AlignmentGraph:
-    """The graph's own ids numbered from 1. Through text: walking its arcs in Python would take four times as long."""
+    """The graph's own ids numbered from 1. Via text: iterating over its arcs in Python takes four times as long."""
     rows = [line.split() for line in fst.to_str().splitlines()]
     ids = sorted({int(row[2]) for row in rows if len(row) > 2} - {0})
     label = {"0": "0"} | {str(number): str(place) for place, number in enumerate(ids, start=1)}
@@ -80,8 +74,10 @@ def _relabelled(fst: Any) -> AlignmentGraph:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """How the best path is looked for: scores are acoustic_scale log p(x|pdf) + transition weights; paths that fall
-    `beam` behind the best are given up; where none reaches the end, `retry_beam` is tried."""
+    """Beam search over paths scored by acoustic_scale log p(x | pdf) + transition weights.
+
+    Paths more than `beam` behind the best are pruned; if none reaches the end, `retry_beam` is used instead.
+    """
 
     acoustic_scale: float = 0.1
     transition_scale: float = 1.0
@@ -97,8 +93,7 @@ class Search:
 
 
 def best_path(graph: AlignmentGraph, scores: Array, *, beam: float, retry_beam: float) -> Array | None:
-    """The transition ids [T] of the path with the largest sum of scores [T, ids of the graph]; None where the search
-    found no way to the end."""
+    """The transition ids [T] of the path with the largest sum of scores [T, ids of the graph], or None."""
     settings = kaldi_hmm_gmm.AlignConfig(beam=beam, retry_beam=retry_beam)
     frames = kaldi_hmm_gmm.DecodableCtc(np.ascontiguousarray(scores, dtype=np.float32))
     *_, labels, _ = kaldi_hmm_gmm.align_utterance_wrapper(settings, "", 1.0, graph.fst, frames, 0, 0, 0, 0.0, 0)
@@ -106,20 +101,20 @@ def best_path(graph: AlignmentGraph, scores: Array, *, beam: float, retry_beam: 
 
 
 def equal_path(graph: AlignmentGraph, num_frames: int, *, seed: int) -> Array | None:
-    """A random path in which every state lasts equally long: where training starts that knows nothing."""
-    found, path = kaldifst.equal_align(graph.fst, positive_int("num_frames", num_frames), seed)
-    if not found:
+    """A random path in which every state lasts equally long, or None."""
+    exists, path = kaldifst.equal_align(graph.fst, positive_int("num_frames", num_frames), seed)
+    if not exists:
         return None
     _, labels, _, _ = kaldifst.get_linear_symbol_sequence(path)
     return graph.transition_ids[np.array(labels) - 1] if len(labels) == num_frames else None
 
 
 Graphs = dict[str, AlignmentGraph]  # by utterance id
-CHUNK = 32  # utterances that go to another process at once
+CHUNK = 32  # utterances per task of a process
 
 
 class Scores(Protocol):
-    """Whatever can say how well the frames of an utterance fit pdfs."""
+    """Scores of the frames of an utterance by pdf."""
 
     def columns(self, utterance: str, pdfs: Array) -> Array:
         """log p(x_t | pdf), up to a constant for each frame, for these pdfs: [T, len(pdfs)]; KeyError if unknown."""
@@ -137,14 +132,13 @@ class MixtureScores:
         return self.mixtures.log_likelihoods(self.frames[utterance], pdfs=pdfs)
 
     def __call__(self, utterance: str) -> Array:
-        """log p(x_t | pdf) for all pdfs [T, num_pdfs]: what decoding asks for."""
+        """log p(x_t | pdf) for all pdfs [T, num_pdfs], for decoding."""
         return self.mixtures.log_likelihoods(self.frames[utterance])
 
 
 @dataclass(frozen=True)
 class FunctionScores:
-    """Scores by any function from an utterance id to [T, num_pdfs]: log likelihoods, or log posteriors minus log
-    priors of a trained acoustic model. Realignment is alignment with these."""
+    """Scores by a function from utterance id to [T, num_pdfs]: log likelihoods, or log posteriors minus log priors."""
 
     function: Callable[[str], Array]
 
@@ -167,23 +161,21 @@ def align_utterances(
     scores: Scores,
     *,
     search: Search | None = None,
-    silence_probability: float = 0.5,
     pool: Executor | None = None,
     graphs: Graphs | None = None,
-    progress: bool = False,
+    verbose: bool = False,
 ) -> Alignments:
     """Viterbi forced alignment of each utterance with its text.
 
     An utterance with a word that the lexicon lacks, with fewer frames than its phones need, or without a path within
-    the widest beam is reported as skipped, with the reason. With a `pool` of processes the work is shared out;
-    `scores` must then be something that can be sent to them. Without one, `graphs` keeps what was compiled for the next
-    call with the same tree and texts.
+    the widest beam is reported as skipped, with the reason. A `pool` of processes needs `scores` that can be pickled.
+    Without a pool, `graphs` keeps the compiled graphs for the next call with the same tree and transcripts.
     """
-    model = (hmm, _narrowed(lexicon, utterances), scores, search or Search(), silence_probability)
+    model = (hmm, _restricted(lexicon, utterances), scores, search or Search())
     work = partial(_align_chunk, *model, graphs if pool is None else None)
     chunks = [utterances[start : start + CHUNK] for start in range(0, len(utterances), CHUNK)]
     parts = pool.map(work, chunks) if pool is not None else map(work, chunks)
-    return _gathered(chain.from_iterable(parts), total=len(utterances), progress=progress)
+    return _gathered(chain.from_iterable(parts), total=len(utterances), verbose=verbose)
 
 
 def align_equally(
@@ -193,29 +185,28 @@ def align_equally(
     frames: Mapping[str, Array],
     *,
     seed: int,
-    silence_probability: float = 0.5,
 ) -> Alignments:
     """The flat start: every state of a random pronunciation lasts equally long."""
-    compiler = GraphCompiler(hmm, lexicon, silence_probability=silence_probability)
+    compiler = GraphCompiler(hmm, lexicon)
 
-    def path(said: Utterance, graph: AlignmentGraph) -> Array | None:
-        if said.id not in frames:
+    def path(utterance: Utterance, graph: AlignmentGraph) -> Array | None:
+        if utterance.id not in frames:
             raise _UnalignableError("no frames")
-        num_frames = len(frames[said.id])
-        _check_length(compiler, said, num_frames)
+        num_frames = len(frames[utterance.id])
+        _check_length(compiler, utterance, num_frames)
         return equal_path(graph, num_frames, seed=seed)
 
-    return _gathered(_each(compiler, utterances, path), total=len(utterances), progress=False)
+    return _gathered(_align_each(compiler, utterances, path), total=len(utterances), verbose=False)
 
 
-def _narrowed(lexicon: Lexicon, utterances: Iterable[Utterance]) -> Lexicon:
-    """Only the words that are said: less to send to other processes."""
-    said = {token for one in utterances for token in one.tokens if token in lexicon}
-    return Lexicon({word: lexicon[word] for word in said}, lexicon.silence) if said else lexicon
+def _restricted(lexicon: Lexicon, utterances: Iterable[Utterance]) -> Lexicon:
+    """The lexicon of the words in the transcripts, which is smaller to send to other processes."""
+    words = {token for utterance in utterances for token in utterance.tokens if token in lexicon}
+    return Lexicon({word: lexicon[word] for word in words}, lexicon.silence) if words else lexicon
 
 
 class _UnalignableError(Exception):
-    """Says why an utterance has no path."""
+    """The reason why an utterance has no path."""
 
 
 def _align_chunk(
@@ -223,73 +214,69 @@ def _align_chunk(
     lexicon: Lexicon,
     scores: Scores,
     search: Search,
-    silence_probability: float,
     graphs: Graphs | None,
     utterances: Sequence[Utterance],
 ) -> list[tuple[str, Array | Skipped]]:
-    compiler = GraphCompiler(hmm, lexicon, silence_probability=silence_probability)
+    compiler = GraphCompiler(hmm, lexicon)
     weights = transition_weights(
         hmm, transition_scale=search.transition_scale, self_loop_scale=search.self_loop_scale
     ).astype(np.float32)
 
-    def path(said: Utterance, graph: AlignmentGraph) -> Array | None:
+    def path(utterance: Utterance, graph: AlignmentGraph) -> Array | None:
         ids = graph.transition_ids
         pdfs, columns = np.unique(hmm.table.pdf[ids], return_inverse=True)
         try:
-            fitting = scores.columns(said.id, pdfs)
+            frame_scores = scores.columns(utterance.id, pdfs)
         except KeyError as error:
             raise _UnalignableError("no frames") from error
-        _check_length(compiler, said, len(fitting))
-        if not np.isfinite(fitting).all():
+        _check_length(compiler, utterance, len(frame_scores))
+        if not np.isfinite(frame_scores).all():
             raise _UnalignableError("scores are not finite")
-        total = np.float32(search.acoustic_scale) * fitting[:, columns.reshape(-1)] + weights[ids]
+        total = np.float32(search.acoustic_scale) * frame_scores[:, columns.reshape(-1)] + weights[ids]
         return best_path(graph, total, beam=search.beam, retry_beam=search.retry_beam)
 
-    return list(_each(compiler, utterances, path, graphs))
+    return list(_align_each(compiler, utterances, path, graphs))
 
 
-def _each(
+def _align_each(
     compiler: GraphCompiler,
     utterances: Iterable[Utterance],
     path: Callable[[Utterance, AlignmentGraph], Array | None],
     graphs: Graphs | None = None,
 ) -> Iterator[tuple[str, Array | Skipped]]:
-    for said in utterances:
+    for utterance in utterances:
         try:
-            yield said.id, _found(path(said, _graph(compiler, said, graphs)))
+            transition_ids = path(utterance, _graph(compiler, utterance, graphs))
+            if transition_ids is None:
+                raise _UnalignableError("no path within the beam")
+            yield utterance.id, transition_ids
         except _UnalignableError as reason:
-            yield said.id, Skipped(said.id, str(reason))
+            yield utterance.id, Skipped(utterance.id, str(reason))
 
 
-def _graph(compiler: GraphCompiler, said: Utterance, graphs: Graphs | None) -> AlignmentGraph:
-    if graphs is not None and said.id in graphs:
-        return graphs[said.id]
-    if not said.tokens:
+def _graph(compiler: GraphCompiler, utterance: Utterance, graphs: Graphs | None) -> AlignmentGraph:
+    if graphs is not None and utterance.id in graphs:
+        return graphs[utterance.id]
+    if not utterance.tokens:
         raise _UnalignableError("no text")
-    missing = sorted({token for token in said.tokens if token not in compiler.lexicon})
+    missing = sorted({token for token in utterance.tokens if token not in compiler.lexicon})
     if missing:
         raise _UnalignableError(f"words missing from the lexicon ({', '.join(missing)})")
-    graph = compiler.compile(said.tokens)
+    graph = compiler.compile(utterance.tokens)
     if graphs is not None:
-        graphs[said.id] = graph
+        graphs[utterance.id] = graph
     return graph
 
 
-def _found(path: Array | None) -> Array:
-    if path is None:
-        raise _UnalignableError("no path within the beam")
-    return path
-
-
-def _check_length(compiler: GraphCompiler, said: Utterance, num_frames: int) -> None:
-    needed = compiler.min_frames(said.tokens)
+def _check_length(compiler: GraphCompiler, utterance: Utterance, num_frames: int) -> None:
+    needed = compiler.min_frames(utterance.tokens)
     if num_frames < needed:
         raise _UnalignableError(f"too short for its text ({num_frames} frames, {needed} needed)")
 
 
-def _gathered(results: Iterable[tuple[str, Array | Skipped]], *, total: int, progress: bool) -> Alignments:
+def _gathered(results: Iterable[tuple[str, Array | Skipped]], *, total: int, verbose: bool) -> Alignments:
     gathered = Alignments()
-    for name, result in tqdm(results, total=total, desc="align", unit="utterance", leave=False, disable=not progress):
+    for name, result in tqdm(results, total=total, desc="align", unit="utterance", leave=False, disable=not verbose):
         if isinstance(result, Skipped):
             gathered.skipped.append(result)
         else:

@@ -1,24 +1,24 @@
-"""The recipe of GMM training, read from top to bottom: monophone, triphone, LDA + MLLT, SAT."""
+"""GMM training from top to bottom: monophone, triphone, LDA + MLLT, SAT."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import os
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bochner.checks import one_of, positive_int
 from bochner.speech.align.em import (
-    Corpus,
     Labels,
+    TrainingSet,
     estimate_mllt,
     estimate_transforms,
     labels_of,
@@ -27,17 +27,18 @@ from bochner.speech.align.em import (
     statistics_of,
     tie_states,
     train_stage,
-    with_turned_means,
+    with_transformed_means,
 )
-from bochner.speech.align.gmm_hmm import GmmHmm, View, ViewedFrames, blocks, read_about
+from bochner.speech.align.gmm_hmm import RECORD, GmmHmm, View, ViewedFrames, blocks, read_description
 from bochner.speech.align.gmm_recipe import Recipe, Tied
-from bochner.speech.frames import FrameStore
+from bochner.speech.frames import Array, FrameStore
 from bochner.speech.frontend.transforms import ClassMoments, lda
 from bochner.speech.hmm.model import monophone_hmm
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.manifest import Utterance
+from bochner.stages import check_inputs
 
-Array = NDArray[Any]
+logger = logging.getLogger(__name__)
 STAGES = ("monophone", "triphone", "lda_mllt", "sat")
 
 
@@ -50,42 +51,45 @@ def train_gmm(
     recipe: Recipe | None = None,
     until: str = "sat",
     workers: int = 1,
-    progress: bool = False,
+    verbose: bool = False,
 ) -> GmmHmm:
-    """Train stage after stage up to `until`, each saved in a folder of its name; gives the last.
+    """Train stage by stage up to `until`, each saved in a directory of its name; returns the last.
 
     `frames` maps utterance ids to arrays [T, d], normalised by speaker; `lexicon` holds every word's pronunciations. A
-    stage that is there already is loaded, not trained again; one made with other settings is an error. With `workers`
-    above 1 as many processes align; `frames` must then be a FrameStore, which they can open themselves, and a script be
-    guarded by `if __name__ == "__main__"`.
+    stage that was trained before is loaded; one trained with other settings is an error. With `workers` above 1, that
+    many processes align; `frames` must then be a FrameStore, which they open themselves, and a script needs the guard
+    `if __name__ == "__main__"`.
 
     Source: the order and the numbers of Kaldi's train_mono, train_deltas, train_lda_mllt and train_sat.
     """
     one_of("until", until, STAGES)
     if positive_int("workers", workers) > 1 and not isinstance(frames, FrameStore):
         raise ValueError(f"frames must be a FrameStore for workers {workers}, got {type(frames).__name__}.")
-    recipe, stage = recipe or Recipe(), None
-    with _pool(workers) as pool:
-        corpus = Corpus(
-            lexicon,
-            utterances,
-            frames,
-            recipe.search,
-            recipe.silence_probability,
-            recipe.frame_shift,
-            recipe.offset,
-            pool,
-            progress,
-        )
+    recipe, model = recipe or Recipe(), None
+    with process_pool(workers) as pool:
+        times = (recipe.frame_shift, recipe.offset)
+        training_set = TrainingSet(lexicon, utterances, frames, recipe.search, *times, pool, verbose)
         for name in STAGES[: STAGES.index(until) + 1]:
-            stage = _loaded_or_trained(Path(directory) / name, stage, corpus, recipe)
-    assert stage is not None
-    return stage
+            start = time.perf_counter()
+            model = _load_or_train(Path(directory) / name, model, training_set, recipe)
+            logger.info(
+                "%s: %s states, %s Gaussians, log likelihood per frame %.2f, %.1f s", name, f"{model.hmm.num_pdfs:,}",
+                f"{model.mixtures.num_gaussians:,}", model.history[-1], time.perf_counter() - start,
+            )  # fmt: skip
+    assert model is not None
+    return model
 
 
-def train_monophone(corpus: Corpus, recipe: Recipe) -> GmmHmm:
-    """States of phones whatever their neighbours: an equal alignment, then EM that often aligns anew."""
-    settings, lexicon = recipe.monophone, corpus.lexicon
+def process_pool(workers: int) -> AbstractContextManager[Executor | None]:
+    """A pool of `workers` processes, or None for one worker."""
+    if workers == 1:
+        return nullcontext()
+    return ProcessPoolExecutor(workers, mp_context=get_context("spawn"))  # a fork would inherit the locks of threads
+
+
+def train_monophone(training_set: TrainingSet, recipe: Recipe) -> GmmHmm:
+    """Context-independent states: a flat or timed start, then EM with frequent realignment."""
+    settings, lexicon = recipe.monophone, training_set.lexicon
     silence = {lexicon.silence, *recipe.silence}
     hmm = monophone_hmm(
         phones=lexicon.phones,
@@ -94,64 +98,66 @@ def train_monophone(corpus: Corpus, recipe: Recipe) -> GmmHmm:
         num_silence_states=settings.num_silence_states,
     )
     if settings.start == "known":
-        events = corpus.known_events(hmm)
+        events = training_set.timed_events(hmm)
     else:
-        events = path_events(hmm, corpus.align_equally(hmm, seed=recipe.seed).paths)
+        events = path_events(hmm, training_set.align_equally(hmm, seed=recipe.seed).paths)
     view = View(deltas=settings.deltas)
-    statistics = statistics_of(events, ViewedFrames(corpus.frames, view))
-    stage = GmmHmm(hmm, single_gaussians(hmm, statistics), view)
-    return train_stage(stage, labels_of(hmm, events), corpus, settings.growth, seed=recipe.seed, name="monophone")
+    statistics = statistics_of(events, ViewedFrames(training_set.frames, view))
+    model = GmmHmm(hmm, single_gaussians(hmm, statistics), view)
+    return train_stage(model, labels_of(hmm, events), training_set, settings.growth, seed=recipe.seed, name="monophone")
 
 
-def train_triphone(before: GmmHmm, corpus: Corpus, recipe: Recipe) -> GmmHmm:
-    """States tied by a tree that was grown over the monophones' alignment, on the same frames."""
-    stage, labels = tied_start(before, before.view, {}, corpus, recipe.triphone)
-    return train_stage(stage, labels, corpus, recipe.triphone.growth, seed=recipe.seed, name="triphone")
+def train_triphone(before: GmmHmm, training_set: TrainingSet, recipe: Recipe) -> GmmHmm:
+    """States tied by a tree grown from the monophones' alignment, on the same frames."""
+    model, labels = tied_start(before, before.view, {}, training_set, recipe.triphone)
+    return train_stage(model, labels, training_set, recipe.triphone.growth, seed=recipe.seed, name="triphone")
 
 
-def train_lda_mllt(before: GmmHmm, corpus: Corpus, recipe: Recipe) -> GmmHmm:
-    """Spliced frames, projected so that the tied states part best and turned so that diagonal Gaussians fit."""
+def train_lda_mllt(before: GmmHmm, training_set: TrainingSet, recipe: Recipe) -> GmmHmm:
+    """Spliced frames, projected by LDA between tied states and rotated by MLLT to suit diagonal Gaussians."""
     settings = recipe.lda_mllt
     view = View(context=settings.context)
-    moments = _class_moments(ViewedFrames(corpus.frames, view), before)
+    moments = _class_moments(ViewedFrames(training_set.frames, view), before)
     view = dataclasses.replace(view, matrix=lda(moments, dim=settings.dim))
-    stage, labels = tied_start(before, view, {}, corpus, settings)
+    model, labels = tied_start(before, view, {}, training_set, settings)
 
-    def turn(stage: GmmHmm, labels: Labels, iteration: int) -> GmmHmm:
+    def apply_mllt(model: GmmHmm, labels: Labels, iteration: int) -> GmmHmm:
         if iteration not in settings.adjust:
-            return stage
-        matrix = estimate_mllt(stage.mixtures, corpus.seen(stage), labels, ignored=stage.silence_pdfs)
-        view = dataclasses.replace(stage.view, matrix=matrix @ stage.view.matrix)
-        return dataclasses.replace(stage, view=view, mixtures=with_turned_means(stage.mixtures, matrix))
+            return model
+        matrix = estimate_mllt(model.mixtures, training_set.viewed(model), labels, ignored=model.silence_pdfs)
+        view = dataclasses.replace(model.view, matrix=matrix @ model.view.matrix)
+        return dataclasses.replace(model, view=view, mixtures=with_transformed_means(model.mixtures, matrix))
 
-    return train_stage(stage, labels, corpus, settings.growth, seed=recipe.seed, adjust=turn, name="lda_mllt")
+    return train_stage(
+        model, labels, training_set, settings.growth, seed=recipe.seed, adjust=apply_mllt, name="lda_mllt"
+    )
 
 
-def train_sat(before: GmmHmm, corpus: Corpus, recipe: Recipe) -> GmmHmm:
-    """Each speaker's frames moved towards the model, and the model trained on the moved frames."""
+def train_sat(before: GmmHmm, training_set: TrainingSet, recipe: Recipe) -> GmmHmm:
+    """Speaker adaptive training: fMLLR transforms of the speakers, and a model of the transformed frames."""
     settings = recipe.sat
-    transforms = estimate_transforms(before, before.labels, corpus.seen(before))
-    stage, labels = tied_start(before, before.view, transforms, corpus, settings)
+    transforms = estimate_transforms(before, before.labels, training_set.viewed(before))
+    model, labels = tied_start(before, before.view, transforms, training_set, settings)
 
-    def adapt(stage: GmmHmm, labels: Labels, iteration: int) -> GmmHmm:
+    def apply_fmllr(model: GmmHmm, labels: Labels, iteration: int) -> GmmHmm:
         if iteration not in settings.adjust:
-            return stage
-        transforms = estimate_transforms(stage, labels, corpus.seen(stage))
-        return dataclasses.replace(stage, transforms=transforms)
+            return model
+        transforms = estimate_transforms(model, labels, training_set.viewed(model))
+        return dataclasses.replace(model, transforms=transforms)
 
-    return train_stage(stage, labels, corpus, settings.growth, seed=recipe.seed, adjust=adapt, name="sat")
+    return train_stage(model, labels, training_set, settings.growth, seed=recipe.seed, adjust=apply_fmllr, name="sat")
 
 
 def tied_start(
-    before: GmmHmm, view: View, transforms: Mapping[str, Array], corpus: Corpus, settings: Tied
+    before: GmmHmm, view: View, transforms: Mapping[str, Array], training_set: TrainingSet, settings: Tied
 ) -> tuple[GmmHmm, Labels]:
-    """A stage with a new tree and one Gaussian a leaf, and the pdf of each frame by the last stage's alignment."""
+    """A model with a new tree and one Gaussian per leaf, and the pdf of each frame by the alignment of `before`."""
     events = path_events(before.hmm, before.alignments.paths)
-    frames = ViewedFrames(corpus.frames, view, corpus.speaker_of, transforms)
+    frames = ViewedFrames(training_set.frames, view, training_set.speaker_of, transforms)
     statistics = statistics_of(events, frames, num_groups=settings.num_groups)
     hmm = tie_states(before.hmm, statistics, num_leaves=settings.num_leaves, min_count=settings.min_count)
-    stage = GmmHmm(hmm, single_gaussians(hmm, statistics), view, transforms=transforms)
-    return stage, labels_of(hmm, events)
+    model = GmmHmm(hmm, single_gaussians(hmm, statistics), view, transforms=transforms)
+    return model, labels_of(hmm, events)
 
 
 def _class_moments(frames: ViewedFrames, before: GmmHmm) -> ClassMoments:
@@ -163,36 +169,19 @@ def _class_moments(frames: ViewedFrames, before: GmmHmm) -> ClassMoments:
     return moments
 
 
-def _loaded_or_trained(folder: Path, before: GmmHmm | None, corpus: Corpus, recipe: Recipe) -> GmmHmm:
-    """Settings of this stage and of those before it must be what the saved one was made with."""
-    name = folder.name
-    settings = json.loads(json.dumps(_settings_until(name, recipe)))
-    if folder.exists():
-        made_with = read_about(folder)["settings"]
-        if made_with != settings:
-            raise ValueError(
-                f"{folder} was trained with {made_with}, now asked for {settings}; "
-                f"ask for the same, or remove that folder to train it anew."
-            )
-        return GmmHmm.load(folder)
-    stage = _trained(name, before, corpus, recipe)
-    stage.save(folder, settings=settings)
-    return stage
-
-
-def _trained(name: str, before: GmmHmm | None, corpus: Corpus, recipe: Recipe) -> GmmHmm:
-    if before is None:
-        return train_monophone(corpus, recipe)
-    train = {"triphone": train_triphone, "lda_mllt": train_lda_mllt, "sat": train_sat}[name]
-    return train(before, corpus, recipe)
-
-
-def _settings_until(name: str, recipe: Recipe) -> dict[str, Any]:
+def _load_or_train(directory: Path, before: GmmHmm | None, training_set: TrainingSet, recipe: Recipe) -> GmmHmm:
+    """A saved stage must have been trained with these settings of its own and of the stages before it."""
+    name = directory.name
     later = STAGES[STAGES.index(name) + 1 :]
-    return {key: value for key, value in dataclasses.asdict(recipe).items() if key not in later}
-
-
-def _pool(workers: int) -> AbstractContextManager[Executor | None]:
-    if workers == 1:
-        return nullcontext()
-    return ProcessPoolExecutor(workers, mp_context=get_context("spawn"))  # a fork would share the threads' locks
+    settings = {key: value for key, value in dataclasses.asdict(recipe).items() if key not in later}
+    settings = json.loads(json.dumps(settings))  # tuples become lists, as in the file
+    if directory.exists():
+        check_inputs(directory / RECORD, read_description(directory)["settings"], settings)
+        return GmmHmm.load(directory)
+    if before is None:
+        model = train_monophone(training_set, recipe)
+    else:
+        train = {"triphone": train_triphone, "lda_mllt": train_lda_mllt, "sat": train_sat}[name]
+        model = train(before, training_set, recipe)
+    model.save(directory, settings=settings)
+    return model

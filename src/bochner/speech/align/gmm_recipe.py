@@ -12,11 +12,11 @@ from bochner.speech.align.forced import Search
 
 @dataclass(frozen=True, kw_only=True)
 class Growth:
-    """`iterations` of EM, which grow the mixtures evenly to `num_gaussians` by iteration `grow_until`.
+    """`iterations` of EM, during which the mixtures grow linearly to `num_gaussians` by iteration `grow_until`.
 
-    Utterances are aligned anew before the iterations in `realign`, and once more at the end. In the first
-    `shared_variance` iterations nothing grows and all Gaussians have one variance in common: a flat start on little
-    data else ends with one phone that swallows its neighbours.
+    Utterances are realigned before the iterations in `realign`, and once at the end. In the first `shared_variance`
+    iterations nothing grows and all Gaussians share one variance; otherwise a flat start on little data tends to end
+    with one phone that absorbs its neighbours.
     """
 
     num_gaussians: int
@@ -33,10 +33,9 @@ class Growth:
 
 @dataclass(frozen=True, kw_only=True)
 class Monophone:
-    """States of phones whatever their neighbours, on frames with `deltas` orders of deltas.
+    """Context-independent states, on frames with `deltas` orders of deltas.
 
-    `start` is "equal", where nothing is known and every state lasts equally long, or "known", where utterances carry
-    the times of their phones.
+    `start` is "equal" (flat start: every state lasts equally long) or "known" (from the times of the phones).
     """
 
     start: str = "equal"
@@ -57,10 +56,10 @@ class Monophone:
 
 @dataclass(frozen=True, kw_only=True)
 class Tied:
-    """States tied by a tree with at most `num_leaves`, each of at least `min_count` frames.
+    """States tied by a tree with at most `num_leaves` leaves of at least `min_count` frames.
 
-    A split must make the frames of each of `num_groups` groups of speakers likelier under Gaussians of the others; with
-    one group, as in Kaldi, those of training count for themselves.
+    A split must raise the cross-validated likelihood over `num_groups` groups of speakers, where the frames of each
+    group are scored by Gaussians of the others; one group means the training likelihood, as in Kaldi.
     """
 
     num_leaves: int = 2000
@@ -74,7 +73,7 @@ class Tied:
 
 @dataclass(frozen=True, kw_only=True)
 class LdaMllt(Tied):
-    """`context` frames on each side projected to `dim`, turned by MLLT in the iterations `adjust`."""
+    """`context` frames on each side projected to `dim` by LDA; MLLT is estimated in the iterations `adjust`."""
 
     context: int = 4
     dim: int = 40
@@ -83,16 +82,16 @@ class LdaMllt(Tied):
 
 @dataclass(frozen=True, kw_only=True)
 class Sat(Tied):
-    """Speakers' fMLLR transforms, learned anew in the iterations `adjust`."""
+    """Speaker adaptive training; fMLLR transforms are estimated in the iterations `adjust`."""
 
     adjust: tuple[int, ...] = (2, 4, 6, 12)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """The settings of all stages. `silence` names phones without a neighbourhood, beside the lexicon's own.
+    """The settings of all stages. `silence` names context-independent phones besides the lexicon's silence.
 
-    Frame t stands for offset + frame_shift [t, t + 1) seconds, which matters where phones start from known times.
+    Frame t covers offset + frame_shift [t, t + 1) seconds, which matters for a start from known times.
     """
 
     monophone: Monophone = Monophone()
@@ -101,7 +100,6 @@ class Recipe:
     sat: Sat = Sat()
     search: Search = field(default_factory=Search)
     silence: tuple[str, ...] = ()
-    silence_probability: float = 0.5
     frame_shift: float = 0.01
     offset: float = 0.0075
     seed: int = 0
@@ -110,22 +108,12 @@ class Recipe:
         nonnegative_int("seed", self.seed)
 
 
-MOST_LEAVES, MOST_GAUSSIANS, MOST_MONOPHONE_GAUSSIANS = 2000, 10_000, 1000  # Kaldi's, for hours of speech
-
-
-LEAVES_A_ROOT = 1.6  # leaves / sqrt(frames)
-
-
-FRAMES_A_GAUSSIAN = 60  # in every stage: what tied states do better is then not by size
-
-
-FEWEST_FRAMES = 20.0  # of a leaf
-
-
+MAX_LEAVES, MAX_GAUSSIANS, MAX_MONOPHONE_GAUSSIANS = 2000, 10_000, 1000  # Kaldi's, for hours of speech
+LEAVES_PER_ROOT = 1.6  # leaves / sqrt(frames of train)
+FRAMES_PER_GAUSSIAN = 60  # the same in every stage, so that later stages do not gain by size alone
+MIN_LEAF_FRAMES = 20.0
 TIED = Growth(num_gaussians=1, iterations=15, grow_until=10, realign=(5, 10))
-
-
-LABELLED = Growth(num_gaussians=1, iterations=10, grow_until=8, realign=())  # frames keep the phones they are known by
+TIMED = Growth(num_gaussians=1, iterations=10, grow_until=8, realign=())  # frames keep their reference phones
 
 
 def recipe_for(
@@ -140,11 +128,11 @@ def recipe_for(
     offset: float,
     seed: int,
 ) -> Recipe:
-    """Kaldi's numbers for hours of speech, fewer states and Gaussians for minutes.
+    """The settings for `num_frames` frames of train: Kaldi's for hours of speech, smaller models for minutes.
 
-    At most as many leaves as grow with the square root of the number of frames, as more speech has more contexts but
-    also more of each; fewer where splits help no speaker that they were not learned from. `start` is "equal", "known"
-    (monophones learn from the known times of phones, later stages realign), or "kept" (no stage ever realigns).
+    The number of leaves grows with the square root of the number of frames, since more speech has more contexts and
+    more examples of each; it is smaller where splits do not help held-out speakers. `start` is "equal" (flat start),
+    "known" (monophones start from reference times, later stages realign) or "kept" (no stage realigns).
 
     >>> recipe = recipe_for(30_000, num_phones=48, start="equal", num_leaves=None, num_gaussians=None, silence=("SIL",),
     ...                     shift=0.01, offset=0.0075, seed=0)
@@ -154,13 +142,16 @@ def recipe_for(
     (5, 10)
     """
     states = 3 * num_phones
-    leaves = num_leaves or max(states, min(round(LEAVES_A_ROOT * math.sqrt(num_frames)), MOST_LEAVES))
-    gaussians = num_gaussians or max(leaves, min(num_frames // FRAMES_A_GAUSSIAN, MOST_GAUSSIANS))
-    alone = max(states, min(num_frames // FRAMES_A_GAUSSIAN, MOST_MONOPHONE_GAUSSIANS))
+    leaves = num_leaves or max(states, min(round(LEAVES_PER_ROOT * math.sqrt(num_frames)), MAX_LEAVES))
+    gaussians = num_gaussians or max(leaves, min(num_frames // FRAMES_PER_GAUSSIAN, MAX_GAUSSIANS))
+    monophone_gaussians = max(states, min(num_frames // FRAMES_PER_GAUSSIAN, MAX_MONOPHONE_GAUSSIANS))
     growth = replace(TIED, num_gaussians=gaussians, realign=() if start == "kept" else TIED.realign)
-    tied: dict[str, Any] = {"num_leaves": leaves, "min_count": FEWEST_FRAMES, "growth": growth}
+    tied: dict[str, Any] = {"num_leaves": leaves, "min_count": MIN_LEAF_FRAMES, "growth": growth}
+    first = Monophone().growth if start == "equal" else TIMED
     return Recipe(
-        monophone=_monophone(start, alone),
+        monophone=Monophone(
+            start="equal" if start == "equal" else "known", growth=replace(first, num_gaussians=monophone_gaussians)
+        ),
         triphone=Tied(**tied),
         lda_mllt=LdaMllt(**tied),
         sat=Sat(**tied),
@@ -168,11 +159,4 @@ def recipe_for(
         frame_shift=shift,
         offset=offset,
         seed=seed,
-    )
-
-
-def _monophone(start: str, num_gaussians: int) -> Monophone:
-    growth = Monophone().growth if start == "equal" else LABELLED
-    return Monophone(
-        start="equal" if start == "equal" else "known", growth=replace(growth, num_gaussians=num_gaussians)
     )

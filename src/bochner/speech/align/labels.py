@@ -6,19 +6,16 @@ import math
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bochner.speech.frames import Array
 from bochner.speech.hmm.contexts import phone_starts
 from bochner.speech.hmm.model import Hmm
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.manifest import Segment
 from bochner.speech.text_files import numbered_lines
 from bochner.storage import write_atomically
-
-Array = NDArray[Any]
 
 
 def tied_states(hmm: Hmm, transition_ids: Array) -> Array:
@@ -27,7 +24,7 @@ def tied_states(hmm: Hmm, transition_ids: Array) -> Array:
 
 
 def phone_states(hmm: Hmm, transition_ids: Array) -> Array:
-    """The state of the phone of each frame whatever its neighbours, int32 [T]: 0..146 for 49 phones of 3 states."""
+    """The context-independent state of each frame, int32 [T]: 0..146 for 49 phones of 3 states."""
     first = np.cumsum(hmm.states_of) - hmm.states_of
     return (first[hmm.table.phone] + hmm.table.state)[transition_ids].astype(np.int32)
 
@@ -35,10 +32,10 @@ def phone_states(hmm: Hmm, transition_ids: Array) -> Array:
 def phone_segments(
     hmm: Hmm, transition_ids: Array, *, frame_shift: float = 0.01, offset: float = 0.0
 ) -> tuple[Segment, ...]:
-    """Phones with their times in seconds. Frame t stands for offset + frame_shift [t, t + 1).
+    """Phones with their times in seconds. Frame t covers offset + frame_shift [t, t + 1).
 
-    A frame speaks for the middle of its window: where windows of 25 ms every 10 ms begin with the utterance, `offset`
-    is 0.0075; where the first is centred on the first 10 ms it is 0. The first phone begins at 0 all the same.
+    A frame describes the middle of its window: for windows of 25 ms every 10 ms that begin with the utterance, `offset`
+    is 0.0075; if the first window is centred on the first 10 ms it is 0. The first phone always begins at 0.
     """
     starts = phone_starts(hmm, transition_ids)
     names = [hmm.phones[phone - 1] for phone in hmm.table.phone[np.asarray(transition_ids)[starts]]]
@@ -51,7 +48,7 @@ def phone_segments(
 def word_segments(
     phones: Sequence[Segment], tokens: Sequence[str], lexicon: Lexicon, *, silence: Sequence[str]
 ) -> tuple[Segment, ...]:
-    """The words of a transcript with their times, from its aligned phones; silence lies between words."""
+    """The words of a transcript with their times, from its aligned phones; `silence` may stand between words."""
     spans = _match(phones, tokens, lexicon, frozenset(silence))
     return tuple(
         Segment(token, phones[start].start, phones[stop - 1].end)
@@ -62,33 +59,34 @@ def word_segments(
 def _match(
     phones: Sequence[Segment], tokens: Sequence[str], lexicon: Lexicon, silence: frozenset[str]
 ) -> list[tuple[int, int]]:
-    """Which phones each token covers: the places after each token are followed side by side, one way to each kept."""
-    ways: dict[int, list[tuple[int, int]]] = {0: []}
+    """The phones [start, stop) of each token: breadth-first over positions, with one list of spans for each."""
+    labels = [phone.label for phone in phones]
+    paths: dict[int, list[tuple[int, int]]] = {0: []}
     for token in tokens:
         longer: dict[int, list[tuple[int, int]]] = {}
-        for place, spans in _with_skips(ways, phones, silence).items():
-            for said in lexicon[token]:
-                stop = place + len(said)
-                if [one.label for one in phones[place:stop]] == list(said):
+        for place, spans in _with_skips(paths, labels, silence).items():
+            for pronunciation in lexicon[token]:
+                stop = place + len(pronunciation)
+                if labels[place:stop] == list(pronunciation):
                     longer.setdefault(stop, [*spans, (place, stop)])
-        ways = longer
-    ends = _with_skips(ways, phones, silence)
+        paths = longer
+    ends = _with_skips(paths, labels, silence)
     if len(phones) not in ends:
-        raise ValueError(f"the phones {[one.label for one in phones]} do not spell {' '.join(tokens)!r}.")
+        raise ValueError(f"the phones {labels} do not spell {' '.join(tokens)!r}.")
     return ends[len(phones)]
 
 
 def _with_skips(
-    ways: dict[int, list[tuple[int, int]]], phones: Sequence[Segment], silence: frozenset[str]
+    paths: dict[int, list[tuple[int, int]]], labels: Sequence[str], silence: frozenset[str]
 ) -> dict[int, list[tuple[int, int]]]:
-    skipped = {
-        place + 1: spans for place, spans in ways.items() if place < len(phones) and phones[place].label in silence
-    }
-    return skipped | ways
+    """The same paths, also after a silence."""
+    return {
+        place + 1: spans for place, spans in paths.items() if labels[place : place + 1] and labels[place] in silence
+    } | paths
 
 
 def write_ctm(path: str | os.PathLike[str], segments: Iterable[tuple[str, Sequence[Segment]]]) -> None:
-    """Write (utterance id, segments) pairs, whole or not at all.
+    """Write (utterance id, segments) pairs atomically.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -99,15 +97,13 @@ def write_ctm(path: str | os.PathLike[str], segments: Iterable[tuple[str, Sequen
     <BLANKLINE>
     {'ann-1': (Segment(label='yes', start=0.25, end=0.5),)}
     """
-    lines = [
-        f"{name} 1 {one.start:.3f} {one.end - one.start:.3f} {one.label}\n" for name, row in segments for one in row
-    ]
+    lines = [f"{name} 1 {start:.3f} {end - start:.3f} {label}\n" for name, row in segments for label, start, end in row]
     write_atomically(Path(path), "".join(lines).encode())
 
 
 def read_ctm(path: str | os.PathLike[str]) -> dict[str, tuple[Segment, ...]]:
-    """Segments by utterance id; a line that is not one is an error that names file and line."""
-    found: dict[str, list[Segment]] = {}
+    """Segments by utterance id; a broken line is an error that names the file and line."""
+    segments_of: dict[str, list[Segment]] = {}
     for number, line in numbered_lines(path):
         try:
             name, _, start, duration, label = line.split()[:5]
@@ -118,5 +114,5 @@ def read_ctm(path: str | os.PathLike[str]) -> dict[str, tuple[Segment, ...]]:
             raise ValueError(
                 f"{path}, line {number}: a CTM line is `utterance channel start duration label`, got {line!r}."
             ) from error
-        found.setdefault(name, []).append(segment)
-    return {name: tuple(row) for name, row in found.items()}
+        segments_of.setdefault(name, []).append(segment)
+    return {name: tuple(row) for name, row in segments_of.items()}

@@ -1,8 +1,7 @@
-"""AN4: people spell and count in an office (CMU 1991), as the cepstra and dictionary that CMU distributes."""
+"""AN4: spelled words and numbers (CMU 1991), from the cepstra and dictionary that CMU distributes."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.speech.corpora.corpus_directory import Prepared, finish, source_folder
+from bochner.speech.corpora.corpus_directory import DirectoryPath, PreparedCorpus, source_directory, write_corpus
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.manifest import Utterance, split_speakers
 from bochner.speech.text_files import Skipped
@@ -21,29 +20,24 @@ _LINE = re.compile(r"^(?:<s>)?\s*(.*?)\s*(?:</s>)?\s*\((\S+)\)\s*$")
 
 
 def prepare_an4(
-    source: str | os.PathLike[str],
-    directory: str | os.PathLike[str],
-    *,
-    heldout: float = 0.05,
-    dev: float = 0.05,
-    seed: int = 0,
-) -> Prepared:
-    """Make a corpus directory of AN4's cepstra (13 a frame, 100 frames a second), from its folder or zip archive.
+    source: DirectoryPath, directory: DirectoryPath, *, heldout: float = 0.05, dev: float = 0.05, seed: int = 0
+) -> PreparedCorpus:
+    """Prepare a corpus directory of AN4's cepstra (13 per frame, 100 frames per second), from a directory or zip file.
 
-    test are CMU's 130 utterances of 10 speakers; of the 74 speakers of its 948 training utterances the shares
-    `heldout` and `dev` are put aside (0 and 0 leave the official training set whole). The frames lie in frames/.
+    test is CMU's 130 utterances of 10 speakers. The shares `heldout` and `dev` of the 74 speakers of its 948 training
+    utterances are held out (0 and 0 leave the official training set complete). The frames are written to frames/.
     """
-    folder = _root(source_folder(source, directory))
-    lines = {part: list(_lines(folder, part)) for part in ("train", "test")}
+    root = _root(source_directory(source, directory))
+    lines = {part: list(_lines(root, part)) for part in ("train", "test")}
     shares = {"train": 1.0 - heldout - dev, "heldout": heldout, "dev": dev}
     parts = split_speakers((_speaker(path) for path, _ in lines["train"]), seed=seed, sizes=shares)
     parts |= {_speaker(path): "test" for path, _ in lines["test"]}
     (Path(directory) / "frames").mkdir(parents=True, exist_ok=True)
-    found = (_utterance(folder, path, text, parts, Path(directory)) for part in lines.values() for path, text in part)
-    return finish(directory, found, lexicon=_lexicon(folder / "etc" / "an4.dic"))
+    entries = (_utterance(root, path, text, parts, Path(directory)) for part in lines.values() for path, text in part)
+    return write_corpus(directory, entries, lexicon=_lexicon(root / "etc" / "an4.dic"))
 
 
-def read_sphinx_cepstra(path: str | os.PathLike[str]) -> NDArray[np.float32]:
+def read_sphinx_cepstra(path: DirectoryPath) -> NDArray[np.float32]:
     """Frames [T, 13] of a Sphinx .mfc file: their count of numbers as a big-endian int32, then the float32 numbers."""
     content = Path(path).read_bytes()
     count = int.from_bytes(content[:4], "big")
@@ -57,21 +51,21 @@ def read_sphinx_cepstra(path: str | os.PathLike[str]) -> NDArray[np.float32]:
     return frames
 
 
-def _root(folder: Path) -> Path:
-    for candidate in (folder, folder / "an4"):
+def _root(source: Path) -> Path:
+    for candidate in (source, source / "an4"):
         if (candidate / "etc" / "an4_train.fileids").is_file():
             return candidate
-    raise ValueError(f"source must hold AN4 with etc/an4_train.fileids, got {folder}.")
+    raise ValueError(f"source must hold AN4 with etc/an4_train.fileids, got {source}.")
 
 
 def _speaker(path: str) -> str:
     return path.split("/")[-2]
 
 
-def _lines(folder: Path, part: str) -> Iterator[tuple[str, str]]:
+def _lines(root: Path, part: str) -> Iterator[tuple[str, str]]:
     """Each utterance's path below feat/ and its text."""
-    names = (folder / "etc" / f"an4_{part}.fileids").read_text().split()
-    file = folder / "etc" / f"an4_{part}.transcription"
+    names = (root / "etc" / f"an4_{part}.fileids").read_text().split()
+    file = root / "etc" / f"an4_{part}.transcription"
     lines = file.read_text().splitlines()
     if len(lines) != len(names):
         raise ValueError(f"{file} must have a line for each of {len(names)} files, got {len(lines)}.")
@@ -82,28 +76,22 @@ def _lines(folder: Path, part: str) -> Iterator[tuple[str, str]]:
         yield path, " ".join(match[1].split())
 
 
-def _utterance(folder: Path, path: str, text: str, parts: Mapping[str, str], directory: Path) -> Utterance | Skipped:
+def _utterance(root: Path, path: str, text: str, parts: Mapping[str, str], directory: Path) -> Utterance | Skipped:
     name, speaker = path.split("/")[-1], _speaker(path)
     try:
-        frames = read_sphinx_cepstra(folder / "feat" / f"{path}.mfc")
+        frames = read_sphinx_cepstra(root / "feat" / f"{path}.mfc")
     except (OSError, ValueError) as error:
         return Skipped(name, str(error))
     stored = f"frames/{name}.npy"
-    np.save(directory / stored, frames)  # the manifest comes last: without it these are no corpus
+    np.save(directory / stored, frames)  # the manifest, written last, makes them a corpus
     return Utterance(
-        id=name,
-        speaker=speaker,
-        part=parts[speaker],
-        text=text,
-        duration=len(frames) * FRAME_SHIFT,
-        frames=stored,
-        frame_shift=FRAME_SHIFT,
-        language="english",
-    )
+        id=name, speaker=speaker, part=parts[speaker], text=text, duration=len(frames) * FRAME_SHIFT, frames=stored,
+        frame_shift=FRAME_SHIFT, language="english",
+    )  # fmt: skip
 
 
 def _lexicon(file: Path) -> Lexicon:
-    """Sphinx's dictionary: a word's further pronunciations are named WORD(2), WORD(3)."""
+    """Sphinx's dictionary, in which further pronunciations of a word are named WORD(2), WORD(3)."""
     entries: dict[str, list[list[str]]] = {}
     for line in file.read_text().splitlines():
         word, *phones = line.split() or [""]

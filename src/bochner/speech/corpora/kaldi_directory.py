@@ -1,15 +1,14 @@
-"""Kaldi's data directories: wav.scp, segments, text, utt2spk, feats.scp; read and written."""
+"""Kaldi's data directories (wav.scp, segments, text, utt2spk, feats.scp), read and written."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from bochner.checks import positive_float
 from bochner.speech.audio import AudioError, recording_length
-from bochner.speech.corpora.corpus_directory import Prepared, finish, relative
+from bochner.speech.corpora.corpus_directory import DirectoryPath, PreparedCorpus, relative, write_corpus
 from bochner.speech.kaldi_formats import read_matrix
 from bochner.speech.manifest import PARTS, Utterance
 from bochner.speech.text_files import Skipped
@@ -17,49 +16,47 @@ from bochner.storage import write_atomically
 
 
 def prepare_kaldi(
-    sources: Mapping[str, str | os.PathLike[str]],
-    directory: str | os.PathLike[str],
+    sources: Mapping[str, DirectoryPath],
+    directory: DirectoryPath,
     *,
-    root: str | os.PathLike[str] = ".",
+    root: DirectoryPath = ".",
     frame_shift: float = 0.01,
     language: str = "",
-) -> Prepared:
-    """Make a corpus directory of Kaldi data directories, one for each part: {"train": "data/train", ...}.
+) -> PreparedCorpus:
+    """Prepare a corpus directory from Kaldi data directories, one for each part: {"train": "data/train", ...}.
 
-    Needs text and utt2spk, and wav.scp (with segments perhaps) or feats.scp, or both. Paths in them are relative to
-    `root`. A wav.scp line with a command (`sph2pipe ... |`) is not run but reported as skipped, as is an utterance
-    that one of the files lacks.
+    Requires text and utt2spk, and wav.scp (optionally with segments) or feats.scp, or both. Paths in them are relative
+    to `root`. A wav.scp line with a command (`sph2pipe ... |`) is not run but reported as skipped, as is an utterance
+    that is missing in one of the files.
     """
     positive_float("frame_shift", frame_shift)
-    found: list[Utterance | Skipped] = []
-    for part, folder in sources.items():
+    entries: list[Utterance | Skipped] = []
+    for part, source in sources.items():
         if part not in PARTS:
             raise ValueError(f"sources must name parts of {PARTS}, got {part!r}.")
-        found.extend(_read(Path(folder), part, Path(directory), Path(root), frame_shift, language))
-    return finish(directory, found)
+        entries.extend(_read(Path(source), part, Path(directory), Path(root), frame_shift, language))
+    return write_corpus(directory, entries)
 
 
-def write_kaldi(
-    utterances: Iterable[Utterance], directory: str | os.PathLike[str], *, folder: str | os.PathLike[str]
-) -> None:
-    """Write data directories `directory`/train, ... of a manifest's utterances; `folder` is that of the manifest.
+def write_kaldi(utterances: Iterable[Utterance], directory: DirectoryPath, *, corpus_dir: DirectoryPath) -> None:
+    """Write data directories `directory`/train, ... of the utterances of the manifest in `corpus_dir`.
 
-    wav.scp and segments where there is audio, feats.scp where there are frames (a .npy is no archive: an error), text,
-    utt2spk, spk2utt; sorted as Kaldi wants it, by bytes.
+    Each has wav.scp and segments if there is audio, feats.scp if there are frames (in archives, not .npy files), text,
+    utt2spk and spk2utt, sorted by bytes as Kaldi requires.
     """
     by_part: dict[str, list[Utterance]] = {}
-    for said in utterances:
-        by_part.setdefault(said.part, []).append(said)
+    for utterance in utterances:
+        by_part.setdefault(utterance.part, []).append(utterance)
     for part, members in by_part.items():
         target = Path(directory) / part
         target.mkdir(parents=True, exist_ok=True)
-        for name, table in _tables(members, Path(folder).resolve()).items():
+        for name, table in _tables(members, Path(corpus_dir).resolve()).items():
             lines = sorted(f"{key} {value}".rstrip().encode() for key, value in table.items())
             write_atomically(target / name, b"".join(line + b"\n" for line in lines))
 
 
 def read_table(path: Path) -> dict[str, str]:
-    """Lines `key value ...`: the value is the rest of the line; a key given twice is an error."""
+    """Lines `key value`, where the value is the rest of the line; a repeated key is an error."""
     table: dict[str, str] = {}
     for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
         try:
@@ -74,26 +71,26 @@ def read_table(path: Path) -> dict[str, str]:
 
 
 def _read(
-    folder: Path, part: str, directory: Path, root: Path, frame_shift: float, language: str
+    source_dir: Path, part: str, directory: Path, root: Path, frame_shift: float, language: str
 ) -> Iterator[Utterance | Skipped]:
-    text, speakers = read_table(folder / "text"), read_table(folder / "utt2spk")
-    tables = {name: _optional(folder / name) for name in ("wav.scp", "segments", "feats.scp", "utt2num_frames")}
+    text, speakers = read_table(source_dir / "text"), read_table(source_dir / "utt2spk")
+    tables = {name: _optional(source_dir / name) for name in ("wav.scp", "segments", "feats.scp", "utt2num_frames")}
     if not (tables["wav.scp"] or tables["feats.scp"]):
-        raise ValueError(f"{folder} must hold wav.scp or feats.scp, got neither.")
+        raise ValueError(f"{source_dir} must hold wav.scp or feats.scp, got neither.")
     for name in sorted(speakers.keys() | text.keys()):
         if name not in speakers or name not in text:
             yield Skipped(name, f"not in {'utt2spk' if name not in speakers else 'text'}")
             continue
         try:
-            source = _source(name, tables, directory, root, frame_shift, folder)
+            source = _source(name, tables, directory, root, frame_shift, source_dir)
         except AudioError as error:
             yield Skipped(name, error.reason)
             continue
         except (ValueError, OSError) as error:
             yield Skipped(name, str(error))
             continue
-        said = " ".join(text[name].split())
-        yield Utterance(id=name, speaker=speakers[name], part=part, text=said, language=language, **source)
+        words = " ".join(text[name].split())
+        yield Utterance(id=name, speaker=speakers[name], part=part, text=words, language=language, **source)
 
 
 def _optional(path: Path) -> dict[str, str]:
@@ -101,12 +98,17 @@ def _optional(path: Path) -> dict[str, str]:
 
 
 def _source(
-    name: str, tables: Mapping[str, Mapping[str, str]], directory: Path, root: Path, frame_shift: float, folder: Path
+    name: str,
+    tables: Mapping[str, Mapping[str, str]],
+    directory: Path,
+    root: Path,
+    frame_shift: float,
+    source_dir: Path,
 ) -> dict[str, Any]:
-    """The fields of an utterance that say where its samples or frames are."""
+    """The fields of an utterance that locate its samples or frames."""
     fields: dict[str, Any] = {}
     if tables["wav.scp"]:
-        fields |= _audio(name, tables, directory, root, folder)
+        fields |= _audio(name, tables, directory, root, source_dir)
     if tables["feats.scp"]:
         if name not in tables["feats.scp"]:
             raise ValueError("not in feats.scp")
@@ -117,13 +119,13 @@ def _source(
 
 
 def _audio(
-    name: str, tables: Mapping[str, Mapping[str, str]], directory: Path, root: Path, folder: Path
+    name: str, tables: Mapping[str, Mapping[str, str]], directory: Path, root: Path, source_dir: Path
 ) -> dict[str, Any]:
     recording, start, end = name, 0.0, None
     if tables["segments"]:
         if name not in tables["segments"]:
             raise ValueError("not in segments")
-        recording, start, end = _segment(tables["segments"][name], folder)
+        recording, start, end = _segment(tables["segments"][name], source_dir)
     if recording not in tables["wav.scp"]:
         raise ValueError(f"not in wav.scp (recording {recording})")
     source = tables["wav.scp"][recording]
@@ -139,12 +141,12 @@ def _audio(
     return {"audio": audio, "rate": rate, "start": start, "duration": duration}
 
 
-def _segment(line: str, folder: Path) -> tuple[str, float, float | None]:
+def _segment(line: str, source_dir: Path) -> tuple[str, float, float | None]:
     fields = line.split()
     try:
         recording, start, end = fields[0], float(fields[1]), float(fields[2])
     except (IndexError, ValueError) as error:
-        raise ValueError(f"broken line (segments: {line!r} in {folder})") from error
+        raise ValueError(f"broken line (segments: {line!r} in {source_dir})") from error
     return recording, start, None if end < 0 else end  # Kaldi's -1: to the end
 
 
@@ -162,20 +164,22 @@ def _num_frames(name: str, tables: Mapping[str, Mapping[str, str]], root: Path) 
     return len(read_matrix(f"{root / path}:{offset}"))
 
 
-def _tables(members: Iterable[Utterance], folder: Path) -> dict[str, dict[str, str]]:
+def _tables(members: Iterable[Utterance], corpus_dir: Path) -> dict[str, dict[str, str]]:
     tables: dict[str, dict[str, str]] = {name: {} for name in ("text", "utt2spk", "spk2utt", "utt2dur")}
-    for said in sorted(members, key=lambda said: said.id.encode()):
-        tables["text"][said.id] = said.text
-        tables["utt2spk"][said.id] = said.speaker
-        tables["spk2utt"][said.speaker] = f"{tables['spk2utt'].get(said.speaker, '')} {said.id}".strip()
-        tables["utt2dur"][said.id] = f"{said.duration:.6f}"
-        if said.audio is not None:
-            recording = said.audio.replace("/", "_").replace(" ", "_")
-            tables.setdefault("wav.scp", {})[recording] = str(folder / said.audio)
-            times = f"{recording} {said.start:.6f} {said.start + said.duration:.6f}"
-            tables.setdefault("segments", {})[said.id] = times
-        if said.frames is not None:
-            if said.frames.endswith(".npy"):
-                raise ValueError(f"utterance {said.id!r} has its frames in {said.frames}, not in an archive (.ark).")
-            tables.setdefault("feats.scp", {})[said.id] = str(folder / said.frames)
+    for utterance in sorted(members, key=lambda utterance: utterance.id.encode()):
+        tables["text"][utterance.id] = utterance.text
+        tables["utt2spk"][utterance.id] = utterance.speaker
+        tables["spk2utt"][utterance.speaker] = f"{tables['spk2utt'].get(utterance.speaker, '')} {utterance.id}".strip()
+        tables["utt2dur"][utterance.id] = f"{utterance.duration:.6f}"
+        if utterance.audio is not None:
+            recording = utterance.audio.replace("/", "_").replace(" ", "_")
+            tables.setdefault("wav.scp", {})[recording] = str(corpus_dir / utterance.audio)
+            times = f"{recording} {utterance.start:.6f} {utterance.start + utterance.duration:.6f}"
+            tables.setdefault("segments", {})[utterance.id] = times
+        if utterance.frames is not None:
+            if utterance.frames.endswith(".npy"):
+                raise ValueError(
+                    f"utterance {utterance.id!r} has its frames in {utterance.frames}, not in an archive (.ark)."
+                )
+            tables.setdefault("feats.scp", {})[utterance.id] = str(corpus_dir / utterance.frames)
     return tables

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bochner.speech.audio import recording_length
-from bochner.speech.corpora.corpus_directory import Prepared, finish, relative
+from bochner.speech.corpora.corpus_directory import DirectoryPath, PreparedCorpus, relative, write_corpus
 from bochner.speech.manifest import Segment, Utterance, split_speakers
 from bochner.speech.text_files import Skipped
 from bochner.storage import write_atomically
@@ -22,20 +22,20 @@ DIGITS = 8  # decimals of lhotse's times
 
 
 def write_lhotse(
-    utterances: Iterable[Utterance], directory: str | os.PathLike[str], *, folder: str | os.PathLike[str]
+    utterances: Iterable[Utterance], directory: DirectoryPath, *, corpus_dir: DirectoryPath
 ) -> tuple[Path, Path]:
-    """Write recordings.jsonl and supervisions.jsonl of a manifest's utterances; `folder` is that of the manifest.
+    """Write recordings.jsonl and supervisions.jsonl of the utterances of the manifest in `corpus_dir`.
 
-    Words and phones become the alignments "word" and "phone"; part and synthetic stand in the field custom.
+    Words and phones become the alignments "word" and "phone"; part and synthetic are stored in the field custom.
     """
     recordings: dict[str, dict[str, Any]] = {}
     supervisions = []
-    for said in utterances:
-        if said.audio is None:
-            raise ValueError(f"utterance {said.id!r} has frames only; lhotse's recordings are audio.")
-        if said.audio not in recordings:
-            recordings[said.audio] = _recording(said.audio, Path(folder).resolve() / said.audio)
-        supervisions.append(_supervision(said))
+    for utterance in utterances:
+        if utterance.audio is None:
+            raise ValueError(f"utterance {utterance.id!r} has frames only; lhotse's recordings are audio.")
+        if utterance.audio not in recordings:
+            recordings[utterance.audio] = _recording(utterance.audio, Path(corpus_dir).resolve() / utterance.audio)
+        supervisions.append(_supervision(utterance))
     target = Path(directory)
     target.mkdir(parents=True, exist_ok=True)
     for name, lines in ((RECORDINGS, recordings.values()), (SUPERVISIONS, supervisions)):
@@ -44,32 +44,32 @@ def write_lhotse(
 
 
 def prepare_lhotse(
-    recordings: str | os.PathLike[str],
-    supervisions: str | os.PathLike[str],
-    directory: str | os.PathLike[str],
+    recordings: DirectoryPath,
+    supervisions: DirectoryPath,
+    directory: DirectoryPath,
     *,
     part: str | None = None,
     sizes: Mapping[str, float] | None = None,
     seed: int = 0,
-) -> Prepared:
-    """Make a corpus directory of lhotse's two files (.jsonl or .jsonl.gz), whose recordings are files of one channel.
+) -> PreparedCorpus:
+    """Prepare a corpus directory from lhotse's two files (.jsonl or .jsonl.gz) of mono recordings.
 
-    The part of an utterance is `part`, or that in its field custom, or else all speakers are split by `seed` in
-    `sizes`. Paths are relative to the recordings file. What has several channels, or no recording, is skipped.
+    The part of an utterance is `part` or that in its field custom; otherwise the speakers are split by `seed` in
+    `sizes`. Paths are relative to the recordings file. Utterances with several channels or no recording are skipped.
     """
     with _naming(recordings):
         lines = _lines(Path(recordings), ("id", "sources", "sampling_rate", "num_samples"))
         known = {line["id"]: line for line in lines}
     with _naming(supervisions):
-        said = list(_lines(Path(supervisions), ("id", "recording_id", "start", "duration")))
-        parts = _parts(said, part, sizes, seed)
-    found = (_utterance(one, known, parts, Path(recordings).parent, Path(directory)) for one in said)
-    return finish(directory, found)
+        entries = list(_lines(Path(supervisions), ("id", "recording_id", "start", "duration")))
+        parts = _parts(entries, part, sizes, seed)
+    utterances = (_utterance(entry, known, parts, Path(recordings).parent, Path(directory)) for entry in entries)
+    return write_corpus(directory, utterances)
 
 
 @contextmanager
-def _naming(file: str | os.PathLike[str]) -> Iterator[None]:
-    """Whatever is wrong with the values of a file is an error that names it."""
+def _naming(file: DirectoryPath) -> Iterator[None]:
+    """Turn errors about the values of a file into errors that name it."""
     try:
         yield
     except (AttributeError, TypeError, ValueError) as error:
@@ -90,22 +90,22 @@ def _recording(name: str, path: Path) -> dict[str, Any]:
     }
 
 
-def _supervision(said: Utterance) -> dict[str, Any]:
+def _supervision(utterance: Utterance) -> dict[str, Any]:
     alignment = {
-        kind: [[label, _round(said.start + start), _round(end - start)] for label, start, end in segments]
-        for kind, segments in (("word", said.words), ("phone", said.phones))
+        kind: [[label, _round(utterance.start + start), _round(end - start)] for label, start, end in segments]
+        for kind, segments in (("word", utterance.words), ("phone", utterance.phones))
         if segments
     }
     return {
-        "id": said.id,
-        "recording_id": said.audio,
-        "start": _round(said.start),
-        "duration": _round(said.duration),
+        "id": utterance.id,
+        "recording_id": utterance.audio,
+        "start": _round(utterance.start),
+        "duration": _round(utterance.duration),
         "channel": 0,
-        "text": said.text,
-        "speaker": said.speaker,
-        **({"language": said.language} if said.language else {}),
-        "custom": {"part": said.part, "synthetic": said.synthetic},
+        "text": utterance.text,
+        "speaker": utterance.speaker,
+        **({"language": utterance.language} if utterance.language else {}),
+        "custom": {"part": utterance.part, "synthetic": utterance.synthetic},
         **({"alignment": alignment} if alignment else {}),
     }
 
@@ -128,18 +128,18 @@ def _bytes(file: Path) -> bytes:
     try:
         return gzip.decompress(content)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"{file} cannot be decompressed: {error}; it is damaged or cut short.") from error
+        raise ValueError(f"{file} cannot be decompressed: {error}; it is damaged or truncated.") from error
 
 
 def _parts(
-    said: list[dict[str, Any]], part: str | None, sizes: Mapping[str, float] | None, seed: int
+    entries: list[dict[str, Any]], part: str | None, sizes: Mapping[str, float] | None, seed: int
 ) -> dict[str, str]:
     """The part of each utterance, by its id."""
-    given = {one["id"]: part or (one.get("custom") or {}).get("part") for one in said}
-    if None not in given.values():
-        return {name: str(given[name]) for name in given}
-    of_speaker = split_speakers((_speaker(one) for one in said), seed=seed, sizes=sizes)
-    return {one["id"]: of_speaker[_speaker(one)] for one in said}
+    parts = {entry["id"]: part or (entry.get("custom") or {}).get("part") for entry in entries}
+    if None not in parts.values():
+        return {name: str(parts[name]) for name in parts}
+    of_speaker = split_speakers((_speaker(entry) for entry in entries), seed=seed, sizes=sizes)
+    return {entry["id"]: of_speaker[_speaker(entry)] for entry in entries}
 
 
 def _speaker(supervision: Mapping[str, Any]) -> str:
@@ -147,41 +147,41 @@ def _speaker(supervision: Mapping[str, Any]) -> str:
 
 
 def _utterance(
-    one: dict[str, Any], known: Mapping[str, Any], parts: Mapping[str, str], beside: Path, directory: Path
+    entry: dict[str, Any], known: Mapping[str, Any], parts: Mapping[str, str], beside: Path, directory: Path
 ) -> Utterance | Skipped:
-    name = str(one["id"])
-    recording = known.get(one["recording_id"])
+    name = str(entry["id"])
+    recording = known.get(entry["recording_id"])
     if recording is None:
-        return Skipped(name, f"no recording ({one['recording_id']})")
+        return Skipped(name, f"no recording ({entry['recording_id']})")
     sources = recording["sources"]
     if len(sources) != 1 or sources[0].get("type") != "file" or sources[0].get("channels") != [0]:
         return Skipped(name, "stereo or no file (a recording must be one file of one channel)")
-    alignment = one.get("alignment") or {}
+    alignment = entry.get("alignment") or {}
     try:
         return Utterance(
             id=name,
-            speaker=_speaker(one),
-            part=parts[one["id"]],
-            text=" ".join(str(one.get("text") or "").split()),
+            speaker=_speaker(entry),
+            part=parts[entry["id"]],
+            text=" ".join(str(entry.get("text") or "").split()),
             audio=relative(beside / sources[0]["source"], directory),
             rate=recording["sampling_rate"],
-            start=one["start"],
-            duration=one["duration"],
-            words=_segments(alignment.get("word", ()), one),
-            phones=_segments(alignment.get("phone", ()), one),
-            language=one.get("language") or "",
-            synthetic=bool((one.get("custom") or {}).get("synthetic", False)),
+            start=entry["start"],
+            duration=entry["duration"],
+            words=_segments(alignment.get("word", ()), entry),
+            phones=_segments(alignment.get("phone", ()), entry),
+            language=entry.get("language") or "",
+            synthetic=bool((entry.get("custom") or {}).get("synthetic", False)),
         )
     except (TypeError, ValueError, KeyError) as error:
         return Skipped(name, str(error))
 
 
-def _segments(items: Iterable[Any], one: Mapping[str, Any]) -> tuple[Segment, ...]:
-    """[symbol, start in the recording, duration, perhaps a score] -> from the utterance's own beginning."""
+def _segments(items: Iterable[Any], entry: Mapping[str, Any]) -> tuple[Segment, ...]:
+    """[symbol, start in the recording, duration, ...] -> segments that count from the start of the utterance."""
     segments = []
     for symbol, start, duration, *_ in items:
-        first = max(_round(start - one["start"]), 0.0)
-        segments.append(Segment(symbol, first, min(_round(first + duration), one["duration"])))
+        first = max(_round(start - entry["start"]), 0.0)
+        segments.append(Segment(symbol, first, min(_round(first + duration), entry["duration"])))
     return tuple(segments)
 
 

@@ -1,4 +1,4 @@
-"""TIMIT: read American English with phones marked by hand (Garofolo et al. 1993, LDC93S1).
+"""TIMIT: read American English with hand-labelled phones (Garofolo et al. 1993, LDC93S1).
 
 Two layouts: the LDC's (TRAIN/DR1/FCJF0/SA1.PHN, any case) and the 16-speaker sample that comes with NLTK
 (dr1-fvmh0/sa1.phn).
@@ -6,16 +6,22 @@ Two layouts: the LDC's (TRAIN/DR1/FCJF0/SA1.PHN, any case) and the 16-speaker sa
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from bochner.checks import one_of
 from bochner.speech.audio import AudioError
-from bochner.speech.corpora.corpus_directory import Prepared, finish, recording_fields, source_folder
+from bochner.speech.corpora.corpus_directory import (
+    DirectoryPath,
+    PreparedCorpus,
+    recording_fields,
+    source_directory,
+    write_corpus,
+)
 from bochner.speech.lexicon import Lexicon, phone_lexicon
 from bochner.speech.manifest import Segment, Utterance, split_speakers
+from bochner.speech.score.protocol import FOLDINGS
 from bochner.speech.text_files import Skipped
 
 _PHONES = """
@@ -27,7 +33,7 @@ _CORE_TEST = """
 mdab0 mwbt0 felc0 mtas1 mwew0 fpas0 mjmp0 mlnt0 fpkt0 mlll0 mtls0 fjlm0 mbpm0 mklt0 fnlp0 mcmj0 mjdh0 fmgd0 mgrt0 mnjm0
 fdhc0 mjln0 mpam0 fmld0
 """
-# The 50 of the TEST speakers that Kaldi's recipe and most papers develop on.
+# The 50 TEST speakers of the development set of Kaldi's recipe and most papers.
 _DEVELOPMENT = """
 faks0 fdac1 fjem0 mgwt0 mjar0 mmdb1 mmdm2 mpdf0 fcmh0 fkms0 mbdg0 mbwm0 mcsh0 fadg0 fdms0 fedw0 mgjf0 mglb0 mrtk0 mtaa0
 mtdt0 mthc0 mwjg0 fnmr0 frew0 fsem0 mbns0 mmjr0 mdls0 mdlf0 mdvc0 mers0 fmah0 fdrw0 mrcs0 mrjm4 fcal1 mmwh0 fjsj0 majc0
@@ -41,36 +47,42 @@ DEVELOPMENT = frozenset(_DEVELOPMENT.split())
 
 RATE = 16000
 SAMPLE_SIZES = {"train": 12, "test": 4}
-_ENTRY = re.compile(r"^(?:; )?(\S+)  /(.+)/\s*$")  # words that only the transcriptions have stand in its comments
+_ENTRY = re.compile(r"^(?:; )?(\S+)  /(.+)/\s*$")  # comments list words that only the transcriptions have
 
 
 def prepare_timit(
-    source: str | os.PathLike[str],
-    directory: str | os.PathLike[str],
+    source: DirectoryPath,
+    directory: DirectoryPath,
     *,
     tokens: str = "phones",
-    sa_sentences: bool = False,
+    fold: str | None = None,
     heldout: float = 0.05,
     sizes: Mapping[str, float] | None = None,
     seed: int = 0,
-) -> Prepared:
-    """Make a corpus directory of TIMIT, from its folder or a zip archive of it.
+) -> PreparedCorpus:
+    """Prepare a corpus directory of TIMIT, from its directory or a zip archive.
 
-    The text is the 61 `phones` or the `words`; both are there with their times. The SA sentences, which everybody
-    reads, are left out unless asked for. In the LDC's layout train and heldout are the 462 training speakers (heldout
-    the share `heldout` of them), dev the usual 50 and test the 24 of the core test; the other 94 test speakers are
-    left out. The NLTK sample is split by `sizes` (12 for train, 4 for test), men and women evenly. What is left out
-    stands in skipped.jsonl. lexicon.txt has each phone as its own word, or the words of TIMIT's dictionary (which in
-    the sample lacks six of its words: anti, live, mrs, semi, use, wound).
+    The text is the 61 `phones`, optionally folded ("61-48" or "61-39"), or the `words`; both have times. The SA
+    sentences, which all speakers read, are left out. In the LDC's layout train and heldout are the 462 training
+    speakers (heldout the share `heldout` of them), dev the usual 50 and test the 24 of the core test; the other 94 test
+    speakers are left out. The NLTK sample is split by `sizes` (12 for train, 4 for test), men and women evenly. What is
+    left out is listed in skipped.jsonl. lexicon.txt has each phone as its own word, or the words of TIMIT's dictionary
+    (which in the sample lacks six of its words: anti, live, mrs, semi, use, wound).
     """
     one_of("tokens", tokens, ("phones", "words"))
-    folder = source_folder(source, directory)
-    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() == ".phn")
+    one_of("fold", fold, (None, "61-48", "61-39"))
+    root = source_directory(source, directory)
+    files = sorted(path for path in root.rglob("*") if path.suffix.lower() == ".phn")
     if not files:
-        raise ValueError(f"source must hold TIMIT's .phn files, got none under {folder}.")
+        raise ValueError(f"source must hold TIMIT's .phn files, got none under {root}.")
     parts = _parts({_speaker(path): _official(path) for path in files}, heldout, sizes, seed)
-    found = (_utterance(path, Path(directory), parts, tokens, sa_sentences) for path in files)
-    return finish(directory, found, lexicon=_lexicon(folder, tokens))
+    entries = [_utterance(path, Path(directory), parts, tokens) for path in files]
+    if fold is None or tokens == "words":
+        return write_corpus(directory, entries, lexicon=_lexicon(root, tokens))
+    folding = FOLDINGS[fold]
+    folded = [fold_utterance(entry, folding) if isinstance(entry, Utterance) else entry for entry in entries]
+    phones = {phone for phone in folding.values() if phone is not None}
+    return write_corpus(directory, folded, lexicon=phone_lexicon(phones))
 
 
 def _speaker(path: Path) -> str:
@@ -82,7 +94,7 @@ def _speaker(path: Path) -> str:
 
 
 def _official(path: Path) -> str | None:
-    """The LDC's own part of a file, or None in the sample's layout."""
+    """The LDC's own part of a file, or None in the layout of the sample."""
     above = path.parent.parent.parent.name.lower()
     return above if above in ("train", "test") and "-" not in path.parent.name else None
 
@@ -90,11 +102,11 @@ def _official(path: Path) -> str | None:
 def _parts(
     official: Mapping[str, str | None], heldout: float, sizes: Mapping[str, float] | None, seed: int
 ) -> dict[str, str]:
-    """The part of each speaker; who is in none is missing."""
+    """The part of each speaker; speakers in none are missing."""
     if None in official.values():
         sexes = {speaker: speaker[0] for speaker in official}
-        whole = SAMPLE_SIZES if sizes is None and len(official) == 16 else sizes
-        return split_speakers(official, seed=seed, sizes=whole, alike=sexes)
+        sizes = SAMPLE_SIZES if sizes is None and len(official) == 16 else sizes
+        return split_speakers(official, seed=seed, sizes=sizes, alike=sexes)
     if sizes is not None:
         raise ValueError("sizes are only for the NLTK sample: the LDC's corpus has official parts; use heldout.")
     trained = [speaker for speaker, part in official.items() if part == "train"]
@@ -104,12 +116,10 @@ def _parts(
     return {**parts, **dict.fromkeys(tested & DEVELOPMENT, "dev"), **dict.fromkeys(tested & CORE_TEST, "test")}
 
 
-def _utterance(
-    path: Path, directory: Path, parts: Mapping[str, str], tokens: str, sa_sentences: bool
-) -> Utterance | Skipped:
+def _utterance(path: Path, directory: Path, parts: Mapping[str, str], tokens: str) -> Utterance | Skipped:
     speaker, sentence = _speaker(path), path.stem.lower()
     name = f"{speaker}-{sentence}"
-    if sentence.startswith("sa") and not sa_sentences:
+    if sentence.startswith("sa"):
         return Skipped(name, "SA sentence")
     if speaker not in parts:
         return Skipped(name, "speaker neither in the core test nor in dev")
@@ -131,16 +141,16 @@ def _utterance(
 
 
 def _beside(path: Path, suffixes: tuple[str, ...]) -> Path:
-    """The file of the same sentence with one of the suffixes, in whatever case the disc was copied."""
+    """The file of the same sentence with one of the suffixes, in upper or lower case."""
     names = {other.name.lower(): other for other in path.parent.iterdir()}
     for suffix in suffixes:
-        if found := names.get(path.stem.lower() + suffix):
-            return found
+        if other := names.get(path.stem.lower() + suffix):
+            return other
     raise ValueError(f"no {suffixes[0]} file")
 
 
 def _segments(path: Path, duration: float) -> tuple[Segment, ...]:
-    """Lines `first last label` in samples; some of the hand labels end a little after the recording."""
+    """Lines `first last label` in samples; some hand labels end slightly after the recording."""
     segments = []
     for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
         fields = line.split()
@@ -155,10 +165,10 @@ def _segments(path: Path, duration: float) -> tuple[Segment, ...]:
     return tuple(segments)
 
 
-def _lexicon(folder: Path, tokens: str) -> Lexicon | None:
+def _lexicon(root: Path, tokens: str) -> Lexicon | None:
     if tokens == "phones":
         return phone_lexicon(PHONES)
-    dictionary = next((path for path in folder.rglob("*") if path.name.lower() == "timitdic.txt"), None)
+    dictionary = next((path for path in root.rglob("*") if path.name.lower() == "timitdic.txt"), None)
     if dictionary is None:
         return None
     entries: dict[str, list[tuple[str, ...]]] = {}
@@ -174,32 +184,25 @@ def _entries(dictionary: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
             yield match[1].partition("~")[0].strip("-."), tuple(phone.rstrip("012") for phone in match[2].split())
 
 
-def fold_corpus(made: Prepared, folding: Mapping[str, str | None]) -> Prepared:
-    """The same corpus directory with all phones folded, those of the lexicon too."""
-    folded = [fold_utterance(said, folding) for said in made.utterances]
-    phones = {phone for phone in folding.values() if phone is not None}
-    return finish(made.directory, [*folded, *made.skipped], lexicon=phone_lexicon(phones))
+def fold_utterance(utterance: Utterance, folding: Mapping[str, str | None]) -> Utterance:
+    """The utterance with its tokens and the labels of its phones folded.
 
+    A phone that is folded to None is removed, and its time added to the phone before it (for the first, after it).
+    Labels that `folding` does not contain are unchanged.
 
-def fold_utterance(said: Utterance, folding: Mapping[str, str | None]) -> Utterance:
-    """The same utterance with the labels of its phones, and the tokens of its text, folded.
-
-    A phone that is folded to None is left out, its time given to the phone before it (the first's to the one after).
-    Labels that `folding` does not name stay.
-
-    >>> said = Utterance(id="u", speaker="s", part="train", text="q iy hv", audio="u.wav", rate=16000, duration=0.3,
-    ...                  phones=(Segment("q", 0.0, 0.1), Segment("iy", 0.1, 0.2), Segment("hv", 0.2, 0.3)))
-    >>> folded = fold_utterance(said, {"q": None, "hv": "hh"})
+    >>> utterance = Utterance(id="u", speaker="s", part="train", text="q iy hv", audio="u.wav", rate=16000,
+    ...     duration=0.3, phones=(Segment("q", 0.0, 0.1), Segment("iy", 0.1, 0.2), Segment("hv", 0.2, 0.3)))
+    >>> folded = fold_utterance(utterance, {"q": None, "hv": "hh"})
     >>> folded.text, folded.phones
     ('iy hh', (Segment(label='iy', start=0.0, end=0.2), Segment(label='hh', start=0.2, end=0.3)))
     """
-    tokens = [folding.get(token, token) for token in said.tokens]
+    tokens = [folding.get(token, token) for token in utterance.tokens]
     phones: list[Segment] = []
-    start = said.phones[0].start if said.phones else 0.0
-    for segment in said.phones:
+    start = utterance.phones[0].start if utterance.phones else 0.0
+    for segment in utterance.phones:
         label = folding.get(segment.label, segment.label)
         if label is not None:
             phones.append(Segment(label, segment.start if phones else start, segment.end))
         elif phones:
             phones[-1] = phones[-1]._replace(end=segment.end)
-    return said.replace(text=" ".join(token for token in tokens if token is not None), phones=tuple(phones))
+    return utterance.replace(text=" ".join(token for token in tokens if token is not None), phones=tuple(phones))

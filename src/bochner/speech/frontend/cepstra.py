@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bochner import checks
-from bochner.speech.kaldi_formats import Array
+from bochner.speech.frames import Array
 
 FULL_SCALE = 32768.0  # Kaldi computes on 16-bit samples
 

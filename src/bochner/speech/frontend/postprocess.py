@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bochner import checks
-from bochner.speech.frames import FilePath, Frames, FrameStore, frames_of, write_frames
-from bochner.speech.kaldi_formats import Array
+from bochner.speech.frames import Array, FilePath, FrameStore, check_frames, write_frames
 
 
 def add_deltas(frames: Array, *, order: int = 2, window: int = 2) -> Array:
@@ -21,7 +20,7 @@ def add_deltas(frames: Array, *, order: int = 2, window: int = 2) -> Array:
     >>> add_deltas(np.array([[0.0], [1.0], [2.0], [3.0], [4.0]]), order=1)[2]
     array([2., 1.])
     """
-    frames = frames_of(frames)
+    frames = check_frames(frames)
     parts = [_filtered(frames, taps) for taps in delta_filters(order=order, window=window)]
     return np.concatenate(parts, axis=1).astype(frames.dtype)
 
@@ -54,7 +53,7 @@ def splice(frames: Array, *, left: int, right: int) -> Array:
     >>> splice(np.array([[1], [2], [3]]), left=1, right=1).tolist()
     [[1, 1, 2], [1, 2, 3], [2, 3, 3]]
     """
-    frames = frames_of(frames)
+    frames = check_frames(frames)
     return frames[neighbours(len(frames), left=left, right=right)].reshape(len(frames), -1)
 
 
@@ -70,7 +69,7 @@ def transform(frames: Array, matrix: Array) -> Array:
     >>> transform(np.array([[1.0, 2.0]]), np.array([[1.0, 1.0, 10.0]])).tolist()
     [[13.0]]
     """
-    frames, matrix = frames_of(frames), np.asarray(matrix, np.float64)
+    frames, matrix = check_frames(frames), np.asarray(matrix, np.float64)
     d = frames.shape[1]
     if matrix.ndim != 2 or matrix.shape[1] not in (d, d + 1):
         raise ValueError(f"matrix must have shape [r, {d}] or [r, {d + 1}] for such frames, got {list(matrix.shape)}.")
@@ -85,11 +84,11 @@ class Moments(NamedTuple):
     """`mean` [d] and `std` [d] (over the number of frames, not one less), float64."""
 
     num_frames: int
-    mean: Frames
-    std: Frames
+    mean: Array
+    std: Array
 
 
-def group_moments(arrays: Iterable[tuple[str, Frames]]) -> dict[str, Moments]:
+def group_moments(arrays: Iterable[tuple[str, Array]]) -> dict[str, Moments]:
     """The moments of each group's frames, from a stream of (group, frames [T, d]) in any order.
 
     A group is a speaker, an utterance, or one word for all. Sums are merged without cancellation (Chan, Golub and
@@ -101,15 +100,15 @@ def group_moments(arrays: Iterable[tuple[str, Frames]]) -> dict[str, Moments]:
     """
     found: dict[str, Moments] = {}
     for group, frames in arrays:
-        X = frames_of(frames).astype(np.float64)
+        X = check_frames(frames).astype(np.float64)
         here = Moments(len(X), X.mean(0), X.std(0))
         found[group] = _merged(found[group], here) if group in found else here
     return found
 
 
-def normalize(frames: Frames, moments: Moments, *, variance: bool = True) -> Frames:
+def normalize(frames: Array, moments: Moments, *, variance: bool = True) -> Array:
     """(x - mean) / std, float32 [T, d]; without `variance`, and where nothing varies, x - mean."""
-    centred = frames_of(frames) - moments.mean
+    centred = check_frames(frames) - moments.mean
     if variance:
         varies = moments.std > FLAT * np.maximum(1.0, np.abs(moments.mean))
         centred /= np.where(varies, moments.std, 1.0)

@@ -8,8 +8,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from bochner import checks
-from bochner.speech.frames import frames_of
-from bochner.speech.kaldi_formats import Array
+from bochner.speech.frames import Array, check_frames
 
 BLOCK = 2048  # rows whose outer products are held at once
 
@@ -30,7 +29,7 @@ def gaussian_rows(
     dim: int, frames: Array, means: Array, variances: Array, weights: Array | None
 ) -> tuple[Array, Array, Array, Array]:
     """The arguments in float64, once they are seen to be [n, dim] and [n], and variances and weights positive."""
-    X, M, V = (frames_of(part).astype(np.float64) for part in (frames, means, variances))
+    X, M, V = (check_frames(part).astype(np.float64) for part in (frames, means, variances))
     w = np.ones(len(X)) if weights is None else np.asarray(weights, np.float64)
     for name, part in (("frames", X), ("means", M), ("variances", V)):
         if part.shape != (len(X), dim):
@@ -84,7 +83,7 @@ class ClassMoments:
 
     def add(self, frames: Array, classes: Array) -> None:
         """Frames [n, d] and their classes [n], integers from 0."""
-        X, y = frames_of(frames).astype(np.float64), self._classes(classes, len(frames))
+        X, y = check_frames(frames).astype(np.float64), self._classes(classes, len(frames))
         if X.shape[1] != self.dim:
             raise ValueError(f"frames must have {self.dim} columns, got {X.shape[1]}.")
         if self._origin is None:

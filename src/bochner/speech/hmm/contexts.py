@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bochner.speech.frames import Array
 from bochner.speech.hmm.model import Hmm
 from bochner.speech.kaldi import kaldi_hmm_gmm
 from bochner.speech.manifest import Segment
-
-Array = NDArray[Any]
 
 
 def transition_weights(hmm: Hmm, *, transition_scale: float = 1.0, self_loop_scale: float = 0.1) -> Array:

@@ -7,16 +7,14 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from bochner.checks import nonnegative_float, positive_float, positive_int
+from bochner.speech.frames import Array
 from bochner.storage import read_tensors, write_tensors
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

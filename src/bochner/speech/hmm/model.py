@@ -12,15 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from bochner.checks import positive_int
+from bochner.speech.frames import Array
 from bochner.speech.kaldi import kaldi_hmm_gmm
 from bochner.speech.kaldi_formats import BINARY, _read_phones, _read_transition_model, check_tree
 from bochner.storage import read_tensors, write_atomically, write_tensors
-
-Array = NDArray[Any]
-
 
 SELF_LOOP, FORWARD = 0.75, 0.25  # where training starts, as in Kaldi
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bochner.checks import nonnegative_float, positive_int
+from bochner.speech.frames import Array
 from bochner.speech.hmm.contexts import (
     CENTRE,
     GROUP,
@@ -25,7 +25,6 @@ from bochner.speech.hmm.contexts import (
 )
 from bochner.speech.hmm.model import tree_from_bytes
 
-Array = NDArray[Any]
 Phones = frozenset[int]
 
 

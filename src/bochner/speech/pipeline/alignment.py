@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import time
+import logging
 import warnings
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +17,7 @@ from bochner.speech.align import (
     Alignments,
     GmmHmm,
     Recipe,
-    adapt_stage,
+    adapt_to_speakers,
     align_utterances,
     compare_all,
     phone_segments,
@@ -29,69 +26,24 @@ from bochner.speech.align import (
     word_segments,
     write_ctm,
 )
+from bochner.speech.align.gmm import process_pool
 from bochner.speech.align.gmm_recipe import recipe_for
-from bochner.speech.corpora.corpus_directory import SpeechCorpus, missing_words
-from bochner.speech.frames import FrameStore, write_frames
+from bochner.speech.corpora.corpus_directory import SpeechCorpus
+from bochner.speech.frames import Array, FrameStore, write_frames
 from bochner.speech.frontend import Mfcc, Plp, extract, write_normalized
 from bochner.speech.labelled import export_labelled
 from bochner.speech.manifest import Segment, Utterance
-from bochner.speech.pipeline.steps import Say, Step, silent
 from bochner.speech.text_files import Skipped, summarize, write_skipped
+from bochner.stages import Stage, locked
 
+logger = logging.getLogger(__name__)
 FRONTENDS = {"mfcc": Mfcc, "plp": Plp}
-
-
-@dataclass(frozen=True)
-class Frames:
-    """The normalised frames of all parts; frame t stands for offset + shift [t, t + 1) seconds."""
-
-    store: FrameStore
-    skipped: list[Skipped]
-    shift: float
-    offset: float
-
-
-def frames_of(corpus: SpeechCorpus, folder: Path, *, frontend: str, workers: int, progress: bool) -> Frames:
-    """What `folder` holds already, or the frames made anew."""
-    given = all(said.audio is None for said in corpus.utterances)
-    made = None if given else FRONTENDS[frontend](rate=_only("rate", corpus))
-    raw = extract(
-        corpus.utterances, folder / "raw", folder=corpus.folder, frontend=made, workers=workers, progress=progress
-    )
-    normal = folder / "frames"
-    store = FrameStore(normal) if normal.exists() else write_normalized(raw.store, normal, groups=corpus.speaker_of)
-    if made is None:  # how windows lie is unknown: the frame's own stretch is the best guess
-        return Frames(store, raw.skipped, _only("frame_shift", corpus), 0.0)
-    return Frames(store, raw.skipped, made.frame_shift, (made.frame_length - made.frame_shift) / 2)
-
-
-def front_end_from(options: Mapping[str, Any] | None) -> Mfcc | Plp | None:
-    """The front end whose `options()` are given; None for frames that a corpus gave.
-
-    >>> front_end_from(Mfcc(rate=8000).options()) == Mfcc(rate=8000)
-    True
-    """
-    if options is None:
-        return None
-    values = dict(options)
-    made: Mfcc | Plp = FRONTENDS[values.pop("name")](**values)
-    return made
-
-
-def _only(field: str, corpus: SpeechCorpus) -> int | float:
-    """The rate, or the frame shift, that all utterances have in common."""
-    found = sorted({getattr(said, field) for said in corpus.utterances}, key=str)
-    if len(found) > 1:
-        raise ValueError(f"{corpus.folder} must have one {field}, got {found}; prepare each as a corpus of its own.")
-    return found[0]
-
-
 RECORD = "align.json"
 
 
 @dataclass(frozen=True, kw_only=True)
 class AlignSettings:
-    """What a GMM-HMM is trained to be; `bochner speech align --help` explains each."""
+    """The settings of GMM training and alignment; `bochner speech align --help` explains each."""
 
     until: str = "sat"
     frontend: str = "mfcc"
@@ -103,152 +55,201 @@ class AlignSettings:
 
     def __post_init__(self) -> None:
         one_of("until", self.until, STAGES)
-        one_of("frontend", self.frontend, ["mfcc", "plp"])
+        one_of("frontend", self.frontend, FRONTENDS)
         one_of("start", self.start, ["equal", "known", "kept"])
 
 
 @dataclass(frozen=True)
-class Work:
-    """How the work is done, which changes no result."""
+class Execution:
+    """Number of processes and whether progress bars are shown; neither changes a result."""
 
     workers: int = 1
-    say: Say = silent
-    progress: bool = False
+    verbose: bool = False
 
 
-def align_corpus(folder: Path, out: Path, settings: AlignSettings, *, work: Work | None = None) -> dict[str, Any]:
-    """Frames, stages up to the one asked for, labels of every part below `out`; what is there already is kept.
+def align_corpus(
+    corpus: SpeechCorpus,
+    output_dir: Path,
+    settings: AlignSettings,
+    *,
+    export: bool = True,
+    execution: Execution | None = None,
+) -> dict[str, Any]:
+    """Compute frames, train the GMM stages up to `settings.until`, and align every part with the last one.
 
-    Returns what `out`/aligned/STAGE/align.json says: numbers of utterances and states, and how well times agree.
+    `output_dir`/aligned/STAGE holds states/ (the tied state of each frame) and skipped.jsonl. With `export` it also
+    holds phones.ctm, words.ctm and rows/PART, which no later step of a recogniser reads, and the result contains the
+    agreement with reference times. Frames and finished stages are reused. Returns the result recorded in align.json.
     """
-    work = work or Work()
-    corpus, began = SpeechCorpus.read(folder), time.perf_counter()
-    asked = {"corpus": str(folder.resolve()), "fingerprint": corpus.fingerprint, **dataclasses.asdict(settings)}
-    del asked["until"]  # the same folder takes one stage more
-    Step(out / RECORD, asked).begin()
-    target = out / "aligned" / settings.until
-    done = Step(target / RECORD, {"until": settings.until})
-    found = done.begin()
-    if found is None:
-        frames, recipe, stage = trained(corpus, out, settings, work)
-        found = write_alignments(corpus, frames, recipe, stage, target, settings, work)
-        found = {**found, "seconds": round(time.perf_counter() - began, 1)}
-        done.finish(found)
-    else:
-        work.say("aligned", f"{target} was finished already")
-    return found
+    execution = execution or Execution()
+    inputs = {"corpus": str(corpus.directory.resolve()), "fingerprint": corpus.fingerprint}
+    inputs |= dataclasses.asdict(settings)
+    del inputs["until"]  # one more stage may be added to the same directory
+    target = output_dir / "aligned" / settings.until
+    stage = Stage(target / RECORD, {"until": settings.until, "export": export})
+
+    def make() -> dict[str, Any]:
+        frames, recipe, model = train_on_corpus(corpus, output_dir, settings, execution)
+        alignments = _align_all_parts(corpus, frames, recipe, model, output_dir, execution)
+        skipped = [*frames.skipped, *(entry for entry in alignments.skipped if entry.id in frames.store)]
+        write_skipped(target, skipped)
+        states = {name: tied_states(model.hmm, path) for name, path in alignments.paths.items()}
+        if not (target / "states").exists():
+            write_frames(target / "states", states.items(), about={"labels": "tied states", "stage": settings.until})
+        counts = {"utterances": len(states), "skipped": len(skipped), "states": model.hmm.num_pdfs}
+        return counts | (_export(corpus, frames, model, alignments, states, target, settings.context) if export else {})
+
+    with locked(output_dir):
+        Stage(output_dir / RECORD, inputs).run(dict)  # records the inputs that all stages share
+        if stage.result() is not None:
+            logger.info("aligned: %s was finished already", target)
+        return stage.run(make)
 
 
-def trained(corpus: SpeechCorpus, out: Path, settings: AlignSettings, work: Work) -> tuple[Frames, Recipe, GmmHmm]:
-    """The frames, and the last stage of training asked for."""
-    if missing := missing_words(corpus.utterances, corpus.lexicon):
+@dataclass(frozen=True)
+class CorpusFrames:
+    """The normalised frames of all parts; frame t covers offset + shift [t, t + 1) seconds."""
+
+    store: FrameStore
+    skipped: list[Skipped]
+    shift: float
+    offset: float
+
+
+def corpus_frames(
+    corpus: SpeechCorpus, output_dir: Path, *, frontend: str, execution: Execution | None = None
+) -> CorpusFrames:
+    """Cepstra of the recordings (or the frames that the corpus provides), normalised by speaker, below `output_dir`."""
+    execution = execution or Execution()
+    has_audio = any(utterance.audio is not None for utterance in corpus.utterances)
+    front_end = FRONTENDS[frontend](rate=_common_value("rate", corpus)) if has_audio else None
+    raw = extract(
+        corpus.utterances, output_dir / "raw", corpus_dir=corpus.directory, frontend=front_end,
+        workers=execution.workers, verbose=execution.verbose,
+    )  # fmt: skip
+    target = output_dir / "frames"
+    store = FrameStore(target) if target.exists() else write_normalized(raw.store, target, groups=corpus.speaker_of)
+    if front_end is None:  # the position of the windows is unknown; each frame covers its own shift
+        return CorpusFrames(store, raw.skipped, _common_value("frame_shift", corpus), 0.0)
+    offset = (front_end.frame_length - front_end.frame_shift) / 2
+    return CorpusFrames(store, raw.skipped, front_end.frame_shift, offset)
+
+
+def front_end_from(options: Mapping[str, Any] | None) -> Mfcc | Plp | None:
+    """The front end with these `options()`; None for frames that a corpus provides.
+
+    >>> front_end_from(Mfcc(rate=8000).options()) == Mfcc(rate=8000)
+    True
+    """
+    if options is None:
+        return None
+    values = dict(options)
+    front_end: Mfcc | Plp = FRONTENDS[values.pop("name")](**values)
+    return front_end
+
+
+def _common_value(field: str, corpus: SpeechCorpus) -> int | float:
+    """The rate or frame shift of all utterances."""
+    values = sorted({getattr(utterance, field) for utterance in corpus.utterances}, key=str)
+    if len(values) > 1:
+        raise ValueError(f"{corpus.directory} must have one {field}, got {values}; prepare one corpus for each.")
+    return values[0]
+
+
+def train_on_corpus(
+    corpus: SpeechCorpus, output_dir: Path, settings: AlignSettings, execution: Execution
+) -> tuple[CorpusFrames, Recipe, GmmHmm]:
+    """The frames, the recipe that suits their number, and the GMM of the stage `settings.until`."""
+    if missing := corpus.missing_words:
         warnings.warn(
-            f"{len(missing)} words are not in lexicon.txt, what they stand in is skipped: {', '.join(missing[:20])}",
+            f"{len(missing)} words are not in lexicon.txt; utterances with them are skipped: {', '.join(missing[:20])}",
             stacklevel=3,
         )
-    frames = frames_of(corpus, out, frontend=settings.frontend, workers=work.workers, progress=work.progress)
-    work.say("frames", f"{frames.store.num_frames:,} of {frames.store.dim} numbers; {summarize(frames.skipped)}")
+    frames = corpus_frames(corpus, output_dir, frontend=settings.frontend, execution=execution)
+    logger.info("frames: %s of %d numbers; %s", f"{frames.store.num_frames:,}", frames.store.dim,
+                summarize(frames.skipped))  # fmt: skip
     train, sizes = corpus.part("train"), frames.store.sizes
     recipe = recipe_for(
-        sum(sizes.get(said.id, 0) for said in train),
-        num_phones=len(corpus.lexicon.phones), start=settings.start, num_leaves=settings.num_leaves,
-        num_gaussians=settings.num_gaussians, silence=corpus.pauses, shift=frames.shift, offset=frames.offset,
-        seed=settings.seed,
+        sum(sizes.get(utterance.id, 0) for utterance in train), num_phones=len(corpus.lexicon.phones),
+        start=settings.start, num_leaves=settings.num_leaves, num_gaussians=settings.num_gaussians,
+        silence=corpus.silence_phones, shift=frames.shift, offset=frames.offset, seed=settings.seed,
     )  # fmt: skip
-    for name in STAGES[: STAGES.index(settings.until) + 1]:
-        began = time.perf_counter()
-        stage = train_gmm(
-            out, corpus.lexicon, train, frames.store, recipe=recipe, until=name, workers=work.workers,
-            progress=work.progress,
-        )  # fmt: skip
-        work.say(name, f"{_size(stage)}, {time.perf_counter() - began:.1f} s")
-    return frames, recipe, stage
+    model = train_gmm(
+        output_dir, corpus.lexicon, train, frames.store, recipe=recipe, until=settings.until,
+        workers=execution.workers, verbose=execution.verbose,
+    )  # fmt: skip
+    return frames, recipe, model
 
 
-def _size(stage: GmmHmm) -> str:
-    size = f"{stage.hmm.num_pdfs:,} states, {stage.mixtures.num_gaussians:,} Gaussians"
-    return f"{size}, log likelihood a frame {stage.history[-1]:.2f}"
-
-
-def write_alignments(
-    corpus: SpeechCorpus,
-    frames: Frames,
-    recipe: Recipe,
-    stage: GmmHmm,
-    target: Path,
-    settings: AlignSettings,
-    work: Work,
-) -> dict[str, Any]:
-    """Labels, times and rows of every part below `target`; how many there are, and how well they agree."""
-    aligned = align_parts(corpus, frames, recipe, stage, target.parents[1], work)
-    phones = {
-        name: phone_segments(stage.hmm, path, frame_shift=frames.shift, offset=frames.offset)
-        for name, path in aligned.paths.items()
-    }
-    spoken = [said for said in corpus.utterances if said.id in phones]
-    write_ctm(target / "phones.ctm", ((said.id, phones[said.id]) for said in spoken))
-    write_ctm(target / "words.ctm", ((said.id, _words(corpus, said, phones[said.id])) for said in spoken))
-    labels = {name: tied_states(stage.hmm, path) for name, path in aligned.paths.items()}
-    if not (target / "states").exists():
-        write_frames(target / "states", labels.items(), about={"labels": "tied states", "stage": settings.until})
-    for part in corpus.parts:
-        _write_rows(corpus, part, frames.store, labels, target / "rows" / part, settings.context)
-    skipped = [*frames.skipped, *(one for one in aligned.skipped if one.id in frames.store)]
-    write_skipped(target, skipped)
-    agreement = agreements(corpus, stage, phones)
-    return {
-        "utterances": len(spoken), "skipped": len(skipped), "states": stage.hmm.num_pdfs,
-        "agreement": {part: dataclasses.asdict(one) for part, one in agreement.items()},
-    }  # fmt: skip
-
-
-def align_parts(
-    corpus: SpeechCorpus, frames: Frames, recipe: Recipe, stage: GmmHmm, out: Path, work: Work
+def _align_all_parts(
+    corpus: SpeechCorpus, frames: CorpusFrames, recipe: Recipe, model: GmmHmm, output_dir: Path, execution: Execution
 ) -> Alignments:
-    """train as the stage itself aligned it; the other parts by the stage, adapted to their speakers after SAT."""
-    others = [said for said in corpus.utterances if said.part != "train"]
+    """The GMM's own alignment of train; forced alignments of the other parts, adapted to their speakers after SAT."""
+    others = [utterance for utterance in corpus.utterances if utterance.part != "train"]
     if not others:
-        return stage.alignments
-    if stage.transforms:
-        before = GmmHmm.load(out / "lda_mllt")
-        first = forced(before, corpus, frames.store, others, recipe, work)
-        speakers = {said.id: said.speaker for said in others}
-        stage = adapt_stage(stage, frames.store, speakers, paths=first.paths, hmm=before.hmm)
-    found = forced(stage, corpus, frames.store, others, recipe, work)
-    return Alignments({**stage.alignments.paths, **found.paths}, [*stage.alignments.skipped, *found.skipped])
+        return model.alignments
+    if model.transforms:
+        unadapted = GmmHmm.load(output_dir / "lda_mllt")
+        first = force_align(unadapted, corpus, frames.store, others, recipe, execution)
+        speakers = {utterance.id: utterance.speaker for utterance in others}
+        model = adapt_to_speakers(model, frames.store, speakers, paths=first.paths, hmm=unadapted.hmm)
+    aligned = force_align(model, corpus, frames.store, others, recipe, execution)
+    return Alignments({**model.alignments.paths, **aligned.paths}, [*model.alignments.skipped, *aligned.skipped])
 
 
-def forced(
-    stage: GmmHmm, corpus: SpeechCorpus, frames: FrameStore, utterances: Sequence[Utterance], recipe: Recipe, work: Work
+def force_align(
+    model: GmmHmm,
+    corpus: SpeechCorpus,
+    frames: FrameStore,
+    utterances: Sequence[Utterance],
+    recipe: Recipe,
+    execution: Execution,
 ) -> Alignments:
-    """Forced alignment with a stage as it is."""
-    pool = ProcessPoolExecutor(work.workers, mp_context=get_context("spawn")) if work.workers > 1 else nullcontext()
-    with pool as processes:
+    """Forced alignment of `utterances` with the mixtures of `model`."""
+    with process_pool(execution.workers) as pool:
         return align_utterances(
-            stage.hmm, corpus.lexicon, utterances, stage.scores(frames, corpus.speaker_of), search=recipe.search,
-            silence_probability=recipe.silence_probability, pool=processes, progress=work.progress,
+            model.hmm, corpus.lexicon, utterances, model.scores(frames, corpus.speaker_of), search=recipe.search,
+            pool=pool, verbose=execution.verbose,
         )  # fmt: skip
 
 
-def agreements(corpus: SpeechCorpus, stage: GmmHmm, phones: Mapping[str, tuple[Segment, ...]]) -> dict[str, Agreement]:
-    """By part, where the corpus knows the times of the same phones."""
-    known = {said.id: said for said in corpus.utterances if said.phones and said.id in phones}
-    labels = {one.label for said in known.values() for one in said.phones}
-    if not known or not labels <= set(stage.hmm.phones):
+def _export(
+    corpus: SpeechCorpus,
+    frames: CorpusFrames,
+    model: GmmHmm,
+    alignments: Alignments,
+    states: Mapping[str, Array],
+    target: Path,
+    context: int,
+) -> dict[str, Any]:
+    """CTM files and rows for `bochner train`; returns the agreement with reference times."""
+    phones = {
+        name: phone_segments(model.hmm, path, frame_shift=frames.shift, offset=frames.offset)
+        for name, path in alignments.paths.items()
+    }
+    silence = () if corpus.tokens_are_phones else corpus.silence_phones
+    words = {
+        utterance.id: word_segments(phones[utterance.id], utterance.tokens, corpus.lexicon, silence=silence)
+        for utterance in corpus.utterances
+        if utterance.id in phones
+    }
+    write_ctm(target / "phones.ctm", ((name, phones[name]) for name in words))
+    write_ctm(target / "words.ctm", words.items())
+    for part in corpus.parts:
+        labels = {utterance.id: states[utterance.id] for utterance in corpus.part(part) if utterance.id in states}
+        rows = target / "rows" / part
+        if labels and not (rows.exists() and any(rows.iterdir())):  # rows are written all or none
+            export_labelled(frames.store, labels, rows, left=context, right=context)
+    return {"agreement": {part: dataclasses.asdict(a) for part, a in _agreements(corpus, model, phones).items()}}
+
+
+def _agreements(corpus: SpeechCorpus, model: GmmHmm, phones: Mapping[str, tuple[Segment, ...]]) -> dict[str, Agreement]:
+    """Agreement by part, if the corpus has times for the phones of the model."""
+    timed = [utterance for utterance in corpus.utterances if utterance.phones and utterance.id in phones]
+    labels = {segment.label for utterance in timed for segment in utterance.phones}
+    if not timed or not labels <= set(model.hmm.phones):
         return {}
     return {
-        part: compare_all((said.phones, phones[said.id]) for said in known.values() if said.part == part)
+        part: compare_all((utterance.phones, phones[utterance.id]) for utterance in timed if utterance.part == part)
         for part in corpus.parts
     }
-
-
-def _words(corpus: SpeechCorpus, said: Utterance, phones: tuple[Segment, ...]) -> tuple[Segment, ...]:
-    return word_segments(phones, said.tokens, corpus.lexicon, silence=() if corpus.says_phones else corpus.pauses)
-
-
-def _write_rows(
-    corpus: SpeechCorpus, part: str, store: FrameStore, labels: dict[str, Any], folder: Path, context: int
-) -> None:
-    theirs = {said.id: labels[said.id] for said in corpus.part(part) if said.id in labels}
-    if theirs and not (folder.exists() and any(folder.iterdir())):  # rows are there whole or not at all
-        export_labelled(store, theirs, folder, left=context, right=context)

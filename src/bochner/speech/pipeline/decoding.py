@@ -2,42 +2,38 @@
 
 from __future__ import annotations
 
-import json
+import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
-from bochner.speech.align import STAGES, GmmHmm, Recipe, adapt_stage
+from bochner.speech.align import STAGES, GmmHmm, Recipe, adapt_to_speakers
 from bochner.speech.corpora.corpus_directory import SpeechCorpus
 from bochner.speech.decode import Search, decode_utterances, tune
-from bochner.speech.frames import FrameStore
+from bochner.speech.frames import Array, FrameStore
 from bochner.speech.graph import DecodingGraph, cached_graph
-from bochner.speech.lm import estimate, write_arpa
-from bochner.speech.lm.ngram import NgramModel
+from bochner.speech.lm import NgramModel, estimate, write_arpa
 from bochner.speech.manifest import Utterance
-from bochner.speech.pipeline.alignment import Work, forced
+from bochner.speech.pipeline.alignment import Execution, force_align
 from bochner.speech.pipeline.scoring import protocol_for, write_for_sclite
-from bochner.speech.pipeline.steps import Step
-from bochner.speech.score import Protocol
-from bochner.speech.score import score as count_errors
+from bochner.speech.score import Protocol, score
 from bochner.speech.text_files import parse_json, summarize
-from bochner.storage import write_atomically
+from bochner.stages import Stage, write_json
 
+logger = logging.getLogger(__name__)
 RECORD, TUNING = "decode.json", "tuning.json"
-FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)  # for texts too small to estimate them from
-UNTUNED = (0.1, 0.0)
-Scores = Callable[[str], NDArray[Any]]
+FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)  # for texts too small to estimate discounts from
+DEFAULT_ACOUSTIC_WEIGHT, DEFAULT_WORD_PENALTY = 0.1, 0.0  # where there is no dev part to tune on
+Scores = Callable[[str], Array]
 """Log likelihoods [T, num_pdfs] of an utterance id."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeSettings:
-    """What is recognised and how; `bochner speech decode --help` explains each."""
+    """The settings of decoding; `bochner speech decode --help` explains each."""
 
     part: str = "test"
     stage: str | None = None
@@ -53,175 +49,173 @@ class DecodeSettings:
 
 
 def decode_corpus(
-    folder: Path, aligned: Path, settings: DecodeSettings, *, out: Path | None = None, work: Work | None = None
-) -> dict[str, Any]:
-    """Hypotheses of a part in `out`; what is there already is kept. Returns what its decode.json says."""
-    work = work or Work()
-    corpus, stage = SpeechCorpus.read(folder), stage_name(aligned, settings.stage)
-    said = corpus.part(settings.part)
-    target = out or aligned / "decoded" / f"{settings.part}_{stage}_order{settings.order}"
-    asked = {"corpus": corpus.fingerprint, "aligned": str(aligned.resolve()), **asdict(settings), "stage": stage}
-    step = Step(target / RECORD, asked)
-    found = step.begin()
-    if found is None:
-        found = recognise(corpus, aligned, stage, said, target, settings, work)
-        step.finish(found)
-    else:
-        work.say("decoded", f"{target} was finished already")
-    return {**found, "folder": str(target)}
-
-
-def recognise(
     corpus: SpeechCorpus,
-    aligned: Path,
-    stage: str,
-    said: list[Utterance],
-    target: Path,
+    aligned_dir: Path,
     settings: DecodeSettings,
-    work: Work,
+    *,
+    output_dir: Path | None = None,
+    execution: Execution | None = None,
 ) -> dict[str, Any]:
-    """Language model, graph, tuning, search."""
-    grammar = language_model(corpus, settings.order)
+    """Decode a part of the corpus with a GMM of `align_corpus`; a finished directory is only read.
+
+    Returns the result recorded in decode.json, and under "directory" where it lies.
+    """
+    stage = stage_name(aligned_dir, settings.stage)
+    target = output_dir or aligned_dir / "decoded" / f"{settings.part}_{stage}_order{settings.order}"
+    inputs = {"corpus": corpus.fingerprint, "aligned": str(aligned_dir.resolve()), **asdict(settings), "stage": stage}
+    record = Stage(target / RECORD, inputs)
+    if record.result() is not None:
+        logger.info("decoded: %s was finished already", target)
+    result = record.run(lambda: _decode(corpus, aligned_dir, stage, target, settings, execution or Execution()))
+    return {**result, "directory": str(target)}
+
+
+def _decode(
+    corpus: SpeechCorpus, aligned_dir: Path, stage: str, target: Path, settings: DecodeSettings, execution: Execution
+) -> dict[str, Any]:
+    utterances = corpus.part(settings.part)
+    grammar = train_language_model(corpus, settings.order)
     write_arpa(target / "language_model.arpa", grammar)
-    work.say("grammar", f"{settings.order}-gram of the text of train, {grammar.num_grams} n-grams")
-    pass_of = FirstPass(corpus, aligned, grammar, settings.search, work)
+    logger.info("grammar: %d-gram of the text of train, %s n-grams", settings.order, grammar.num_grams)
+    first_pass = FirstPass(corpus, aligned_dir, grammar, settings.search, execution)
+    graph = first_pass.graph(GmmHmm.load(aligned_dir / stage))
+    logger.info("graph: %s states, kept in %s", f"{graph.fst.num_states:,}", aligned_dir / "graphs")
 
     def scores_of(utterances: list[Utterance]) -> Scores:
-        return pass_of.adapted(stage, utterances, target).scores(pass_of.frames, corpus.speaker_of)
+        return first_pass.adapted(stage, utterances, target).scores(first_pass.frames, corpus.speaker_of)
 
-    graph = pass_of.graph(GmmHmm.load(aligned / stage))
-    work.say("graph", f"{graph.fst.num_states:,} states, kept in {aligned / 'graphs'}")
-    weight, penalty, protocol = _weights(corpus, graph, scores_of, settings, target, work)
-    began = time.perf_counter()
+    weight, penalty, source = _choose_weights(corpus, graph, scores_of, settings, target, execution)
+    start = time.perf_counter()
     decoded = decode_utterances(
-        target, graph=graph, likelihoods=scores_of(said), ids=[one.id for one in said], acoustic_weight=weight,
-        word_penalty=penalty, search=settings.search, workers=work.workers, progress=work.progress,
+        target, graph=graph, likelihoods=scores_of(utterances), ids=[utterance.id for utterance in utterances],
+        acoustic_weight=weight, word_penalty=penalty, search=settings.search, workers=execution.workers,
+        verbose=execution.verbose,
     )  # fmt: skip
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start
     texts = {name: " ".join(words) for name, words in decoded.words.items()}
     write_for_sclite(target / "hypotheses.trn", texts, Protocol(), corpus.speaker_of)
     return {
-        "utterances": len(texts), "skipped": summarize(decoded.skipped), "stage": stage, "weights": protocol,
+        "utterances": len(texts), "skipped": summarize(decoded.skipped), "stage": stage, "weights": source,
         "acoustic_weight": weight, "word_penalty": penalty, "seconds": round(seconds, 2),
-        "speech_seconds": round(sum(one.duration for one in said), 2),
+        "speech_seconds": round(sum(utterance.duration for utterance in utterances), 2),
     }  # fmt: skip
 
 
-def language_model(corpus: SpeechCorpus, order: int) -> NgramModel:
-    """An n-gram of what is said in train, over the words that can be said at all."""
-    texts = [said.text for said in corpus.part("train")]
+def train_language_model(corpus: SpeechCorpus, order: int) -> NgramModel:
+    """An n-gram model of the transcripts of train, over the words of the lexicon."""
+    texts = [utterance.text for utterance in corpus.part("train")]
     return estimate(texts, order=order, vocabulary=corpus.lexicon.words, fallback_discounts=FALLBACK_DISCOUNTS)
 
 
 @dataclass(frozen=True, eq=False)
 class FirstPass:
-    """Adaptation to new speakers by what the stage before SAT recognises: their references are never read."""
+    """Adaptation to new speakers by the hypotheses of the stage before SAT; their transcripts are never read."""
 
     corpus: SpeechCorpus
-    aligned: Path
+    aligned_dir: Path
     grammar: NgramModel
     search: Search
-    work: Work
+    execution: Execution
 
     @cached_property
     def frames(self) -> FrameStore:
-        return FrameStore(self.aligned / "frames")
+        return FrameStore(self.aligned_dir / "frames")
 
-    def graph(self, stage: GmmHmm) -> DecodingGraph:
-        return cached_graph(self.aligned / "graphs", hmm=stage.hmm, lexicon=self.corpus.lexicon, grammar=self.grammar)
+    def graph(self, model: GmmHmm) -> DecodingGraph:
+        graphs = self.aligned_dir / "graphs"
+        return cached_graph(graphs, hmm=model.hmm, lexicon=self.corpus.lexicon, grammar=self.grammar)
 
     def adapted(self, name: str, utterances: Sequence[Utterance], target: Path) -> GmmHmm:
-        """The stage of that name; after SAT, with transforms of these utterances' speakers."""
-        stage = GmmHmm.load(self.aligned / name)
-        if not stage.transforms:
-            return stage
-        before = GmmHmm.load(self.aligned / "lda_mllt")
-        first = decode_utterances(
+        """The GMM of that stage; after SAT, with the transforms of these utterances' speakers."""
+        model = GmmHmm.load(self.aligned_dir / name)
+        if not model.transforms:
+            return model
+        unadapted = GmmHmm.load(self.aligned_dir / "lda_mllt")
+        decoded = decode_utterances(
             target / f"first_pass_{utterances[0].part}",
-            graph=self.graph(before),
-            likelihoods=before.scores(self.frames, self.corpus.speaker_of),
-            ids=[said.id for said in utterances],
-            acoustic_weight=UNTUNED[0],
+            graph=self.graph(unadapted),
+            likelihoods=unadapted.scores(self.frames, self.corpus.speaker_of),
+            ids=[utterance.id for utterance in utterances],
+            acoustic_weight=DEFAULT_ACOUSTIC_WEIGHT,
             search=self.search,
-            workers=self.work.workers,
+            workers=self.execution.workers,
         )
-        heard = [said.replace(text=" ".join(first.words[said.id])) for said in utterances if first.words.get(said.id)]
-        paths = forced(before, self.corpus, self.frames, heard, Recipe(), self.work).paths
-        speakers = {said.id: said.speaker for said in heard}
-        return adapt_stage(stage, self.frames, speakers, paths=paths, hmm=before.hmm)
+        hypotheses = [
+            utterance.replace(text=" ".join(decoded.words[utterance.id]))
+            for utterance in utterances
+            if decoded.words.get(utterance.id)
+        ]
+        paths = force_align(unadapted, self.corpus, self.frames, hypotheses, Recipe(), self.execution).paths
+        speakers = {utterance.id: utterance.speaker for utterance in hypotheses}
+        return adapt_to_speakers(model, self.frames, speakers, paths=paths, hmm=unadapted.hmm)
 
 
-def stage_name(aligned: Path, asked: str | None) -> str:
-    """The stage asked for, or the last that was trained."""
-    trained = [name for name in STAGES if (aligned / name / "stage.json").exists()]
-    if not trained or (asked is not None and asked not in trained):
+def stage_name(aligned_dir: Path, name: str | None) -> str:
+    """`name`, which must have been trained, or the last stage that was."""
+    trained = [stage for stage in STAGES if (aligned_dir / stage / "stage.json").exists()]
+    if not trained or (name is not None and name not in trained):
         raise ValueError(
-            f"{aligned} must hold the stage {asked or 'of a GMM'}, got {trained or 'none'}; run `bochner speech align`."
+            f"{aligned_dir} must hold the stage {name or 'of a GMM'}, got {trained or 'none'}; "
+            "run `bochner speech align`."
         )
-    return asked or trained[-1]
+    return name or trained[-1]
 
 
-def _weights(
+def _choose_weights(
     corpus: SpeechCorpus,
     graph: DecodingGraph,
     scores_of: Callable[[list[Utterance]], Scores],
     settings: DecodeSettings,
     target: Path,
-    work: Work,
+    execution: Execution,
 ) -> tuple[float, float, str]:
-    """Weight and penalty, and where they are from: given, or of least error on dev, or neither."""
-    if settings.acoustic_weight is not None and settings.word_penalty is not None:
-        return settings.acoustic_weight, settings.word_penalty, "as given"
+    """Acoustic weight, word penalty and their source: the settings, dev, or the defaults."""
+    weight, penalty = settings.acoustic_weight, settings.word_penalty
+    if weight is not None and penalty is not None:
+        return weight, penalty, "as given"
     if "dev" not in corpus.parts:
-        weight = UNTUNED[0] if settings.acoustic_weight is None else settings.acoustic_weight
-        penalty = UNTUNED[1] if settings.word_penalty is None else settings.word_penalty
+        weight = DEFAULT_ACOUSTIC_WEIGHT if weight is None else weight
+        penalty = DEFAULT_WORD_PENALTY if penalty is None else penalty
         return weight, penalty, "not tuned: the corpus has no part dev"
     file = target / TUNING
     if not file.exists():
-        given = {"acoustic_weights": settings.acoustic_weight, "word_penalties": settings.word_penalty}
-        grids: dict[str, Any] = {name: (value,) for name, value in given.items() if value is not None}
-        dev = corpus.part("dev")
-        found = tuned(corpus, graph, scores_of(dev), search=settings.search, progress=work.progress, **grids)
-        write_atomically(file, json.dumps(found, indent=1).encode())
+        fixed = {"acoustic_weights": weight, "word_penalties": penalty}
+        grids: dict[str, Any] = {name: (value,) for name, value in fixed.items() if value is not None}
+        scores = scores_of(corpus.part("dev"))
+        write_json(file, tune_on_dev(corpus, graph, scores, search=settings.search, verbose=execution.verbose, **grids))
     return read_tuning(file)
 
 
 def read_tuning(file: Path) -> tuple[float, float, str]:
-    """Weight and penalty that were found on dev, and by which protocol."""
+    """The acoustic weight and word penalty tuned on dev, and the protocol of their error rate."""
     try:
         stored = parse_json(file.read_bytes())
         return float(stored["acoustic_weight"]), float(stored["word_penalty"]), str(stored["protocol"])
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{file} does not hold tuned weights: {error!r}; delete it to tune them anew.") from error
+        raise ValueError(f"{file} does not hold tuned weights: {error!r}; delete it to tune again.") from error
 
 
-def tuned(
+def tune_on_dev(
     corpus: SpeechCorpus,
     graph: DecodingGraph,
     scores: Scores,
     *,
     search: Search | None = None,
-    progress: bool = False,
+    verbose: bool = False,
     **grids: Any,
 ) -> dict[str, Any]:
-    """The weight and penalty of least error on dev by the corpus's usual protocol, with all that were tried."""
+    """The acoustic weight and word penalty of least error on dev by the corpus's default protocol, as plain values."""
     dev, protocol = corpus.part("dev"), protocol_for(corpus, None)
-    found = tune(graph, scores, dev, error=_error_rate(protocol), search=search, progress=progress, **grids)
+
+    def error(references: Sequence[Sequence[str]], hypotheses: Sequence[Sequence[str]]) -> float:
+        texts = ({str(k): " ".join(words) for k, words in enumerate(side)} for side in (references, hypotheses))
+        return score(*texts, protocol=protocol).rate
+
+    tuning = tune(graph, scores, dev, error=error, search=search, verbose=verbose, **grids)
     return {
-        "acoustic_weight": found.acoustic_weight,
-        "word_penalty": found.word_penalty,
-        "protocol": f"least {protocol.name} on {len(dev)} utterances of dev, {100 * found.error:.2f} %",
-        "errors": [[*setting, error] for setting, error in found.errors.items()],
-        "skipped": [one._asdict() for one in found.skipped],
+        "acoustic_weight": tuning.acoustic_weight,
+        "word_penalty": tuning.word_penalty,
+        "protocol": f"least {protocol.name} on {len(dev)} utterances of dev, {100 * tuning.error:.2f} %",
+        "errors": [[*setting, error] for setting, error in tuning.errors.items()],
+        "skipped": [entry._asdict() for entry in tuning.skipped],
     }
-
-
-def _error_rate(protocol: Protocol) -> Callable[[Sequence[Sequence[str]], Sequence[Sequence[str]]], float]:
-    def rate(references: Sequence[Sequence[str]], hypotheses: Sequence[Sequence[str]]) -> float:
-        return count_errors(_numbered(references), _numbered(hypotheses), protocol=protocol).rate
-
-    return rate
-
-
-def _numbered(sentences: Iterable[Sequence[str]]) -> Mapping[str, str]:
-    return {str(number): " ".join(words) for number, words in enumerate(sentences)}

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bochner import checks
+from bochner.speech.frames import Array
 from bochner.speech.score.protocol import Protocol
 
 Pair = tuple[str | None, str | None]
-Array = np.ndarray[Any, Any]
 
 SUBSTITUTION, GAP = 4, 3
 

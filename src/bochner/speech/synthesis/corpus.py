@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -15,24 +13,24 @@ from pathlib import Path
 from tqdm import tqdm
 
 from bochner.checks import positive_int
-from bochner.speech.corpora.corpus_directory import Prepared, finish
+from bochner.speech.corpora.corpus_directory import DirectoryPath, PreparedCorpus, write_corpus
 from bochner.speech.lexicon import Lexicon
-from bochner.speech.manifest import MANIFEST, Segment, Utterance, read_manifest
-from bochner.speech.synthesis.recording import PIECES, make_speaker
+from bochner.speech.manifest import MANIFEST, Segment, Utterance
+from bochner.speech.synthesis.recording import PIECES, record_speaker
 from bochner.speech.synthesis.speakers import Settings
-from bochner.speech.text_files import read_skipped
+from bochner.stages import Stage, locked
 from bochner.storage import write_atomically
 
 README = """This speech is synthetic: {language}, {hours} hours, seed {seed}, made by bochner with espeak-ng's voices.
 
 No person speaks here. Results on it say nothing about recordings of people: name it as synthetic where they appear.
 Noise, rooms and telephone lines are simulated. utterances.jsonl has words and phones with their times, lexicon.txt
-every pronunciation that was said, settings.json what to ask for to make the same again.
+all pronunciations that occur, settings.json the settings that reproduce the corpus.
 """
 
 
 def synthesize(
-    directory: str | os.PathLike[str],
+    directory: DirectoryPath,
     *,
     language: str,
     hours: float,
@@ -44,75 +42,70 @@ def synthesize(
     telephone: float = 0.5,
     babble: float = 0.3,
     workers: int = 1,
-    progress: bool = False,
-) -> Prepared:
-    """Make a corpus directory of synthetic speech in four parts, 70 / 10 / 10 / 10 percent of the speakers.
+    verbose: bool = False,
+) -> PreparedCorpus:
+    """Synthesize a corpus directory in four parts of 70, 10, 10 and 10 percent of the speakers.
 
-    A speaker is one of the engine's voices at a speed and pitch, in a room, in noise or among other voices, half of
-    them on a telephone; no voice and no sentence is in two parts. Each has one file in audio/, cut into utterances
-    with words and phones at their times. `snr` (dB), `telephone` and `babble` (shares of the speakers) say how hard it
-    is, `num_words` how many words English and Bengali have. The same settings give the same bytes with any number of
-    `workers` (processes); stopped, it goes on where it was when called again. There are eight speakers at least.
+    A speaker is one of the engine's voices with its own speed and pitch, in a room, in noise or among other voices,
+    half of them on a telephone; no voice and no sentence is in two parts. Each has one file in audio/, segmented into
+    utterances with timed words and phones. `snr` (dB), `telephone` and `babble` (shares of the speakers) set the
+    difficulty, `num_words` the vocabulary of English and Bengali. The same settings give the same bytes with any number
+    of `workers` (processes), and an interrupted call is resumed. There are at least eight speakers.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     corpus = synthesize(folder, language="bengali", hours=0.005, seed=0)
-    ...     sorted({said.part for said in corpus.utterances}), all(said.synthetic for said in corpus.utterances)
-    (['dev', 'heldout', 'test', 'train'], True)
+    ...     sorted({utterance.part for utterance in corpus.utterances})
+    ['dev', 'heldout', 'test', 'train']
     """
     settings = Settings(
         language=language, hours=hours, seed=seed, rate=rate, num_words=num_words,
         minutes_per_speaker=minutes_per_speaker, snr=(float(snr[0]), float(snr[1])), telephone=telephone, babble=babble,
     )  # fmt: skip
-    folder = Path(directory)
-    _begin(folder, settings)
-    if not (folder / MANIFEST).exists():
-        made = tqdm(_all_speakers(folder, settings, workers), total=settings.num_speakers, disable=not progress)
-        _join(folder, list(made))
-    shutil.rmtree(folder / PIECES, ignore_errors=True)
-    return Prepared(folder, read_manifest(folder), read_skipped(folder))
+    target = Path(directory)
+    with locked(target):
+        Stage(target / "settings.json", asdict(settings)).run(dict)  # records the settings, or checks them
+        if not (target / MANIFEST).exists():
+            _write(target, settings, workers, verbose)
+    shutil.rmtree(target / PIECES, ignore_errors=True)
+    return PreparedCorpus.read(target)
 
 
-def _join(folder: Path, pieces: list[Path]) -> None:
-    utterances = [said for piece in pieces for said in read_manifest(piece)]
-    skipped = [one for piece in pieces for one in read_skipped(piece)]
-    finish(folder, [*utterances, *skipped], lexicon=lexicon_of(utterances))
+def _write(target: Path, settings: Settings, workers: int, verbose: bool) -> None:
+    (target / "audio").mkdir(exist_ok=True)
+    readme = README.format(language=settings.language, seed=settings.seed, hours=settings.hours)
+    write_atomically(target / "README.txt", readme.encode())
+    speakers = tqdm(_record_all(target, settings, workers), total=settings.num_speakers, disable=not verbose)
+    pieces = [PreparedCorpus.read(piece) for piece in speakers]
+    utterances = [utterance for piece in pieces for utterance in piece.utterances]
+    skipped = [entry for piece in pieces for entry in piece.skipped]
+    write_corpus(target, [*utterances, *skipped], lexicon=lexicon_of(utterances))
 
 
 def lexicon_of(utterances: Iterable[Utterance]) -> Lexicon:
-    """Every word with each sequence of phones it was said as; words and phones must be timed.
+    """Every word with all sequences of phones it occurs with; words and phones must be timed.
 
-    >>> said = Utterance(id="1", speaker="s", part="train", text="no", audio="1.wav", rate=8000, duration=1.0,
-    ...                  words=[("no", 0.2, 0.6)], phones=[("SIL", 0.0, 0.2), ("n", 0.2, 0.4), ("o", 0.4, 0.6)])
-    >>> lexicon_of([said])["no"]
+    >>> utterance = Utterance(id="1", speaker="s", part="train", text="no", audio="1.wav", rate=8000, duration=1.0,
+    ...     words=[("no", 0.2, 0.6)], phones=[("SIL", 0.0, 0.2), ("n", 0.2, 0.4), ("o", 0.4, 0.6)])
+    >>> lexicon_of([utterance])["no"]
     (('n', 'o'),)
     """
     entries: dict[str, set[tuple[str, ...]]] = {}
-    for said in utterances:
-        for word in said.words:
-            entries.setdefault(word.label, set()).add(_within(word, said.phones))
-    return Lexicon({word: sorted(found) for word, found in entries.items()})
+    for utterance in utterances:
+        for word in utterance.words:
+            entries.setdefault(word.label, set()).add(_within(word, utterance.phones))
+    return Lexicon({word: sorted(pronunciations) for word, pronunciations in entries.items()})
 
 
 def _within(word: Segment, phones: tuple[Segment, ...]) -> tuple[str, ...]:
     return tuple(phone.label for phone in phones if word.start <= phone.start and phone.end <= word.end)
 
 
-def _begin(folder: Path, settings: Settings) -> None:
-    (folder / "audio").mkdir(parents=True, exist_ok=True)
-    file, text = folder / "settings.json", json.dumps(asdict(settings), indent=1)
-    if file.exists() and file.read_text() != text:
-        raise ValueError(f"{folder} holds a corpus of other settings ({file}); choose another directory or remove it.")
-    write_atomically(file, text.encode())
-    readme = README.format(language=settings.language, seed=settings.seed, hours=settings.hours)
-    write_atomically(folder / "README.txt", readme.encode())
-
-
-def _all_speakers(folder: Path, settings: Settings, workers: int) -> Iterator[Path]:
-    make, speakers = partial(make_speaker, folder=folder, settings=settings), settings.speakers()
+def _record_all(target: Path, settings: Settings, workers: int) -> Iterator[Path]:
+    record, speakers = partial(record_speaker, corpus_dir=target, settings=settings), settings.speakers()
     if positive_int("workers", workers) == 1:
-        yield from map(make, range(len(speakers)), speakers)
+        yield from map(record, range(len(speakers)), speakers)
         return
-    # Not by fork: the threads of torch do not survive it.
+    # "spawn", since torch's threads do not survive a fork
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(make, range(len(speakers)), speakers)
+        yield from pool.map(record, range(len(speakers)), speakers)

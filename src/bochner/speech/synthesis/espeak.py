@@ -1,12 +1,12 @@
-"""When each phone of synthetic speech sounds: the engine's events, put right by the samples.
+"""Speech by espeak-ng with the times of its phones: the engine's events, corrected by the samples.
 
-The engine announces a phone after the short pause before it, so the closure of a stop would count to the vowel that
-ended; it announces a vowel after a nasal or liquid only once the vowel has started (`Generate` in its synthesize.c says
-so); and it sounds an l or r after a vowel together with the vowel and announces it when it is over. The samples show
-all three: pauses of the engine are silent to the last bit or two.
+The engine reports a phone after the short pause before it, which would assign the closure of a stop to the vowel
+before; it reports a vowel after a nasal or liquid only after the vowel has started (see `Generate` in its
+synthesize.c); and it renders an l or r after a vowel together with the vowel and reports it when it is over. The
+samples show all three, since pauses of the engine are silent up to the last bit or two.
 
-After silence a phone begins with its sound: nothing tells a closure there from the silence before it, and so it
-is with the hand labels of TIMIT.
+After silence a phone begins with its sound, since a closure cannot be distinguished from the silence before it; the
+hand labels of TIMIT follow the same rule.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.checks import positive_int
+from bochner.speech.frames import Array
 from bochner.speech.kaldi import imported
 from bochner.speech.manifest import Segment
 
@@ -34,14 +35,14 @@ _engine = threading.Lock()  # one loaded library in a process
 
 
 class Event(NamedTuple):
-    """A word or a phone begins: `label` is the phone in espeak's own notation, or "" where a word begins."""
+    """The beginning of a phone, `label` in espeak's notation, or of a word (label "")."""
 
     label: str
     sample: int
 
 
-class Spoken(NamedTuple):
-    """Sound at 22,050 Hz, int16 [samples], and its events in the order of time."""
+class EngineOutput(NamedTuple):
+    """Samples at 22,050 Hz, int16 [samples], and their events in temporal order."""
 
     samples: NDArray[np.int16]
     events: list[Event]
@@ -67,15 +68,15 @@ class _CEvent(ctypes.Structure):
 _Callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.POINTER(_CEvent))
 
 
-def speak(text: str, *, voice: str, speed: int = 175, pitch: int = 50, pitch_range: int = 50) -> Spoken:
-    """Say `text`: words, or phones in espeak's notation inside [[ ]].
+def speak(text: str, *, voice: str, speed: int = 175, pitch: int = 50, pitch_range: int = 50) -> EngineOutput:
+    """Synthesize `text`: words, or phones in espeak's notation inside [[ ]].
 
-    `voice` is a language with a variant ("en-us+f2"), `speed` is in words per minute, `pitch` and `pitch_range` go
-    from 0 to 99. The same arguments give the same samples, but for variants with breath (whisper, f2 and others): their
-    noise depends on memory that the library does not set.
+    `voice` is a language with a variant ("en-us+f2"), `speed` is in words per minute, `pitch` and `pitch_range` range
+    from 0 to 99. The same arguments give the same samples, except for variants with breath (whisper, f2 and others),
+    whose noise depends on uninitialised memory of the library.
 
-    >>> spoken = speak("[[k|'a|t]]", voice="en-us")
-    >>> [event.label for event in spoken.events]
+    >>> output = speak("[[k|'a|t]]", voice="en-us")
+    >>> [event.label for event in output.events]
     ['', 'k', "'a", 't', '_:', '_']
     """
     positive_int("speed", speed)
@@ -85,7 +86,7 @@ def speak(text: str, *, voice: str, speed: int = 175, pitch: int = 50, pitch_ran
     def receive(wave: Any, count: int, stream: Any) -> int:
         if wave and count > 0:
             pieces.append(np.ctypeslib.as_array(wave, shape=(count,)).copy())
-        events.extend(_wanted(stream))
+        events.extend(_words_and_phones(stream))
         return 0
 
     with _engine, _loaded(_Callback(receive)) as library:
@@ -93,11 +94,11 @@ def speak(text: str, *, voice: str, speed: int = 175, pitch: int = 50, pitch_ran
             raise ValueError(f"voice must be one that espeak-ng has, such as 'en-us+f2', got {voice!r}.")
         for parameter, value in ((_SPEED, speed), (_PITCH, pitch), (_PITCH_RANGE, pitch_range)):
             library.espeak_SetParameter(parameter, value, 0)
-        _say(library, text.encode())
-    return Spoken(np.concatenate(pieces) if pieces else np.zeros(0, np.int16), events)
+        _synthesize(library, text.encode())
+    return EngineOutput(np.concatenate(pieces) if pieces else np.zeros(0, np.int16), events)
 
 
-def _wanted(stream: Any) -> Iterator[Event]:
+def _words_and_phones(stream: Any) -> Iterator[Event]:
     place = 0
     while stream[place].type != 0:
         event = stream[place]
@@ -129,7 +130,7 @@ def _loaded(receive: Any) -> Iterator[ctypes.CDLL]:
         _ctypes.dlclose(library._handle)
 
 
-def _say(library: ctypes.CDLL, text: bytes) -> None:
+def _synthesize(library: ctypes.CDLL, text: bytes) -> None:
     library.espeak_Synth.argtypes = [
         ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint, ctypes.c_int, ctypes.c_uint, ctypes.c_uint,
         ctypes.c_void_p, ctypes.c_void_p,
@@ -139,26 +140,24 @@ def _say(library: ctypes.CDLL, text: bytes) -> None:
         raise RuntimeError(f"espeak-ng failed with status {status}.")
 
 
-Array = NDArray[Any]
-
 STEP = int(0.0025 * RATE)
-WINDOW = int(0.02 * RATE)  # longer than a period of the lowest voice, or its pulses would show
-BODY = int(0.03 * RATE)  # of the vowel after the event, to know how it sounds
+WINDOW = int(0.02 * RATE)  # longer than a period of the lowest voice, to average over its pulses
+BODY = int(0.03 * RATE)  # of the vowel after the event, for its spectrum
 EDGES = (0, 3, 6, 10, 14, 19, 25, 32, 41, 52, 66, 83, 104, 130)  # bands in bins of 43 Hz, narrow below, wide above
-FLOOR = 10.0  # beside the energies of speech, 1e8 and more: silence has a logarithm too
+FLOOR = 10.0  # keeps the logarithm of silence finite; energies of speech are 1e8 and more
 
 
 def vowel_onset(samples: NDArray[np.int16], *, start: int, event: int) -> int:
     """The sample in [start, event] at which a vowel begins, after a nasal or liquid that begins at `start`.
 
-    The logarithms x_t of energies in 13 bands, one row each 2.5 ms from `start` to 30 ms beyond the event, are
-    cut in two where they differ most: k minimises sum_{t<k} |x_t - mean_{<k}|^2 + sum_{t>=k} |x_t - mean_{>=k}|^2.
-    At a nasal that is the end of the murmur, at a glide the middle of its movement. Cost O(n) for n rows.
+    The log energies x_t in 13 bands, one row every 2.5 ms from `start` to 30 ms after the event, are split into the
+    two segments of least variance: k minimises sum_{t<k} |x_t - mean_{<k}|^2 + sum_{t>=k} |x_t - mean_{>=k}|^2.
+    For a nasal this is the end of the murmur, for a glide the middle of its movement. Cost O(n) for n rows.
 
     >>> from bochner.speech.synthesis.espeak import speak
-    >>> spoken = speak("[[m|'A:|t]]", voice="en-us+m3")
-    >>> m, vowel = [event.sample for event in spoken.events if event.label in ("m", "'A:")]
-    >>> 0.01 < (vowel - vowel_onset(spoken.samples, start=m, event=vowel)) / RATE < 0.04
+    >>> output = speak("[[m|'A:|t]]", voice="en-us+m3")
+    >>> m, vowel = [event.sample for event in output.events if event.label in ("m", "'A:")]
+    >>> 0.01 < (vowel - vowel_onset(output.samples, start=m, event=vowel)) / RATE < 0.04
     True
     """
     centres = np.arange(start + WINDOW // 2, min(event + BODY, len(samples) - WINDOW // 2), STEP)
@@ -175,37 +174,37 @@ def _log_bands(samples: NDArray[np.int16], centres: Array) -> Array:
 
 
 def _cut(rows: Array, last: int) -> int:
-    """The row k in 1..last that begins the second of the two pieces whose means explain most."""
+    """The row k in 1..last at which the second segment begins."""
     counts = np.arange(1, min(last, len(rows) - 1) + 1)
     sums, total = np.cumsum(rows, axis=0)[counts - 1], rows.sum(axis=0)
     explained = (sums**2).sum(axis=1) / counts + ((total - sums) ** 2).sum(axis=1) / (len(rows) - counts)
     return int(counts[np.argmax(explained)])
 
 
-QUIET = 50  # of 32768: below every phone, above what remains in a pause
-LONGEST_CLOSURE = int(0.08 * RATE)
-SHORTEST_PHONE = int(0.01 * RATE)
-FUSED_SHARE = 0.4  # of vowel and liquid together, for the liquid
+QUIET = 50  # of 32768: below every phone, above the residue in a pause
+MAX_CLOSURE = int(0.08 * RATE)
+MIN_PHONE = int(0.01 * RATE)
+FUSED_SHARE = 0.4  # the liquid's share of the duration of vowel and liquid
 STRESS = "',%="  # marks before a phone
-SONORANTS = tuple("mnNlrwj")  # how the engine's nasals and liquids begin
+SONORANTS = tuple("mnNlrwj")  # first letters of the engine's nasals and liquids
 VOWELS = tuple("aAeEiIoOuUyYVQ@03&")
 
 
-def time_phones(spoken: Spoken) -> tuple[tuple[Segment, ...], ...]:
+def time_phones(output: EngineOutput) -> tuple[tuple[Segment, ...], ...]:
     """The phones of each word, in the engine's notation without stress, with start and end in seconds.
 
-    Within a word they touch; where two words do not, there is silence.
+    Within a word they are contiguous; between words there may be silence.
 
     >>> from bochner.speech.synthesis.espeak import speak
     >>> [[phone.label for phone in word] for word in time_phones(speak("[[k|'a|t]] [[s|'A:|t]]", voice="en-us"))]
     [['k', 'a', 't'], ['s', 'A:', 't']]
     """
-    phones = [event for event in spoken.events if event.label]
-    starts = _starts(phones, spoken.samples)
-    ends = [*starts[1:], len(spoken.samples)]
+    phones = [event for event in output.events if event.label]
+    starts = _starts(phones, output.samples)
+    ends = [*starts[1:], len(output.samples)]
     words: list[list[Segment]] = []
     place = 0
-    for event in spoken.events:
+    for event in output.events:
         if not event.label:
             words.append([])
             continue
@@ -226,7 +225,7 @@ def _starts(phones: list[Event], samples: NDArray[np.int16]) -> list[int]:
         elif _begins(before, SONORANTS) and _begins(phone, VOWELS):
             starts.append(vowel_onset(samples, start=before.sample, event=phone.sample))
         else:
-            starts.append(_after_last_loud(loud, max(before.sample, phone.sample - LONGEST_CLOSURE), phone.sample))
+            starts.append(_after_last_loud(loud, max(before.sample, phone.sample - MAX_CLOSURE), phone.sample))
     return _with_fused(phones, starts, len(samples))
 
 
@@ -244,10 +243,10 @@ def _after_last_loud(loud: NDArray[np.bool_], low: int, high: int) -> int:
 
 
 def _with_fused(phones: list[Event], starts: list[int], total: int) -> list[int]:
-    """A phone left without sound was sounded with the one before it: it gets the end of that."""
+    """A phone without samples was rendered with the one before it, and receives its end."""
     ends = [*starts[1:], total]
     for place in range(1, len(phones)):
-        silent = ends[place] - starts[place] < SHORTEST_PHONE and not _is_pause(phones[place])
+        silent = ends[place] - starts[place] < MIN_PHONE and not _is_pause(phones[place])
         if silent and not _is_pause(phones[place - 1]):
             length = ends[place] - starts[place - 1]
             starts[place] = ends[place] - int(FUSED_SHARE * length)

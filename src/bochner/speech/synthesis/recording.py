@@ -25,7 +25,7 @@ TELEPHONE_RATE = 8000
 TELEPHONE_BAND = (300.0, 3400.0)  # Hz
 TAPS = 255
 MU = 255.0
-EARLIEST_ECHO = 0.005  # seconds after the direct sound
+MIN_ECHO_DELAY = 0.005  # seconds after the direct sound
 
 
 def coloured_noise(num_samples: int, *, slope: float, generator: np.random.Generator) -> Samples:
@@ -58,18 +58,18 @@ def room_response(*, rate: int, reverberation: float, direct_ratio: float, gener
     """
     times = np.arange(1, max(round(positive_float("reverberation", reverberation) * rate), 2)) / rate
     tail = generator.standard_normal(len(times)) * 10 ** (-3 * times / reverberation)
-    tail[times < EARLIEST_ECHO] = 0.0
+    tail[times < MIN_ECHO_DELAY] = 0.0
     energy = max(float(np.sum(tail**2)), 1e-12)
     return np.concatenate([[1.0], tail * np.sqrt(10 ** (-direct_ratio / 10) / energy)]).astype(np.float32)
 
 
 def reverberate(samples: Samples, response: Samples) -> Samples:
-    """The samples as heard in the room, cut at their end."""
+    """The samples convolved with the response of the room, truncated to their length."""
     return fftconvolve(samples, response)[: len(samples)].astype(np.float32)
 
 
 def telephone(samples: Samples, *, rate: int) -> Samples:
-    """Through a telephone and back at `rate`: 8 kHz, 300 to 3400 Hz by a filter without delay, 8-bit mu-law."""
+    """A telephone line, back at `rate`: 8 kHz, 300 to 3400 Hz by a zero-phase filter, 8-bit mu-law."""
     narrow = resample(samples, rate=rate, new_rate=TELEPHONE_RATE)
     band = firwin(TAPS, TELEPHONE_BAND, pass_zero=False, fs=TELEPHONE_RATE).astype(np.float32)
     coded = mu_law(fftconvolve(narrow, band, mode="same"))
@@ -100,57 +100,56 @@ PEAK = 0.95
 BABBLE_VOICES, BABBLE_SECONDS = 4, 8.0
 
 
-class Said(NamedTuple):
-    """Clean speech at the engine's rate with its words and phones; silence stands before, after and at pauses."""
+class CleanSpeech(NamedTuple):
+    """Clean speech at the engine's rate with its timed words and phones, including silence."""
 
     samples: Samples
     words: tuple[Segment, ...]
     phones: tuple[Segment, ...]
 
 
-def say(prompt: Prompt, language: Language, speaker: Speaker, generator: np.random.Generator) -> Said:
-    """Let a speaker say a sentence. Where the engine said other words or phones, a ValueError has the reason."""
-    spoken = speak(
-        prompt.spoken,
+def speak_prompt(prompt: Prompt, language: Language, speaker: Speaker, generator: np.random.Generator) -> CleanSpeech:
+    """Synthesize a sentence; a ValueError has the reason if the engine produced other words or phones."""
+    output = speak(
+        prompt.engine_text,
         voice=f"{language.voice}+{speaker.variant}",
         speed=speaker.speed,
         pitch=speaker.pitch,
         pitch_range=speaker.pitch_range,
     )
-    heard = time_phones(spoken)
-    if len(heard) != len(prompt.tokens) or not all(heard):
-        raise ValueError(f"engine said other words ({len(heard)} for {len(prompt.tokens)} in {prompt.spoken!r})")
+    timed = time_phones(output)
+    if len(timed) != len(prompt.tokens) or not all(timed):
+        raise ValueError(f"engine said other words ({len(timed)} for {len(prompt.tokens)} in {prompt.engine_text!r})")
     before, after = generator.uniform(*SILENCES, size=2)
-    clean = (spoken.samples / np.float32(32768)).astype(np.float32)
+    clean = (output.samples / np.float32(32768)).astype(np.float32)
     samples = np.pad(clean, (round(before * RATE), round(after * RATE)))
-    words = [_moved(phones, round(before * RATE) / RATE) for phones in language.phones(prompt, heard)]
+    words = [_shifted(phones, round(before * RATE) / RATE) for phones in language.phones(prompt, timed)]
     spans = (Segment(token, word[0].start, word[-1].end) for token, word in zip(prompt.tokens, words, strict=True))
-    return Said(samples, tuple(spans), _with_silence(words, len(samples) / RATE))
+    return CleanSpeech(samples, tuple(spans), _with_silence(words, len(samples) / RATE))
 
 
 def record(
-    said: Said, speaker: Speaker, generator: np.random.Generator, *, rate: int, babble: Samples | None
+    speech: CleanSpeech, speaker: Speaker, generator: np.random.Generator, *, rate: int, babble: Samples | None
 ) -> Samples:
-    """The recording of what was said, at `rate`: room, then noise, then telephone; no sample is clipped."""
-    samples = resample(said.samples, rate=RATE, new_rate=rate)
+    """The recording of clean speech at `rate`: room, then noise, then telephone; no sample is clipped."""
+    samples = resample(speech.samples, rate=RATE, new_rate=rate)
     response = room_response(
         rate=rate, reverberation=speaker.reverberation, direct_ratio=speaker.direct_ratio, generator=generator
     )
     samples = reverberate(samples, response)
     noise = _noise(len(samples), babble, generator)
-    samples = _levelled(
-        add_noise(samples, noise, snr=speaker.snr + generator.uniform(-SNR_SPREAD, SNR_SPREAD)), generator
-    )
+    snr = speaker.snr + generator.uniform(-SNR_SPREAD, SNR_SPREAD)
+    samples = _scaled(add_noise(samples, noise, snr=snr), generator)
     return telephone(samples, rate=rate) if speaker.telephone else samples
 
 
-def babble_of(language: Language, speaker: Speaker, generator: np.random.Generator, *, rate: int) -> Samples:
-    """Other people talking at once in the background, a few seconds that may be repeated."""
+def draw_babble(language: Language, speaker: Speaker, generator: np.random.Generator, *, rate: int) -> Samples:
+    """Several other voices at once, a few seconds that may be repeated."""
     total = np.zeros(round(BABBLE_SECONDS * RATE), dtype=np.float32)
     for _ in range(BABBLE_VOICES):
         voice = str(generator.choice([name for name in FEMALE + MALE if name != speaker.variant]))
-        spoken = speak(language.prompt(speaker.part, generator).spoken, voice=f"{language.voice}+{voice}")
-        total += np.resize(spoken.samples / np.float32(32768), len(total))
+        output = speak(language.prompt(speaker.part, generator).engine_text, voice=f"{language.voice}+{voice}")
+        total += np.resize(output.samples / np.float32(32768), len(total))
     return resample(total, rate=RATE, new_rate=rate)
 
 
@@ -160,18 +159,18 @@ def _noise(count: int, babble: Samples | None, generator: np.random.Generator) -
     return np.resize(np.roll(babble, int(generator.integers(len(babble)))), count)
 
 
-def _levelled(samples: Samples, generator: np.random.Generator) -> Samples:
+def _scaled(samples: Samples, generator: np.random.Generator) -> Samples:
     level = float(np.sqrt(np.mean(np.square(samples, dtype=np.float64))))
     gain = generator.uniform(*LEVELS) / max(level, 1e-9)
     return samples * np.float32(min(gain, PEAK / max(float(np.abs(samples).max()), 1e-9)))
 
 
-def _moved(phones: tuple[Segment, ...], seconds: float) -> tuple[Segment, ...]:
+def _shifted(phones: tuple[Segment, ...], seconds: float) -> tuple[Segment, ...]:
     return tuple(Segment(label, start + seconds, end + seconds) for label, start, end in phones)
 
 
 def _with_silence(words: list[tuple[Segment, ...]], duration: float) -> tuple[Segment, ...]:
-    """All phones in order, and silence wherever none of them sounds."""
+    """All phones in order, with silence in the gaps."""
     phones: list[Segment] = []
     last = 0.0
     for phone in (phone for word in words for phone in word):
@@ -183,92 +182,82 @@ def _with_silence(words: list[tuple[Segment, ...]], duration: float) -> tuple[Se
 
 
 PIECES = "pieces"
+MAX_FAILURES = 10  # of a voice, beyond its successful utterances
 
 
-def make_speaker(place: int, speaker: Speaker, *, folder: Path, settings: Settings) -> Path:
-    """Record the speaker of number `place` into audio/; gives the folder with the manifest of what was recorded."""
-    piece = folder / PIECES / speaker.name
+def record_speaker(place: int, speaker: Speaker, *, corpus_dir: Path, settings: Settings) -> Path:
+    """Record the speaker of number `place` into audio/; returns the directory with the manifest of its utterances."""
+    piece = corpus_dir / PIECES / speaker.name
     if (piece / MANIFEST).exists():
         return piece
     piece.mkdir(parents=True, exist_ok=True)
     file = f"audio/{speaker.name}.wav"
-    sounds, utterances, skipped = _recorded(place, speaker, file, settings)
-    write_audio(folder / file, np.concatenate(sounds), rate=settings.rate)
+    num_samples = round(settings.hours * 3600 * settings.rate / settings.num_speakers)
+    recordings: list[Samples] = []
+    utterances: list[Utterance] = []
+    skipped: list[Skipped] = []
+    for result in _attempts(place, speaker, settings):
+        if isinstance(result, Skipped):
+            skipped.append(result)
+            if len(skipped) > len(utterances) + MAX_FAILURES:
+                raise RuntimeError(f"the engine's voice {speaker.variant!r} fails: {result.reason}.")
+            continue
+        start = sum(map(len, recordings))
+        utterances.append(_utterance(result, speaker, settings, file, start))
+        recordings.append(result.samples)
+        if start + len(result.samples) >= num_samples:
+            break
+    write_audio(corpus_dir / file, np.concatenate(recordings), rate=settings.rate)
     write_skipped(piece, skipped)
-    write_manifest(piece, utterances)  # last: its presence says that all is there
+    write_manifest(piece, utterances)  # last: its presence marks the speaker as complete
     return piece
 
 
 class _Recording(NamedTuple):
     id: str
     prompt: Prompt
-    said: Said
-    sound: Samples
-
-
-def _recorded(
-    place: int, speaker: Speaker, file: str, settings: Settings
-) -> tuple[list[Samples], list[Utterance], list[Skipped]]:
-    wanted = round(settings.hours * 3600 * settings.rate / settings.num_speakers)
-    sounds: list[Samples] = []
-    utterances: list[Utterance] = []
-    skipped: list[Skipped] = []
-    first = 0
-    for made in _attempts(place, speaker, settings):
-        if isinstance(made, Skipped):
-            skipped.append(made)
-            _check_voice(speaker, len(utterances), skipped)
-            continue
-        utterances.append(_utterance(made, speaker, settings, file, first))
-        sounds.append(made.sound)
-        first += len(made.sound)
-        if first >= wanted:
-            break
-    return sounds, utterances, skipped
+    speech: CleanSpeech
+    samples: Samples
 
 
 def _attempts(place: int, speaker: Speaker, settings: Settings) -> Iterator[_Recording | Skipped]:
-    """Recordings without end; each has a generator of its own, so that one more or less changes no other."""
+    """Endless recordings, each with its own generator, so that their number does not change any of them."""
     language, rate = _language(settings.language, settings.num_words), settings.rate
-    before = stream(settings.seed, "babble", place)
-    babble = babble_of(language, speaker, before, rate=rate) if speaker.babble else None
+    generator = stream(settings.seed, "babble", place)
+    babble = draw_babble(language, speaker, generator, rate=rate) if speaker.babble else None
     for number in count(1):
         generator = stream(settings.seed, "utterance", place, number)
         prompt, name = language.prompt(speaker.part, generator), f"{speaker.name}-{number:04d}"
         try:
-            said = say(prompt, language, speaker, generator)
+            speech = speak_prompt(prompt, language, speaker, generator)
         except ValueError as error:
             yield Skipped(name, str(error))
         else:
-            yield _Recording(name, prompt, said, record(said, speaker, generator, rate=rate, babble=babble))
+            samples = record(speech, speaker, generator, rate=rate, babble=babble)
+            yield _Recording(name, prompt, speech, samples)
 
 
-def _check_voice(speaker: Speaker, num_said: int, skipped: list[Skipped]) -> None:
-    if len(skipped) > num_said + 10:  # or it would try for ever
-        raise RuntimeError(f"the engine's voice {speaker.variant!r} does not say what it should: {skipped[-1].reason}.")
-
-
-def _utterance(made: _Recording, speaker: Speaker, settings: Settings, file: str, first: int) -> Utterance:
-    duration = len(made.sound) / settings.rate
-    phones = _rounded(made.said.phones, duration)
+def _utterance(recording: _Recording, speaker: Speaker, settings: Settings, file: str, start: int) -> Utterance:
+    duration = len(recording.samples) / settings.rate
+    phones = _rounded(recording.speech.phones, duration)
     return Utterance(
-        id=made.id,
+        id=recording.id,
         speaker=speaker.name,
         part=speaker.part,
-        text=" ".join(made.prompt.tokens),
+        text=" ".join(recording.prompt.tokens),
         audio=file,
         rate=settings.rate,
-        start=first / settings.rate,
+        start=start / settings.rate,
         duration=duration,
-        words=_rounded(made.said.words, duration),
-        phones=(*phones[:-1], phones[-1]._replace(end=duration)),  # silence to the very end
+        words=_rounded(recording.speech.words, duration),
+        phones=(*phones[:-1], phones[-1]._replace(end=duration)),  # the last silence ends with the utterance
         language=settings.language,
         synthetic=True,
     )
 
 
 def _rounded(segments: tuple[Segment, ...], duration: float) -> tuple[Segment, ...]:
-    """Times to a tenth of a millisecond, which the samples of another rate do not resolve anyway."""
+    """Times rounded to a tenth of a millisecond, about the distance of samples."""
     return tuple(Segment(label, round(start, 4), min(round(end, 4), duration)) for label, start, end in segments)
 
 

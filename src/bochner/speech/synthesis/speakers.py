@@ -13,23 +13,25 @@ USES = ("voices", "speaker", "babble", "utterance")
 
 
 def stream(seed: int, use: str, *places: int) -> np.random.Generator:
-    """A generator of its own for each seed, use and place.
+    """An independent generator for each seed, use and place.
 
     >>> stream(0, "utterance", 3, 1).random() == stream(0, "utterance", 3, 1).random()
     True
     >>> stream(0, "utterance", 3).random() == stream(0, "utterance", 3, 0).random()
     False
     """
-    return np.random.default_rng([USES.index(use), len(places), *places, seed])  # NumPy pads with zeros: say how many
+    return np.random.default_rng(
+        [USES.index(use), len(places), *places, seed]
+    )  # the number of places, since NumPy pads with zeros
 
 
 LANGUAGES = ("english", "cantonese", "bengali")
-FEWEST_SPEAKERS = 8
+MIN_SPEAKERS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What to make; see `synthesize`."""
+    """The settings of a corpus; see `synthesize`."""
 
     language: str
     hours: float
@@ -55,7 +57,7 @@ class Settings:
 
     @property
     def num_speakers(self) -> int:
-        return max(FEWEST_SPEAKERS, round(self.hours * 60 / self.minutes_per_speaker))
+        return max(MIN_SPEAKERS, round(self.hours * 60 / self.minutes_per_speaker))
 
     def speakers(self) -> list[Speaker]:
         return draw_speakers(
@@ -63,8 +65,8 @@ class Settings:
         )
 
 
-# The engine's variants that sound like people, but for those with an echo, which would hide the pauses, and those with
-# breath, which is not the same each time.
+# The engine's human-like variants, without those with an echo, which hides pauses, and those with breath, which is not
+# reproducible.
 FEMALE = (
     "Andrea", "Annie", "anika", "aunty", "belinda", "f1", "grandma", "linda", "shelby", "steph", "steph2",
 )  # fmt: skip
@@ -79,12 +81,12 @@ PITCHES = (25, 75)
 PITCH_RANGES = (25, 75)
 REVERBERATION = (0.15, 0.5)  # seconds
 DIRECT_RATIOS = (3.0, 15.0)  # dB, of a microphone 15 to 60 cm away: 20 log10(critical distance / distance)
-HANDSET = 12.0  # dB more: a telephone is held a quarter as far from the mouth
+HANDSET = 12.0  # dB more: a telephone is at a quarter of the distance from the mouth
 
 
 @dataclass(frozen=True, kw_only=True)
 class Speaker:
-    """A synthetic speaker. `snr` is the middle of the signal-to-noise ratios (dB) of the recordings."""
+    """A synthetic speaker. `snr` is the centre of the signal-to-noise ratios (dB) of its recordings."""
 
     name: str
     part: str
@@ -105,7 +107,7 @@ def draw_speakers(
     """Speakers for the four parts, 70, 10, 10 and 10 percent; no variant of the engine's voice is in two parts.
 
     `snr` bounds the speakers' signal-to-noise ratio (dB); `telephone` and `babble` are the shares of speakers on a
-    telephone and among other voices (the others stand in coloured noise).
+    telephone and among other voices (the others are recorded in coloured noise).
 
     >>> speakers = draw_speakers(8, seed=0, snr=(5.0, 20.0), telephone=0.5, babble=0.3)
     >>> [speaker.part for speaker in speakers]

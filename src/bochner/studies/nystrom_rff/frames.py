@@ -31,7 +31,7 @@ def timit_frames(archive: Path) -> Mapping[str, tuple[Array, Array]]:
     with tempfile.TemporaryDirectory() as folder:
         corpus = prepare_timit(archive, folder, sizes=SPEAKERS)
         said = [fold_utterance(one, FOLDINGS["61-48"]) for one in corpus.utterances]
-        cepstra = {one.id: add_deltas(Mfcc(rate=RATE)(read_audio(one, folder=folder))) for one in said}
+        cepstra = {one.id: add_deltas(Mfcc(rate=RATE)(read_audio(one, corpus_dir=folder))) for one in said}
     moments = group_moments((one.speaker, cepstra[one.id]) for one in said)
     rows = {
         one.id: splice(normalize(cepstra[one.id], moments[one.speaker]), left=CONTEXT, right=CONTEXT) for one in said

@@ -7,7 +7,7 @@ from pathlib import Path
 from bochner.acoustic.contest import Contest
 from bochner.acoustic.opening import open_contest
 from bochner.acoustic.recipe import AsrRecipe, load_recipe
-from bochner.speech.pipeline.alignment import Work
+from bochner.speech.pipeline.alignment import Execution
 from bochner.studies.speech.sizes import SIZES
 from bochner.studies.study import Size
 
@@ -26,4 +26,4 @@ def recipe_of(data: str, effort: Size) -> AsrRecipe:
 
 def open_task(data: str, effort: Size, folder: Path, *, device: str) -> Contest:
     """The task with its corpus, alignment and graph, made below `folder` or found there."""
-    return open_contest(recipe_of(data, effort), folder, device=device, work=Work())
+    return open_contest(recipe_of(data, effort), folder, device=device, work=Execution())

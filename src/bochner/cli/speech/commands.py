@@ -1,0 +1,320 @@
+"""The commands of `bochner speech`. Modules that need the extra `speech` are imported when a command runs."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Any, Literal
+
+from bochner.cli.report import say
+
+Kind = Literal["folder", "timit", "an4", "yesno", "digits", "kaldi", "lhotse"]
+GmmStage = Literal["monophone", "triphone", "lda_mllt", "sat"]
+
+
+def prepare(
+    kind: Kind,
+    source: Path,
+    out: Path,
+    *,
+    speakers: Literal["folder", "prefix", "file"] | None = None,
+    sizes: dict[str, int | float] | None = None,
+    lexicon: str | None = None,
+    normalize: list[Literal["nfkc", "lower", "no_punctuation"]] | None = None,
+    tokens: Literal["phones", "words"] | None = None,
+    fold: Literal["61-48", "61-39", "none"] | None = None,
+    rate: int | None = None,
+    root: Path | None = None,
+    language: str | None = None,
+    seed: int = 0,
+) -> None:
+    """Make a corpus directory: who says what in which recording, in four parts that share no speaker.
+
+    Examples:
+
+        bochner speech prepare folder recordings corpus
+        bochner speech prepare folder recordings corpus --lexicon words.txt --speakers prefix
+        bochner speech prepare timit TIMIT.zip corpus --tokens phones
+        bochner speech prepare an4 an4_cepstra.zip corpus
+        bochner speech prepare kaldi data corpus --lexicon data/local/dict/lexicon.txt
+
+    A "folder" holds recordings, each with its transcript in a .txt of the same name, or a table transcripts.tsv with
+    the columns audio and text, perhaps speaker and part. Without a lexicon its words are said by their letters, which
+    any alphabet has; a lexicon of phones does better.
+
+    The parts: train; heldout, which drives training; dev, for choices; test, read once. What cannot be used stands in
+    OUT/skipped.jsonl with the reason. The page "Speech corpora" of the documentation says more.
+
+    Args:
+        kind: The layout of SOURCE: any "folder" of recordings, a corpus by name, "kaldi" (a folder with train/, dev/,
+            test/) or "lhotse" (recordings.jsonl and supervisions.jsonl).
+        source: A folder, or a zip archive of one.
+        out: The corpus directory to make.
+        speakers: Who speaks in a "folder" without a table: the folder that a recording lies in (default), the prefix
+            of its name up to - or _, or each file another.
+        sizes: How many speakers, or which share of them, each part gets, such as '{"train": 12, "test": 4}'. For "an4"
+            the shares of its training speakers: '{"heldout": 0.05, "dev": 0.05}'.
+        lexicon: A file of lines `word phone phone ...`; "letters" (default where the corpus has no lexicon);
+            or "cmudict", English words by the CMU dictionary.
+        normalize: How transcripts are spelled alike. Default for "folder": [lower, no_punctuation]; else as they are.
+        tokens: What TIMIT's text is: its phones (default) or its words.
+        fold: Into how many of its 61 phones TIMIT is folded. Default: "61-48".
+        rate: Samples a second of the recordings in a "folder". Default: that of the first.
+        root: Where the paths in Kaldi's files begin. Default: here.
+        language: A name to keep beside the utterances of "folder" and "kaldi".
+        seed: Of the draw of speakers into parts.
+    """
+    from bochner.cli.speech.preparation import prepare_corpus
+    from bochner.speech.corpora.corpus_directory import PreparedCorpus
+
+    options = {
+        "speakers": speakers, "sizes": sizes, "lexicon": lexicon, "normalize": normalize, "tokens": tokens,
+        "fold": fold, "rate": rate, "root": root, "language": language,
+    }  # fmt: skip
+    given = {name: value for name, value in options.items() if value is not None}
+    finished = prepare_corpus(kind, source, out, given, seed=seed)
+    _say_corpus(PreparedCorpus.read(out), finished=finished)
+
+
+def _say_corpus(corpus: Any, *, finished: bool) -> None:
+    """Report a PreparedCorpus."""
+    head, *parts = str(corpus).splitlines()
+    say("corpus", head + (" (finished already)" if finished else ""))
+    for line in parts:
+        say("", line.strip())
+    if corpus.skipped:
+        say("skipped", f"{corpus.directory / 'skipped.jsonl'} lists the reasons")
+    directory = str(corpus.directory)
+    say("next", shlex.join(["bochner", "speech", "align", directory, f"{directory}-aligned"]))
+
+
+def synthesize(
+    out: Path,
+    *,
+    language: Literal["english", "cantonese", "bengali"] = "english",
+    hours: float = 0.1,
+    seed: int = 0,
+    num_words: int = 2000,
+    minutes_per_speaker: float = 3.0,
+    snr: tuple[float, float] = (5.0, 20.0),
+    telephone: float = 0.5,
+    babble: float = 0.3,
+    rate: int = 16000,
+    workers: int = 1,
+) -> None:
+    """Make a corpus directory of synthetic speech, with the times of all its words and phones.
+
+    Examples:
+
+        bochner speech synthesize corpus --hours 0.1
+        bochner speech synthesize corpus --language cantonese --hours 2 --workers 2
+        bochner speech synthesize corpus --hours 0.1 --num_words 100 --snr [20,40] --telephone 0 --babble 0
+
+    Many voices at many speeds and pitches, in rooms, in noise, on telephones; hard enough that error rates are far
+    from zero. No voice and no sentence is in two parts. The same settings give the same bytes; stopped, it goes on
+    where it was when the same command is given again. Results on it say nothing about recordings of people.
+
+    It needs `pip install 'bochner[synthesis]'`, whose espeak-ng is GPL-3.
+
+    Args:
+        out: The corpus directory to make.
+        language: English (words), Cantonese (characters) or Bengali (words).
+        hours: How much of it.
+        seed: Of everything random.
+        num_words: How many words English and Bengali have.
+        minutes_per_speaker: How long each speaks; there are at least 8 speakers.
+        snr: Least and greatest signal-to-noise ratio of a speaker, in dB.
+        telephone: Share of the speakers on a telephone.
+        babble: Share of the speakers among other voices.
+        rate: Samples a second.
+        workers: Processes.
+    """
+    from bochner.speech.manifest import MANIFEST
+    from bochner.speech.synthesis import synthesize as make
+
+    finished = (out / MANIFEST).exists()
+    corpus = make(
+        out, language=language, hours=hours, seed=seed, rate=rate, num_words=num_words,
+        minutes_per_speaker=minutes_per_speaker, snr=snr, telephone=telephone, babble=babble, workers=workers,
+        verbose=sys.stderr.isatty(),
+    )  # fmt: skip
+    _say_corpus(corpus, finished=finished)
+
+
+def align(
+    corpus: Path,
+    out: Path,
+    *,
+    until: GmmStage = "sat",
+    frontend: Literal["mfcc", "plp"] = "mfcc",
+    start: Literal["equal", "known", "kept"] = "equal",
+    num_leaves: int | None = None,
+    num_gaussians: int | None = None,
+    context: int = 4,
+    seed: int = 0,
+    workers: int = 1,
+) -> None:
+    """Train a GMM-HMM on the part train, and align every part with it: labels of frames, times of phones and words.
+
+    Examples:
+
+        bochner speech align corpus aligned
+        bochner speech align corpus aligned --until triphone
+        bochner speech align corpus aligned --until monophone --start known
+        bochner speech align corpus aligned --num_leaves 2000 --num_gaussians 10000 --workers 2
+
+    The stages: monophone, states of phones whatever their neighbours; triphone, states in context, tied by decision
+    trees; lda_mllt, on nine frames projected to the directions that part the states; sat, on frames moved towards the
+    model by a transform for each speaker. Each is kept: ask for one stage more and only that is trained; stopped, the
+    same command goes on after the last whole stage.
+
+    OUT/aligned/STAGE then holds phones.ctm and words.ctm, states/ (the tied state of each frame), rows/PART (frames
+    between their neighbours with their states: what `bochner train --task classify` reads) and skipped.jsonl. Where the
+    corpus knows the times of its phones, the agreement is said. It needs `pip install 'bochner[speech]'`.
+
+    Args:
+        corpus: A corpus directory, see `bochner speech prepare`.
+        out: Folder for frames, stages and alignments.
+        until: The last stage.
+        frontend: Cepstra to make of recordings; a corpus that gives frames keeps them.
+        start: Where monophones begin: states that last "equal", or the "known" times of phones in the corpus; "kept"
+            keeps to these in all later stages of training, as suits a synthetic corpus, whose times are exact.
+        num_leaves: Tied states at most; fewer where no split helps other speakers. Default: 1.6 sqrt(frames of train),
+            up to 2000.
+        num_gaussians: Of the tied stages. Default: one for 60 frames of train, at most 10,000.
+        context: Neighbours on each side of a frame in rows/.
+        seed: Of everything random.
+        workers: Processes.
+    """
+    from bochner.speech.align import Agreement
+    from bochner.speech.corpora.corpus_directory import SpeechCorpus
+    from bochner.speech.pipeline.alignment import AlignSettings, Execution, align_corpus
+
+    speech = SpeechCorpus.read(corpus)
+    settings = AlignSettings(
+        until=until, frontend=frontend, start=start, num_leaves=num_leaves, num_gaussians=num_gaussians,
+        context=context, seed=seed,
+    )  # fmt: skip
+    result = align_corpus(speech, out, settings, execution=Execution(workers, sys.stderr.isatty()))
+    counts = f"{result['utterances']:,} utterances with {result['states']:,} states"
+    say("aligned", f"{counts}; {result['skipped']} skipped")
+    for part, numbers in result["agreement"].items():
+        agreement = Agreement(**numbers)
+        near, right = 100 * agreement.boundaries_within, 100 * agreement.frames_right
+        boundaries = f"{near:.1f} % of {agreement.boundaries:,} phone boundaries within 20 ms"
+        say("", f"{part}: {boundaries}, {right:.1f} % of frames in the right phone")
+    target = out / "aligned" / until
+    say("labels", f"{target}/rows/train (for bochner train --task classify), {target}/phones.ctm, {target}/words.ctm")
+    part = "test" if "test" in speech.parts else speech.parts[-1]
+    say("next", shlex.join(["bochner", "speech", "decode", str(corpus), str(out), "--part", part]))
+
+
+def decode(
+    corpus: Path,
+    aligned: Path,
+    *,
+    part: Literal["heldout", "dev", "test"] = "test",
+    stage: GmmStage | None = None,
+    order: int = 2,
+    acoustic_weight: float | None = None,
+    word_penalty: float | None = None,
+    beam: float = 11.0,
+    max_active: int = 2500,
+    out: Path | None = None,
+    workers: int = 1,
+) -> None:
+    """Recognise a part of the corpus with the GMM that `bochner speech align` trained.
+
+    Examples:
+
+        bochner speech decode corpus aligned
+        bochner speech decode corpus aligned --part dev --order 3
+        bochner speech decode corpus aligned --stage monophone --out aligned/mono
+        bochner speech decode corpus aligned --acoustic_weight 0.1 --word_penalty 0
+
+    The language model is an n-gram of the texts of train (modified Kneser-Ney) over the words of the lexicon. Lexicon,
+    language model and states become one graph, kept in ALIGNED/graphs. The weight of the acoustics and the penalty of
+    a word are those of least error on the part dev, whatever part is decoded; where there is no dev, 0.1 and 0. After
+    SAT each speaker is adapted to by what the stage before recognised.
+
+    OUT then holds hypotheses.jsonl, hypotheses.trn (for sclite), language_model.arpa, tuning.json and skipped.jsonl.
+    Stopped, the same command goes on where it was.
+
+    Args:
+        corpus: The corpus directory.
+        aligned: The folder of `bochner speech align`.
+        part: What to recognise; test only once all choices are made.
+        stage: Which of the trained stages. Default: the last.
+        order: Words that the language model sees at once, 2 for a bigram.
+        acoustic_weight: Against the language model. Default: tuned on dev.
+        word_penalty: Cost of every word, above 0 for fewer. Default: tuned on dev.
+        beam: Paths that fall this far behind the best are given up.
+        max_active: Paths kept at each frame.
+        out: Default: ALIGNED/decoded/PART_STAGE_ORDER.
+        workers: Processes.
+    """
+    from bochner.speech.corpora.corpus_directory import SpeechCorpus
+    from bochner.speech.pipeline.alignment import Execution
+    from bochner.speech.pipeline.decoding import DecodeSettings, decode_corpus
+
+    settings = DecodeSettings(
+        part=part, stage=stage, order=order, acoustic_weight=acoustic_weight, word_penalty=word_penalty, beam=beam,
+        max_active=max_active,
+    )  # fmt: skip
+    execution = Execution(workers, sys.stderr.isatty())
+    result = decode_corpus(SpeechCorpus.read(corpus), aligned, settings, output_dir=out, execution=execution)
+    weights = f"acoustic {result['acoustic_weight']:g}, word penalty {result['word_penalty']:g}"
+    say("weights", f"{weights} ({result['weights']})")
+    say("decoded", f"{result['utterances']:,} utterances by {result['stage']}, {result['skipped']}")
+    seconds, speech = result["seconds"], result["speech_seconds"]
+    say("", f"{seconds:.1f} s for {speech:,.0f} s of speech, {speech / max(seconds, 1e-9):.0f} times real time")
+    say("next", shlex.join(["bochner", "speech", "score", str(corpus), result["directory"]]))
+
+
+def score(
+    corpus: Path,
+    hypotheses: Path,
+    *,
+    protocol: str | None = None,
+    out: Path | None = None,
+    seed: int = 0,
+) -> None:
+    """Count the errors of hypotheses as NIST's sclite does; say the rate, how sure it is, and who is hard.
+
+    Examples:
+
+        bochner speech score corpus aligned/decoded/test_sat_order2
+        bochner speech score corpus aligned/decoded/test_sat_order2 --protocol per39_sil_ignored
+        bochner speech score corpus others.trn --protocol wer_lower_no_punctuation
+
+    The protocol's name says what is counted: wer (words), cer (characters) or per (phones), then how they are spelled
+    alike (nfkc, lower, no_punctuation), or for phones into how many classes TIMIT's are folded (per48, per39) and
+    whether silence counts (sil_scored, the stricter rule, or sil_ignored). Figures of two protocols must not be
+    compared. An utterance of the part without a hypothesis counts as deleted.
+
+    OUT then holds score.json, speakers.txt, errors.txt (reference above hypothesis), confusions.txt, reference.trn and
+    hypotheses.trn.
+
+    Args:
+        corpus: The corpus directory, with the references.
+        hypotheses: The folder of `bochner speech decode`, its hypotheses.jsonl, or a .trn file.
+        protocol: Default: wer; cer for Cantonese; per39_sil_scored for TIMIT's phones.
+        out: Default: the folder score_PROTOCOL beside the hypotheses.
+        seed: Of the bootstrap that gives the interval.
+    """
+    from bochner.speech.corpora.corpus_directory import SpeechCorpus
+    from bochner.speech.pipeline.scoring import score_files
+    from bochner.speech.score import speaker_table
+
+    speech = SpeechCorpus.read(corpus)
+    result, part, target = score_files(speech, hypotheses, protocol, output_dir=out, seed=seed)
+    by = "speaker" if len(result.by_speaker) > 1 else "utterance"
+    low, high, level = result.interval(seed=seed, by=by)
+    say(result.protocol.name, f"{100 * result.rate:.2f} % ({100 * low:.2f} to {100 * high:.2f}, {level:.0%}, by {by})")
+    synthetic = " (synthetic speech)" if any(utterance.synthetic for utterance in speech.part(part)) else ""
+    say("errors", f"{result.counts.errors:,} in {result.counts.tokens:,} tokens of {part}{synthetic}")
+    if result.missing:
+        say("missing", f"{len(result.missing)} utterances have no hypothesis and count as deleted")
+    print(f"\n{speaker_table(result)}\n", flush=True)
+    say("listing", str(target / "errors.txt"))
