@@ -23,7 +23,7 @@ from bochner.features import FeatureMap, FourierMap
 from bochner.kernels import Kernel
 from bochner.models.heads import Head, LinearHead
 from bochner.models.losses import LOSSES
-from bochner.solvers.sgd import Record, Writer
+from bochner.solvers.sgd import Callback, Record
 
 PATIENCE, STRUCTURED_PATIENCE = 10, 20
 
@@ -229,7 +229,7 @@ def minimise(
     decay: float,
     max_epochs: int,
     verbose: bool | None,
-    writers: Sequence[Writer],
+    callbacks: Sequence[Callback],
 ) -> list[Record]:
     """Change the parameters in place and leave them at their best heldout epoch; one record an epoch, from 0."""
     groups = [{"params": [p], "lr": fit.rates[name]} for name, p in fit.parameters.items()]
@@ -244,8 +244,8 @@ def minimise(
             )
         improved = patience.judge(validation_data, fit.parameters)
         history.append({"epoch": epoch, "train": train, "heldout": validation_data, "improved": improved})
-        for writer in writers:
-            writer(history[-1])
+        for callback in callbacks:
+            callback(history[-1])
         if patience.finished:
             break
         if not improved:
@@ -311,7 +311,7 @@ def adapt(
     validation_data: Source | None = None,
     plan: Plan | None = None,
     verbose: bool | None = True,
-    writers: Sequence[Writer] = (),
+    callbacks: Sequence[Callback] = (),
 ) -> Map:
     """A map of the same type whose parameters minimise an objective over the rows of `source`:
 
@@ -347,7 +347,7 @@ def adapt(
         validation_data=validation_data,
         plan=plan,
         verbose=verbose,
-        writers=writers,
+        callbacks=callbacks,
     ).feature_map
 
 
@@ -360,7 +360,7 @@ def fit_basis(
     head: Head | None = None,
     plan: Plan | None = None,
     verbose: bool | None = True,
-    writers: Sequence[Writer] = (),
+    callbacks: Sequence[Callback] = (),
 ) -> Basis[Map]:
     """What `adapt` does, with the history and, for objective "loss", the head that belongs to the map.
 
@@ -379,7 +379,7 @@ def fit_basis(
         source, validation_data = split(source, HELDOUT_FRACTION, seed=plan.seed)
     if objective == "loss":
         head = _empty_head(feature_map, source, plan) if head is None else copy.deepcopy(head)
-    return _fit(copy.deepcopy(feature_map), source, validation_data, objective, head, plan, verbose, writers)
+    return _fit(copy.deepcopy(feature_map), source, validation_data, objective, head, plan, verbose, callbacks)
 
 
 def _fit(
@@ -390,7 +390,7 @@ def _fit(
     head: Head | None,
     plan: Plan,
     verbose: bool | None,
-    writers: Sequence[Writer],
+    callbacks: Sequence[Callback],
 ) -> Basis[Map]:
     """Change map and head in place."""
     changed = {name: feature_map.get_parameter(name).requires_grad_(True) for name in feature_map.adaptable()}
@@ -412,7 +412,7 @@ def _fit(
         decay=plan.decay,
         max_epochs=plan.max_epochs,
         verbose=verbose,
-        writers=writers,
+        callbacks=callbacks,
     )
     return Basis(feature_map.requires_grad_(False), head, history)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Generator, Tensor
@@ -27,7 +28,10 @@ from bochner.data.blocks import Source
 from bochner.models.heads import FeatureModel, LinearHead
 from bochner.solvers.optimizers import make_optimizer
 from bochner.solvers.settings import SGDSettings
-from bochner.solvers.step import compute_precision, device_of, take_step
+from bochner.solvers.step import compute_precision, device_of, run_steps
+
+if TYPE_CHECKING:
+    from bochner.solvers.parallel import Workers
 
 MOST_TRIALS = 16
 WALK = 4.0  # the factor between penalties until the wanted number lies between two of them
@@ -70,7 +74,15 @@ def shrink(model: FeatureModel, amount: float) -> None:
         head.weights.mul_(torch.where(repeated.isnan(), 1.0, repeated))  # 0 / 0: no penalty, no change
 
 
-def fit_fobos(model: FeatureModel, source: Source, settings: SGDSettings, *, penalty: float, num_rows: int) -> None:
+def fit_fobos(
+    model: FeatureModel,
+    source: Source,
+    settings: SGDSettings,
+    *,
+    penalty: float,
+    num_rows: int,
+    group: Workers | None = None,
+) -> None:
     """Minimise loss + penalty * sum_j ||theta_j|| in place: an SGD step, then `shrink` by rate * penalty, and again.
 
     One pass over R = `num_rows` random rows at the fixed rate `recipe.learning_rate`. A frequency at 0 stays there as
@@ -81,9 +93,9 @@ def fit_fobos(model: FeatureModel, source: Source, settings: SGDSettings, *, pen
     rate = _plain_rate(settings)
     _linear_head(model)
     optimizer = make_optimizer(model, settings, rate)
+    read = partial(random_batches, source, settings, checks.positive_int("num_rows", num_rows), pass_number=0)
     with compute_precision(settings.precision, device_of(model)):
-        for block in random_batches(source, settings, checks.positive_int("num_rows", num_rows), pass_number=0):
-            take_step(model, optimizer, block, settings)
+        for _ in run_steps(model, optimizer, read, settings, fuse=False, group=group):
             shrink(model, rate * penalty)
 
 
@@ -98,7 +110,8 @@ def select_by_fobos(
     num_rows: int = 1_000_000,
     penalty: float | str = "auto",
     generator: Generator,
-    verbose: bool = True,
+    verbose: bool | None = None,
+    group: Workers | None = None,
 ) -> FobosSelection:
     """Draw `num_drawn` features at once, fit them under an l1/l2 penalty, keep `num_features` of those that survive.
 
@@ -141,9 +154,9 @@ def select_by_fobos(
     wanted = num_features * pool.num_frequencies // num_drawn
 
     def norms_after(value: float, rows: int = num_rows) -> Tensor:
-        model = own_part(FeatureModel(pool, make_head(num_drawn, generator)), device)
-        fit_fobos(model, source, settings, penalty=value, num_rows=rows)
-        return usable_norms(model, settings)
+        model = own_part(FeatureModel(pool, make_head(num_drawn, generator)), device, group)
+        fit_fobos(model, source, settings, penalty=value, num_rows=rows, group=group)
+        return usable_norms(model, settings, group)
 
     if isinstance(penalty, str):
         checks.one_of("penalty", penalty, ["auto"])
@@ -169,12 +182,12 @@ def _search(
     *,
     start: float,
     most_trials: int = MOST_TRIALS,
-    verbose: bool,
+    verbose: bool | None,
 ) -> _Found:
     """The largest penalty tried that leaves `wanted` frequencies: first by factors of 4, then by bisection."""
     penalty, low, high, best = start, 0.0, math.inf, None
     trials: list[Trial] = []
-    for _ in tqdm(range(most_trials), desc="fobos", unit="fit", disable=not verbose):
+    for _ in tqdm(range(most_trials), desc="fobos", unit="fit", disable=None if verbose is None else not verbose):
         norms = norms_after(penalty)
         trials.append(Trial(penalty, int((norms > 0).sum())))
         if trials[-1].survivors < wanted:

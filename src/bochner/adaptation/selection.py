@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Generator, Tensor
@@ -16,11 +17,12 @@ from bochner.data.batches import batches
 from bochner.data.blocks import Block, Source, take
 from bochner.features import FourierMap
 from bochner.models.heads import FeatureModel, Head
-from bochner.solvers.fused import fused_steps
 from bochner.solvers.optimizers import make_optimizer
-from bochner.solvers.parallel.group import here
 from bochner.solvers.settings import SGDSettings
-from bochner.solvers.step import compute_precision, device_of, on_device, resident, take_step
+from bochner.solvers.step import compute_precision, device_of, resident, run_steps
+
+if TYPE_CHECKING:
+    from bochner.solvers.parallel import Workers
 
 DrawMap = Callable[[int, Generator], FourierMap]  # number of features, generator
 MakeHead = Callable[[int, Generator], Head]  # number of features, generator
@@ -54,7 +56,8 @@ def select_features(
     rounds: int = 50,
     rows_per_round: int = 1_000_000,
     generator: Generator,
-    verbose: bool = True,
+    verbose: bool | None = None,
+    group: Workers | None = None,
 ) -> Selection:
     """Algorithm 1 of May et al.: T rounds; after round t the s_t = D t / T features of largest weight are kept.
 
@@ -93,26 +96,30 @@ def select_features(
     checks.positive_int("num_features", num_features)
     checks.positive_int("rounds", rounds)
     checks.positive_int("rows_per_round", rows_per_round)
-    fixed_rate(settings)
+    rate = fixed_rate(settings)
     feature_map = draw(num_features, generator)
     P = feature_map.num_frequencies
     if rounds > P:
         raise ValueError(f"rounds must be at most {P}, the number of frequencies: each keeps one more. Got {rounds}.")
     selection, device = Selection(feature_map, torch.ones(P, dtype=torch.long), [P]), device_of(feature_map)
-    source = resident(source, device)
-    for t in tqdm(range(1, rounds), desc="selection", unit="round", disable=not verbose):
-        model = own_part(FeatureModel(selection.feature_map, make_head(num_features, generator)), device)
-        _one_pass(model, source, settings, rows_per_round, epoch=t)
-        keep = largest(usable_norms(model, settings), P * t // rounds).to(device_of(selection.feature_map))
+    if device.type == "cuda" and group is None:
+        source = resident(source, device)
+    for t in tqdm(range(1, rounds), desc="selection", unit="round", disable=None if verbose is None else not verbose):
+        model = own_part(FeatureModel(selection.feature_map, make_head(num_features, generator)), device, group)
+        read = partial(random_batches, source, settings, rows_per_round, pass_number=t, prefetch=device.type == "cuda")
+        with compute_precision(settings.precision, device):
+            for _ in run_steps(model, make_optimizer(model, settings, rate), read, settings, group=group):
+                pass
+        keep = largest(usable_norms(model, settings, group), P * t // rounds).to(device_of(selection.feature_map))
         fresh = draw((P - len(keep)) * num_features // P, generator).to(keep.device)
         _replace(selection, keep, fresh, t)
     selection.feature_map.to(device)
     return selection
 
 
-def own_part(model: FeatureModel, device: torch.device) -> FeatureModel:
-    """All of the model, or where features are divided this process's part; the whole is then left in main memory."""
-    part, _ = here().split(model, None)
+def own_part(model: FeatureModel, device: torch.device, group: Workers | None) -> FeatureModel:
+    """This process's part of the model where `group` divides features, else the model; on `device`."""
+    part = model if group is None else group.split(model, None)[0]
     assert isinstance(part, FeatureModel)
     return part.to(device)
 
@@ -134,9 +141,11 @@ def frequency_norms(model: FeatureModel) -> Tensor:
     return norms if z.form == "cosine" else norms.reshape(2, z.num_frequencies).norm(dim=0)
 
 
-def usable_norms(model: FeatureModel, settings: SGDSettings) -> Tensor:
-    """`frequency_norms` of all processes' parts, or an error when SGD went astray: a NaN would count as the largest."""
-    norms = here().join_features(frequency_norms(model), model)
+def usable_norms(model: FeatureModel, settings: SGDSettings, group: Workers | None) -> Tensor:
+    """`frequency_norms` of all parts of the model; an error if SGD diverged, since NaN would count as the largest."""
+    norms = frequency_norms(model)
+    if group is not None:
+        norms = group.join_features(norms, model)
     if not torch.isfinite(norms).all():
         raise FloatingPointError(f"selection diverged at learning_rate={settings.learning_rate!r}; give a smaller one.")
     return norms
@@ -180,40 +189,21 @@ def random_batches(
     source: Source,
     settings: SGDSettings,
     num_rows: int,
+    rows: int,
     *,
     pass_number: int,
-    rows: int | None = None,
     prefetch: bool = False,
 ) -> Iterator[Block]:
-    """Batches of `num_rows` random rows; more than there are starts over in another order.
+    """Blocks of `rows` rows, one batch or several whole ones, of `num_rows` random rows in all.
 
-    A block holds one batch, or several whole ones in the same order where `rows` is a multiple of their size.
+    More rows than there are start over in another order; the batches do not depend on `rows`.
     """
     steps, size = -(-num_rows // settings.batch_size), settings.batch_size
     for lap in itertools.count():
         epoch = 1_000_000 * pass_number + lap
-        blocks = batches(source, batch_size=rows or size, seed=settings.seed, epoch=epoch, prefetch=prefetch)
+        blocks = batches(source, batch_size=rows, seed=settings.seed, epoch=epoch, prefetch=prefetch)
         for block in blocks:
             yield take(block, slice(0, steps * size))
             steps -= -(-len(block.y) // size)
             if steps <= 0:
                 return
-
-
-def _one_pass(model: FeatureModel, source: Source, settings: SGDSettings, num_rows: int, *, epoch: int) -> None:
-    device = device_of(model)
-    take_block, rows = _steps(model, settings)
-    blocks = random_batches(source, settings, num_rows, pass_number=epoch, rows=rows, prefetch=device.type == "cuda")
-    with compute_precision(settings.precision, device):
-        for block in on_device(blocks, device):
-            take_block(block)
-
-
-def _steps(model: FeatureModel, settings: SGDSettings) -> tuple[Callable[[Block], None], int]:
-    """What takes the steps of a block, and how many rows it wants of one; several processes share ordinary steps."""
-    rate = fixed_rate(settings)
-    fused = fused_steps(model, settings) if here().num_processes == 1 else None
-    if fused is not None:
-        return partial(fused.take, rate=rate), fused.rows
-    optimizer = make_optimizer(model, settings, rate)
-    return partial(take_step, model, optimizer, settings=settings), settings.batch_size

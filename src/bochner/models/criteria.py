@@ -1,9 +1,10 @@
-"""Heldout metrics, any of which may drive the learning rate."""
+"""Validation criteria, any of which can drive the schedule of training."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,7 +12,7 @@ from torch.nn import functional as F
 
 from bochner import checks
 
-DEFAULTS = {
+DEFAULTS = {  # criteria and the default of their parameter, None for those without one
     "ce": None,
     "ent": None,
     "err": None,
@@ -21,11 +22,12 @@ DEFAULTS = {
     "topk": 0.9,
     "mse": None,
 }
+MAX_EXPONENT = 700.0  # exp of more overflows float64
 
 
 @dataclass(frozen=True)
 class Criterion:
-    """A metric and its parameter, lower is better: one of
+    """A criterion and its parameter, lower is better: one of
 
         ce             -mean log p(y|x)                    err         share of wrong arg-max
         ent            mean entropy of p(.|x)              perplexity  exp(ce)
@@ -59,34 +61,32 @@ class Criterion:
         return cls(name, parameter)
 
     def of(self, rows: Scores) -> float:
-        """The metric over all rows seen."""
+        """The weighted mean over all rows."""
+        parameter = self.parameter or 0.0
         match self.name:
-            case "ce":
-                return rows.mean(-rows.log_p)
             case "ent":
-                return rows.mean(rows.entropy)
+                values = rows.entropy
             case "err":
-                return rows.mean(rows.wrong)
-            case "perplexity":
-                return math.exp(min(700.0, rows.mean(-rows.log_p)))
+                values = rows.wrong
             case "erll":
-                return rows.mean(self._parameter * rows.entropy - rows.log_p)
+                values = parameter * rows.entropy - rows.log_p
             case "capped":
-                return rows.mean(-torch.log(rows.log_p.exp() + self._parameter))
+                values = -torch.log(rows.log_p.exp() + parameter)
             case "topk":
-                return _mean_of_best(rows.log_p, rows.weight, self._parameter)
+                return _mean_of_best(rows.log_p, rows.weight, parameter)
+            case "mse":
+                values = rows.squared
             case _:
-                return rows.mean(rows.squared)
+                values = -rows.log_p
+        if rows.weight is None:
+            mean = float(values.mean())
+        else:
+            mean = float((values * rows.weight).sum() / rows.weight.sum())
+        return math.exp(min(MAX_EXPONENT, mean)) if self.name == "perplexity" else mean
 
-    @property
-    def _parameter(self) -> float:
-        assert self.parameter is not None
-        return self.parameter
 
-
-@dataclass
-class Scores:
-    """What metrics need to know of each heldout row: a few float64 numbers a row, kept over batches."""
+class Scores(NamedTuple):
+    """What criteria need of each validation row, in float64 on the CPU: a few numbers per row, whatever the model."""
 
     log_p: Tensor
     entropy: Tensor
@@ -94,47 +94,37 @@ class Scores:
     squared: Tensor
     weight: Tensor | None = None
 
-    def mean(self, values: Tensor) -> float:
-        if self.weight is None:
-            return float(values.mean())
-        return float((values * self.weight).sum() / self.weight.sum())
-
     @classmethod
     def of_batch(cls, loss: str, logits: Tensor, y: Tensor, weight: Tensor | None = None) -> Scores:
         logits = logits.detach().double()
-        empty = logits.new_empty(0)
-        kept = None if weight is None else weight.double().cpu()
+        empty = torch.empty(0, dtype=torch.float64)
+        weight = None if weight is None else weight.double().cpu()
         if loss == "squared":
             squared = (logits - y.reshape(logits.shape)).square().mean(dim=1)
-            return cls(empty, empty, empty, squared.cpu(), kept)
+            return cls(empty, empty, empty, squared.cpu(), weight)
         if loss == "logistic":
             logits = torch.cat([torch.zeros_like(logits), logits], dim=1)
         logs = F.log_softmax(logits, dim=1)
         entropy = -(logs.exp() * logs).sum(dim=1)
         log_p = logs.gather(1, y[:, None]).squeeze(1)
         wrong = (logs.argmax(dim=1) != y).double()
-        return cls(log_p.cpu(), entropy.cpu(), wrong.cpu(), empty.cpu(), kept)
+        return cls(log_p.cpu(), entropy.cpu(), wrong.cpu(), empty, weight)
 
     @classmethod
     def join(cls, parts: list[Scores]) -> Scores:
-        weights = [part.weight for part in parts if part.weight is not None]
-        return cls(
-            torch.cat([part.log_p for part in parts]),
-            torch.cat([part.entropy for part in parts]),
-            torch.cat([part.wrong for part in parts]),
-            torch.cat([part.squared for part in parts]),
-            torch.cat(weights) if weights else None,
-        )
+        """The rows of all parts, one part after the other."""
+        *values, weights = zip(*parts, strict=True)
+        weight = None if weights[0] is None else torch.cat(weights)
+        return cls(*(torch.cat(tensors) for tensors in values), weight)
 
     def summary(self) -> dict[str, float]:
-        """Every metric without a parameter of its own, and erll with beta = 1."""
-        if len(self.squared):
-            return {"mse": Criterion("mse").of(self)}
-        return {name: Criterion.parse(name).of(self) for name in ("ce", "ent", "erll", "err", "perplexity")}
+        """Every criterion without a parameter of its own, and erll with beta = 1."""
+        names = ["mse"] if len(self.squared) else ["ce", "ent", "erll", "err", "perplexity"]
+        return {name: Criterion(name, DEFAULTS[name]).of(self) for name in names}
 
 
 def _mean_of_best(log_p: Tensor, weight: Tensor | None, fraction: float) -> float:
-    """-mean of the highest log p: a whole number of rows, or with weights so many that theirs is that fraction."""
+    """-mean of the highest log p: a whole number of rows, or with weights as many as carry that fraction of the weight."""
     if weight is None:
         return float(-log_p.topk(max(1, round(fraction * len(log_p)))).values.mean())
     best, order = log_p.sort(descending=True)

@@ -1,4 +1,4 @@
-"""Blocks of features trained apart and averaged in the logits."""
+"""Linear heads and bottlenecks on features, models x -> head(z(x)), and averages of their logits."""
 
 from __future__ import annotations
 

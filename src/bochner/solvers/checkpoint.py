@@ -1,61 +1,214 @@
-"""Checkpoints: everything a run needs to go on exactly where it was."""
+"""Checkpoints of training: one safetensors file from one process, one directory of parts from several.
+
+Every checkpoint of the package is written and read here: those of `train`, the preconditioner that belongs to a run, and
+rounds of feature selection. Several processes use torch.distributed.checkpoint (DCP) with its safetensors writer: DCP's
+default writer keeps its metadata as a pickle, and a file that is unpickled can run code. All other state is JSON.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
+import secrets
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor, nn
 
-from bochner.storage import read_tensors, write_tensors
+from bochner.storage import read_tensors, write_atomically, write_tensors
+
+if TYPE_CHECKING:
+    from bochner.solvers.parallel.workers import Workers
 
 FILE_NAME = "checkpoint.safetensors"
+SHARED_NAME = "checkpoint.json"  # written by several processes: names the directory of parts that is complete
+PREFIX = "parts-"
+BY_FEATURE = "by_feature"  # the key under which the state lists the tensors that are divided by features
+
+Checkpoint = tuple[dict[str, Tensor], dict[str, Any]]  # tensors, and the rest of the state
 
 
-def trainable(model: nn.Module) -> dict[str, Tensor]:
-    """The parameters that training changes; frozen ones are redrawn or stored with the model, not here."""
-    return {name: p for name, p in model.named_parameters() if p.requires_grad}
+def write_checkpoint(
+    checkpoint_dir: Path,
+    tensors: Mapping[str, Tensor],
+    state: Mapping[str, Any],
+    *,
+    name: str = FILE_NAME,
+    model: nn.Module | None = None,
+    group: Workers | None = None,
+) -> None:
+    """Replace the checkpoint in `checkpoint_dir` atomically: an interruption or a full disk leaves the previous one.
 
-
-def write_checkpoint(checkpoint_dir: Path, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-    """One file, replaced atomically: a kill or a full disk leaves the last good one."""
+    With a `group`, all its processes make this call; `model` is this process's part of the model.
+    """
     checkpoint_dir.mkdir(parents=True, exist_ok=True)
+    path = checkpoint_dir / (name if group is None else SHARED_NAME)
     try:
-        write_tensors(checkpoint_dir / FILE_NAME, tensors, state)
+        if group is None:
+            write_tensors(path, tensors, state)
+            if name == FILE_NAME and (checkpoint_dir / SHARED_NAME).exists():  # a single process has taken over
+                (checkpoint_dir / SHARED_NAME).unlink()
+                _remove_parts(checkpoint_dir)
+        else:
+            assert model is not None
+            _write_parts(checkpoint_dir, tensors, state, model, group)
     except OSError as error:
-        raise unwritable(checkpoint_dir / FILE_NAME, error) from error
-
-
-def unwritable(path: Path, error: OSError) -> OSError:
-    """What went wrong, what is left, and what to do."""
-    return OSError(
-        error.errno,
-        f"could not write a checkpoint ({os.strerror(error.errno or 0)}); the last good one is kept. Free some "
-        "space and start the same command again to resume",
-        str(path),
-    )
+        raise OSError(
+            error.errno,
+            f"could not write a checkpoint ({os.strerror(error.errno or 0)}); the last complete one is kept. Free some "
+            "space and run the same command again to resume",
+            str(path),
+        ) from error
 
 
 def read_checkpoint(
-    checkpoint_dir: Path, fingerprint: Mapping[str, Any]
-) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """The last checkpoint, None if there is none, an error if it belongs to another configuration."""
-    path = checkpoint_dir / FILE_NAME
+    checkpoint_dir: Path,
+    fingerprint: Mapping[str, Any],
+    *,
+    name: str = FILE_NAME,
+    model: nn.Module | None = None,
+    group: Workers | None = None,
+) -> Checkpoint | None:
+    """The latest checkpoint in `checkpoint_dir`, or None; a ValueError if it was written by another configuration.
+
+    Any number of processes may have written it. With a `group` and the whole `model`, tensors divided by features are
+    returned as the columns of this process.
+    """
+    single = _read_single(checkpoint_dir / name, fingerprint)
+    if single is not None and group is not None and model is not None:
+        single = (group.own_columns(single[0], model), single[1])
+    if name != FILE_NAME or not (checkpoint_dir / SHARED_NAME).exists():
+        return single
+    shared = read_parts(checkpoint_dir, fingerprint, group=group)
+    if single is None:
+        return shared
+    try:  # an interruption between two writes may leave both
+        return max(single, shared, key=lambda checkpoint: (checkpoint[1]["epoch"], checkpoint[1]["batch"]))
+    except (KeyError, TypeError) as error:
+        raise ValueError(
+            f"{checkpoint_dir} holds a checkpoint without epoch or batch ({error!r}); delete it."
+        ) from error
+
+
+@contextmanager
+def readable(checkpoint_dir: Path) -> Iterator[None]:
+    """Turn any failure within into a ValueError that names the directory of the checkpoint.
+
+    >>> with readable(Path("out/run")):
+    ...     {}["epoch"]
+    Traceback (most recent call last):
+    ...
+    ValueError: out/run holds a checkpoint from which training cannot resume (KeyError('epoch')); delete it to restart.
+    """
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"{checkpoint_dir} holds a checkpoint from which training cannot resume ({error!r}); delete it to restart."
+        ) from error
+
+
+def _read_single(path: Path, fingerprint: Mapping[str, Any]) -> Checkpoint | None:
     if not path.exists():
         return None
     tensors, state = read_tensors(path)
-    check_fingerprint(path, state, fingerprint)
-    return tensors, state
+    _check_fingerprint(path, state, fingerprint)
+    # safetensors returns views into the file's bytes, which need not be aligned; products with unaligned operands may
+    # round differently, and a resumed run would differ from an uninterrupted one in the last bit.
+    return {name: tensor.clone() for name, tensor in tensors.items()}, state
 
 
-def check_fingerprint(path: Path, state: Mapping[str, Any], fingerprint: Mapping[str, Any]) -> None:
-    """An error where the state in `path` is that of another configuration."""
-    found = state.get("fingerprint")
-    if not isinstance(found, dict):
+def _check_fingerprint(path: Path, state: Mapping[str, Any], fingerprint: Mapping[str, Any]) -> None:
+    stored = state.get("fingerprint")
+    if not isinstance(stored, dict):
         raise ValueError(f"{path} is not a training checkpoint.")
-    differing = sorted(key for key in {*found, *fingerprint} if found.get(key) != fingerprint.get(key))
+    differing = sorted(key for key in {*stored, *fingerprint} if stored.get(key) != fingerprint.get(key))
     if differing:
-        changes = ", ".join(f"{key}: {found.get(key)!r} there, {fingerprint.get(key)!r} here" for key in differing)
-        raise ValueError(f"{path} belongs to another configuration ({changes}); use another folder or delete it.")
+        changes = ", ".join(f"{key}: {stored.get(key)!r} there, {fingerprint.get(key)!r} here" for key in differing)
+        raise ValueError(f"{path} belongs to another configuration ({changes}); use another directory or delete it.")
+
+
+def _write_parts(
+    checkpoint_dir: Path, tensors: Mapping[str, Tensor], state: Mapping[str, Any], model: nn.Module, group: Workers
+) -> None:
+    """Each process writes its part into a new directory; then one file, replaced atomically, names that directory.
+
+    Tensors divided by features, [lead, D / parts], are stored as parts of [lead, forms, P], P the number of frequencies
+    and forms 2 where each has a cosine and a sine: an entry has the same place there for any number of parts.
+    """
+    from torch.distributed.checkpoint.api import CheckpointException
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
+    from torch.distributed.checkpoint.state_dict_saver import save
+
+    name = f"{PREFIX}{int(group.agree(secrets.randbits(48))):012x}"
+    by_feature, forms = group.divided(tensors, model)
+    parts = {
+        key: _as_shard(tensor.reshape(len(tensor), forms, -1), group) if key in by_feature else tensor.contiguous()
+        for key, tensor in tensors.items()
+    }
+    try:
+        save(parts, storage_writer=HuggingFaceStorageWriter(str(checkpoint_dir / name), save_distributed=True))
+    except CheckpointException as error:
+        cause = next(iter(error.failures.values()))[0]  # of any process
+        if isinstance(cause, OSError):
+            raise cause from error
+        raise
+    if group.is_first:
+        description = {"directory": name, **state, BY_FEATURE: sorted(by_feature)}
+        write_atomically(checkpoint_dir / SHARED_NAME, json.dumps(description).encode())
+        _remove_parts(checkpoint_dir, keep=name)
+        (checkpoint_dir / FILE_NAME).unlink(missing_ok=True)
+
+
+def read_parts(checkpoint_dir: Path, fingerprint: Mapping[str, Any], *, group: Workers | None = None) -> Checkpoint:
+    """What several processes wrote: whole tensors, or with a `group` this process's part of those divided by features."""
+    path = checkpoint_dir / SHARED_NAME
+    try:
+        state = dict(json.loads(path.read_text()))
+        by_feature, directory = set(map(str, state[BY_FEATURE])), Path(state["directory"])
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ValueError(f"{path} is not a checkpoint of several processes: {error!r}") from error
+    if directory.name != str(directory) or not directory.name.startswith(PREFIX):
+        raise ValueError(f"{path} must name a directory beside it, got {str(directory)!r}.")
+    _check_fingerprint(path, state, fingerprint)
+    try:
+        return _load_parts(checkpoint_dir / directory, by_feature, group), state
+    except Exception as error:  # a damaged file can fail in any way
+        raise ValueError(f"{checkpoint_dir / directory} does not hold the parts of a checkpoint: {error}") from error
+
+
+def _load_parts(directory: Path, by_feature: set[str], group: Workers | None) -> dict[str, Tensor]:
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+    from torch.distributed.checkpoint.state_dict_loader import load
+
+    reader = HuggingFaceStorageReader(str(directory))
+    tensors: dict[str, Tensor] = {}
+    targets: dict[str, Tensor] = {}
+    for key, data in reader.read_metadata().state_dict_metadata.items():
+        *lead, last = data.size
+        divided = group if group is not None and group.num_parts > 1 and key in by_feature else None
+        size = data.size if divided is None else (*lead, last // divided.num_parts)
+        tensors[key] = torch.empty(*size, dtype=data.properties.dtype)
+        targets[key] = tensors[key] if divided is None else _as_shard(tensors[key], divided)
+    with warnings.catch_warnings():  # that torch.distributed is disabled, in a single process
+        warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+        load(targets, storage_reader=reader, no_dist=group is None)
+    return {key: tensor.flatten(1) if key in by_feature else tensor for key, tensor in tensors.items()}
+
+
+def _as_shard(part: Tensor, group: Workers) -> Tensor:
+    """A part as DCP sees it: one of several along the last axis, the same for all shares of the rows."""
+    from torch.distributed.tensor import DTensor, Replicate, Shard
+
+    return DTensor.from_local(part.contiguous(), group.grid, [Replicate(), Shard(part.ndim - 1)])
+
+
+def _remove_parts(checkpoint_dir: Path, keep: str = "") -> None:
+    for path in checkpoint_dir.glob(f"{PREFIX}*"):
+        if path.name != keep and path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)

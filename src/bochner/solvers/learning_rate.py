@@ -1,34 +1,37 @@
-"""A good initial learning rate, found by trying."""
+"""A good initial learning rate, by a short search on validation rows."""
 
 from __future__ import annotations
 
 import copy
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Generator, nn
 
-from bochner.data import ArraySource
 from bochner.data.batches import batches, in_order, num_batches
-from bochner.data.blocks import Source, sample_rows
+from bochner.data.blocks import BlockSource, Source, sample_rows
 from bochner.models.criteria import Criterion
 from bochner.models.heads import FeatureModel, Head
-from bochner.solvers.checkpoint import trainable
-from bochner.solvers.optimizers import make_optimizer
+from bochner.solvers.optimizers import make_optimizer, trainable
 from bochner.solvers.preconditioner import Preconditioner
 from bochner.solvers.settings import SGDSettings
-from bochner.solvers.step import Runner, evaluate_parts, rows_at_once, take_steps
+from bochner.solvers.step import Learner, evaluate_modules, rows_at_once, take_steps
 
-MOST_STEPS, FEWEST_STEPS = 100, 10
-JUDGED_ROWS, DOUBTED_ROWS = 2048, 256
-FACTOR = 4.0
+if TYPE_CHECKING:
+    from bochner.solvers.parallel.workers import Workers
+
+MAX_STEPS, MIN_STEPS = 100, 10
+# Rows of the validation set that rates are compared on: enough to tell rates a factor of 4 apart.
+VALIDATION_ROWS, SHUFFLED_ROWS = 2048, 256
+# With features of norm 1 useful rates of SGD are large, 0.6 to 1000 in the papers; Adam's do not depend on the scale.
 START = {"sgd": 4.0, "momentum": 1.0, "adam": 4e-3, "adamw": 4e-3}
-WINDOW = range(-1, 4)  # powers of FACTOR that are tried at once
-MOST_RACES = 5
-# Heads that run side by side have so many numbers together; larger ones run one after the other.
+FACTOR = 4.0  # between neighbouring rates; the schedule halves a rate that is too large by less
+WINDOW = range(-1, 4)  # powers of FACTOR that are tried first, together
+MAX_SEARCHES = 5
+# Heads with up to so many weights together (4 MB of float32) are trained side by side on the same features; larger ones
+# one after the other, since they no longer fit a cache and their features cost less than their products.
 SIDE_BY_SIDE = 2**20
 
 
@@ -38,104 +41,87 @@ def find_rate(
     validation_data: Source,
     settings: SGDSettings,
     preconditioner: Preconditioner | None = None,
+    *,
+    group: Workers | None = None,
 ) -> float:
-    """The rate of the best heldout loss after a few steps from where the model stands, to a factor of 4.
+    """The rate with the lowest validation loss after a few steps from the model's current weights, to a factor of 4.
 
-    Five rates around a typical one race over the same rows, a quarter of an epoch, 10 to 100 steps; features are
-    computed once for all of them. They are judged on at most 2,048 heldout rows. When the fastest or the slowest wins,
-    the race is run again further out. A result no better than the best constant scores counts for nothing: units that
-    died at a huge rate look better than others that blew up at a smaller one. To n heldout rows comes one whose class
-    may be any: where all n are right their loss falls without end as the scores grow, but they cannot say that fewer
-    than one in n is wrong. With features of norm 1 useful SGD rates are large, 0.6 to 1000 in the papers. The model is
-    left as it was.
+    Copies of the model take the same steps at five rates around a typical one, over a quarter of an epoch, 10 to 100
+    steps; features are computed once for all of them. The copies are compared on at most 2,048 validation rows. Where
+    the largest or the smallest rate is best, the search goes on in that direction. The model itself does not change.
+
+    Two corrections: a loss no better than that of the best constant scores counts as infinite, since units that died at
+    a huge rate may look better than others that diverged at a smaller one; and to n validation rows one of random class
+    is added, since the loss of n correct rows falls without bound as scores grow, while n rows cannot show that fewer
+    than one in n is wrong.
     """
-    race = Race(model, source, validation_data, settings, preconditioner)
+    generator = Generator().manual_seed(settings.seed)
+    rows = BlockSource(sample_rows(validation_data, VALIDATION_ROWS, generator=generator))
+    shuffled = None
+    if settings.loss != "squared":
+        block = sample_rows(rows, SHUFFLED_ROWS, generator=generator)
+        order = torch.randperm(len(block.y), generator=generator)
+        shuffled = BlockSource(block._replace(y=block.y[order.to(block.y.device)]))
+    constant, count = constant_loss(rows, settings.loss), len(rows.block.y)
     start = START[settings.optimizer] if preconditioner is None else preconditioner.rate
-    tried: dict[float, float] = {}
+    losses: dict[float, float] = {}
     rates = [start * FACTOR**power for power in WINDOW]
-    for _ in range(MOST_RACES):
-        tried |= zip(rates, race.run(rates), strict=True)
-        rates = _further_out(tried)
-        if not rates:
+    for _ in range(MAX_SEARCHES):
+        for rate, loss, doubt in _train_copies(model, source, rows, shuffled, settings, preconditioner, rates, group):
+            losses[rate] = (count * loss + doubt) / (count + 1) if loss < constant else math.inf
+        smallest, largest, best = min(losses), max(losses), min(losses, key=lambda rate: losses[rate])
+        up, down = [largest * FACTOR, largest * FACTOR**2], [smallest / FACTOR, smallest / FACTOR**2]
+        if not math.isfinite(losses[best]):
+            rates = up + down  # none has learned anything
+        elif best in (smallest, largest):
+            rates = up if best == largest else down
+        else:
             break
-    best = min(tried, key=lambda rate: tried[rate])
-    return best if math.isfinite(tried[best]) else start
+    best = min(losses, key=lambda rate: losses[rate])
+    return best if math.isfinite(losses[best]) else start
 
 
-def _further_out(tried: Mapping[float, float]) -> list[float]:
-    """Rates beyond those that were tried, on the side of the best one; on both where none learned anything."""
-    least, most = min(tried), max(tried)
-    best = min(tried, key=lambda rate: tried[rate])
-    up, down = [most * FACTOR, most * FACTOR**2], [least / FACTOR, least / FACTOR**2]
-    if not math.isfinite(tried[best]):
-        return up + down
-    return up if best == most else down if best == least else []
-
-
-class Race:
-    """Copies of a model that take the same steps at different rates."""
-
-    def __init__(
-        self,
-        model: nn.Module,
-        source: Source,
-        validation_data: Source,
-        settings: SGDSettings,
-        preconditioner: Preconditioner | None,
-    ) -> None:
-        self._source, self._settings, self._preconditioner = source, settings, preconditioner
-        self._shared, self._part = _frozen_and_learned(model)
-        self._rows = rows_at_once(model)
-        self._criterion = Criterion("mse" if settings.loss == "squared" else "ce")
-        self._steps = min(MOST_STEPS, max(FEWEST_STEPS, num_batches(source, settings.batch_size) // 4))
-        generator = Generator().manual_seed(settings.seed)
-        self._judged = ArraySource(*sample_rows(validation_data, JUDGED_ROWS, generator=generator))
-        self._constant = constant_loss(self._judged, settings.loss)
-        self._doubted = None if settings.loss == "squared" else doubted_rows(self._judged, generator)
-
-    def run(self, rates: Sequence[float]) -> list[float]:
-        """The heldout loss at each rate, infinite where it is no better than that of constant scores."""
-        size = sum(p.numel() for p in trainable(self._part).values())
-        together = max(1, SIDE_BY_SIDE // max(1, size))
-        return [loss for i in range(0, len(rates), together) for loss in self._run(rates[i : i + together])]
-
-    def _run(self, rates: Sequence[float]) -> list[float]:
-        settings, runners = self._settings, [self._runner(rate) for rate in rates]
-        epoch = batches(self._source, batch_size=settings.batch_size, seed=settings.seed, epoch=0)
-        for block in itertools.islice(epoch, self._steps):
-            take_steps(self._shared, runners, block, settings, rows=self._rows)
-        parts = [runner.part for runner in runners]
-        losses, count = self._losses(parts, self._judged), sum(self._judged.shard_sizes)
-        doubts = losses if self._doubted is None else self._losses(parts, self._doubted)
-        pairs = zip(losses, doubts, strict=True)
-        return [(count * loss + doubt) / (count + 1) if loss < self._constant else math.inf for loss, doubt in pairs]
-
-    def _losses(self, parts: Sequence[nn.Module], rows: Source) -> list[float]:
-        scores = evaluate_parts(self._shared, parts, rows, loss=self._settings.loss, rows=self._rows)
-        return [self._criterion.of(each) for each in scores]
-
-    def _runner(self, rate: float) -> Runner:
-        part = copy.deepcopy(self._part)
-        evened = None if self._preconditioner is None else self._preconditioner.on(cast(Head, part))
-        return Runner(part, make_optimizer(part, self._settings, rate), evened)
-
-
-def _frozen_and_learned(model: nn.Module) -> tuple[nn.Module, nn.Module]:
-    """Features that do not change and the head on them, where a model is that; else nothing and all of it."""
+def _train_copies(
+    model: nn.Module,
+    source: Source,
+    rows: Source,
+    shuffled: Source | None,
+    settings: SGDSettings,
+    preconditioner: Preconditioner | None,
+    rates: list[float],
+    group: Workers | None,
+) -> list[tuple[float, float, float]]:
+    """(rate, loss on `rows`, loss on `shuffled`) after the same steps at each rate."""
+    shared, module = None, model
     if isinstance(model, FeatureModel) and not trainable(model.feature_map):
-        return model.feature_map, model.head
-    return nn.Identity(), model
+        shared, module = model.feature_map, model.head  # frozen features, computed once for all copies
+    criterion = Criterion("mse" if settings.loss == "squared" else "ce")
+    steps = min(MAX_STEPS, max(MIN_STEPS, num_batches(source, settings.batch_size) // 4))
+    tile = rows_at_once(model)
+    together = max(1, SIDE_BY_SIDE // max(1, sum(p.numel() for p in trainable(module).values())))
+    results: list[tuple[float, float, float]] = []
+    for first in range(0, len(rates), together):
+        learners = []
+        for rate in rates[first : first + together]:
+            duplicate = copy.deepcopy(module)
+            own = None if preconditioner is None else preconditioner.on(cast(Head, duplicate))
+            learners.append(Learner(duplicate, make_optimizer(duplicate, settings, rate), own))
+        epoch = batches(source, batch_size=settings.batch_size, seed=settings.seed, epoch=0)
+        for block in itertools.islice(epoch, steps):
+            share = block if group is None else group.share(block)
+            take_steps(shared, learners, share, settings, rows=tile, size=len(block.y), group=group)
+        losses = []
+        for part in (rows,) if shuffled is None else (rows, shuffled):
+            modules = [learner.module for learner in learners]
+            scores = evaluate_modules(shared, modules, part, loss=settings.loss, rows=tile, group=group)
+            losses.append([criterion.of(copied) for copied in scores])
+        results += zip(rates[first : first + together], losses[0], losses[-1], strict=True)
+    return results
 
 
-def doubted_rows(validation_data: Source, generator: Generator) -> ArraySource:
-    """Some of the rows, each with the class of any."""
-    rows = sample_rows(validation_data, DOUBTED_ROWS, generator=generator)
-    return ArraySource(rows.X, rows.y[torch.randperm(len(rows.y), generator=generator)], rows.weight)
-
-
-def constant_loss(validation_data: Source, loss: str) -> float:
-    """The heldout ce, or mse, of the best scores that do not depend on x: the labels' entropy, or their variance."""
-    labels = [(block.y, block.weight) for block in in_order(validation_data, batch_rows=4096)]
+def constant_loss(source: Source, loss: str) -> float:
+    """The ce (mse) of the best scores that do not depend on x: the entropy of the labels, or the variance of targets."""
+    labels = [(block.y, block.weight) for block in in_order(source, batch_rows=4096)]
     y = torch.cat([y for y, _ in labels]).cpu()
     share = torch.cat([torch.ones(len(y)) if weight is None else weight.cpu() for y, weight in labels]).double()
     share /= share.sum()

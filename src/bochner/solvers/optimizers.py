@@ -1,4 +1,4 @@
-"""What moves parameters along their gradients."""
+"""Optimizers, and their state as tensors for checkpoints."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW
 
-from bochner.solvers.checkpoint import trainable
 from bochner.solvers.settings import SGDSettings
 
 
 class PlainSGD:
-    """p <- p - lr (gradient + weight_decay p): torch.optim's SGD without momentum, to the last bit.
+    """p <- p - lr (gradient + weight_decay p): torch.optim.SGD without momentum, bit for bit.
 
-    Making one of torch's own optimizers imports torch's compiler: a second and 90 MB, more than a whole fit takes here.
+    Constructing one of torch's own optimizers imports torch's compiler: one second and 90 MB, more than a whole fit on a
+    small set takes.
     """
 
     def __init__(self, groups: Iterable[Mapping[str, Any]], *, lr: float) -> None:
@@ -36,29 +36,25 @@ class PlainSGD:
                 decay = group["weight_decay"]
                 p.add_(p.grad.add(p, alpha=decay) if decay else p.grad, alpha=-group["lr"])
 
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing but the groups: a step depends on no other."""
-        return {"state": {}, "param_groups": self.param_groups}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        if state["state"]:
-            raise ValueError(f"state must be empty for plain SGD, got entries for {list(state['state'])}.")
-
 
 Optimizer = PlainSGD | torch.optim.Optimizer
-SLOTS: dict[type, set[str]] = {  # what each keeps for a parameter
+SLOTS: dict[type, set[str]] = {  # the tensors that each optimizer keeps for a parameter
     SGD: {"momentum_buffer"},
     Adam: {"step", "exp_avg", "exp_avg_sq"},
     AdamW: {"step", "exp_avg", "exp_avg_sq"},
 }
 
 
+def trainable(model: nn.Module) -> dict[str, Tensor]:
+    """The parameters that training changes; frozen ones are redrawn or stored with the model."""
+    return {name: p for name, p in model.named_parameters() if p.requires_grad}
+
+
 def make_optimizer(model: nn.Module, settings: SGDSettings, rate: float) -> Optimizer:
-    """The recipe's optimizer for the parameters that training changes; biases are not penalised."""
+    """The optimizer of `settings` for the trainable parameters of `model`; biases are not penalised."""
     parameters = list(trainable(model).values())
-    decay = (
-        0.0 if settings.preconditioner_rank else settings.alpha
-    )  # the preconditioner adds the penalty before it is applied
+    # With a preconditioner the penalty is added to the gradient before that is preconditioned: see Preconditioner.
+    decay = 0.0 if settings.preconditioner_rank else settings.alpha
     groups = [
         {"params": [p for p in parameters if p.ndim > 1], "weight_decay": decay},
         {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
@@ -75,6 +71,9 @@ def make_optimizer(model: nn.Module, settings: SGDSettings, rate: float) -> Opti
 
 
 def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
+    """The state of an optimizer by name, "optimizer.INDEX.SLOT"; plain SGD has none."""
+    if isinstance(optimizer, PlainSGD):
+        return {}
     return {
         f"optimizer.{index}.{name}": torch.as_tensor(value)
         for index, slots in optimizer.state_dict()["state"].items()
@@ -84,20 +83,19 @@ def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
 
 
 def restore_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Put back what `optimizer_tensors` returned; other names are ignored. A ValueError where it does not fit."""
     state: dict[int, dict[str, Tensor]] = {}
     for key, tensor in tensors.items():
         if key.startswith("optimizer."):
             _, index, name = key.split(".", 2)
             state.setdefault(int(index), {})[name] = tensor
-    if not isinstance(optimizer, PlainSGD):  # which has none, and says so
-        _check_slots(optimizer, state)
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-
-
-def _check_slots(optimizer: Optimizer, state: Mapping[int, Mapping[str, Tensor]]) -> None:
-    """An error where a step would fail, or stretch a tensor of another shape in silence."""
+    if isinstance(optimizer, PlainSGD):
+        if state:
+            raise ValueError(f"optimizer state must be empty for plain SGD, got entries for {sorted(state)}.")
+        return
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    for index, slots in state.items():
+    for index, slots in state.items():  # a tensor of another shape would be broadcast in silence
         shapes = {tuple(tensor.shape) for tensor in slots.values() if tensor.ndim}
         if set(slots) != SLOTS[type(optimizer)] or shapes != {tuple(parameters[index].shape)}:
             raise ValueError(f"optimizer.{index} does not fit {type(optimizer).__name__}")
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

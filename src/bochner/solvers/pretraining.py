@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from sklearn.exceptions import ConvergenceWarning
@@ -17,8 +18,11 @@ from bochner.data.blocks import Source
 from bochner.models.network import Network
 from bochner.solvers.learning_rate import constant_loss, find_rate
 from bochner.solvers.settings import SGDSettings
-from bochner.solvers.sgd import Record, Writer, train
+from bochner.solvers.sgd import Callback, Record, train
 from bochner.solvers.step import compute_precision, device_of
+
+if TYPE_CHECKING:
+    from bochner.solvers.parallel import Workers
 
 
 def pretrain(
@@ -30,8 +34,9 @@ def pretrain(
     generator: Generator,
     checkpoint_dir: Path | None = None,
     checkpoint_seconds: float = 60.0,
-    verbose: bool | None = True,
-    writers: Sequence[Writer] = (),
+    verbose: bool | None = None,
+    callbacks: Sequence[Callback] = (),
+    group: Workers | None = None,
 ) -> list[Record]:
     """Give `network` a trained start, in place: one epoch with its first hidden layer, one with its first two, ...
 
@@ -72,7 +77,8 @@ def pretrain(
             checkpoint_dir=None if checkpoint_dir is None else checkpoint_dir / f"layers-{layers}",
             checkpoint_seconds=checkpoint_seconds,
             verbose=verbose,
-            writers=[partial(_write, writer, layers) for writer in writers],
+            callbacks=[partial(_with_layers, callback, layers) for callback in callbacks],
+            group=group,
         )
         history.append({**record, "layers": layers})
     return history
@@ -88,7 +94,8 @@ def _train_stage(
     checkpoint_dir: Path | None,
     checkpoint_seconds: float,
     verbose: bool | None,
-    writers: Sequence[Writer],
+    callbacks: Sequence[Callback],
+    group: Workers | None,
 ) -> Record:
     """One epoch that learned something. A folder for each rate: `train` resumes only with the very same recipe."""
     start = [p.detach().clone() for p in stage.parameters()]
@@ -103,12 +110,13 @@ def _train_stage(
                 checkpoint_dir=None if checkpoint_dir is None else checkpoint_dir / f"halvings-{halvings}",
                 checkpoint_seconds=checkpoint_seconds,
                 verbose=verbose,
-                writers=writers,
+                callbacks=callbacks,
+                group=group,
             )
             if record["mse" if settings.loss == "squared" else "ce"] < constant:
                 return record
         _restore(stage, start)
-        settings = replace(settings, learning_rate=_rate(stage, source, validation_data, settings) / 2)
+        settings = replace(settings, learning_rate=_rate(stage, source, validation_data, settings, group) / 2)
     raise FloatingPointError(
         f"pre-training with {len(stage.weights)} hidden layers learned nothing in one epoch: the learning rate was cut "
         f"{settings.max_halvings} times, down to {settings.learning_rate:.3g}. Look for huge or constant inputs, give "
@@ -122,13 +130,15 @@ def _restore(stage: Network, start: list[Tensor]) -> None:
             parameter.copy_(value)
 
 
-def _rate(stage: Network, source: Source, validation_data: Source, settings: SGDSettings) -> float:
+def _rate(
+    stage: Network, source: Source, validation_data: Source, settings: SGDSettings, group: Workers | None
+) -> float:
     """The rate that `train` used: searched again for "auto", with the same result from the same start."""
     if not isinstance(settings.learning_rate, str):
         return settings.learning_rate
     with compute_precision(settings.precision, device_of(stage)):
-        return find_rate(stage, source, validation_data, settings)
+        return find_rate(stage, source, validation_data, settings, group=group)
 
 
-def _write(writer: Writer, layers: int, record: Record) -> None:
-    writer({**record, "layers": layers})
+def _with_layers(callback: Callback, layers: int, record: Record) -> None:
+    callback({**record, "layers": layers})

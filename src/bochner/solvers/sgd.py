@@ -1,15 +1,16 @@
-"""The training loop."""
+"""Minibatch training with the papers' schedule, which halves the rate, undoes epochs and ends the run."""
 
 from __future__ import annotations
 
 import json
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from sklearn.exceptions import ConvergenceWarning
@@ -20,89 +21,87 @@ from bochner import checks
 from bochner.data.batches import batches, num_batches
 from bochner.data.blocks import Block, Source
 from bochner.models.criteria import Criterion
-from bochner.solvers.checkpoint import trainable
-from bochner.solvers.fused import fused_steps
+from bochner.solvers.checkpoint import Checkpoint, read_checkpoint, readable, write_checkpoint
 from bochner.solvers.learning_rate import find_rate
-from bochner.solvers.optimizers import Optimizer, make_optimizer, optimizer_tensors, restore_optimizer
-from bochner.solvers.parallel.group import here
-from bochner.solvers.preconditioner import Preconditioner, stored_preconditioner
-from bochner.solvers.schedule import Decision, HalvingSchedule
+from bochner.solvers.optimizers import (
+    Optimizer,
+    PlainSGD,
+    make_optimizer,
+    optimizer_tensors,
+    restore_optimizer,
+    trainable,
+)
+from bochner.solvers.preconditioner import Preconditioner, fit_preconditioner, stored_preconditioner
 from bochner.solvers.settings import SGDSettings
-from bochner.solvers.step import compute_precision, device_of, evaluate, on_device, resident, take_step
+from bochner.solvers.step import compute_precision, device_of, evaluate, resident, run_steps
 
+if TYPE_CHECKING:
+    from bochner.solvers.parallel.workers import Workers
 
-@contextmanager
-def understood(checkpoint_dir: Path) -> Iterator[None]:
-    """Whatever fails within is an error that names the folder of the checkpoint.
+Record = dict[str, Any]  # one epoch: its number, rate, decision and criteria
+Callback = Callable[[Record], None]
 
-    >>> with understood(Path("out/run")):
-    ...     {}["epoch"]
-    Traceback (most recent call last):
-    ...
-    ValueError: out/run holds a checkpoint that no run can go on from (KeyError('epoch')); delete it to begin anew.
-    """
-    try:
-        yield
-    except (LookupError, TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(
-            f"{checkpoint_dir} holds a checkpoint that no run can go on from ({error!r}); delete it to begin anew."
-        ) from error
-
-
-def stored_schedule(stored: Mapping[str, Any], settings: SGDSettings) -> HalvingSchedule:
-    """The schedule of `recipe` where it stood."""
-    return HalvingSchedule(
-        checks.positive_float("rate", stored["rate"]),
-        float(stored["criterion"]),
-        settings.improvement,
-        settings.max_halvings,
-        checks.nonnegative_int("halvings", stored["halvings"]),
-    )
-
-
-def stored_place(
-    state: Mapping[str, Any], settings: SGDSettings, source: Source
-) -> tuple[int, int, list[dict[str, Any]]]:
-    """The epochs and batches that were done, and a record of each epoch."""
-    epoch, batch = (checks.nonnegative_int(name, state[name]) for name in ("epoch", "batch"))
-    if epoch > settings.max_epochs or batch > num_batches(source, settings.batch_size):
-        raise ValueError(f"epoch {epoch}, batch {batch} are beyond the end of the run")
-    history = [dict(record) for record in state["history"]]
-    if len(history) != epoch or not all({"decision", settings.criterion} <= set(record) for record in history):
-        raise ValueError(f"history must be a record for each of {epoch} epochs")
-    return epoch, batch, history
-
-
-def check_alike(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
-    """An error unless each expected tensor is there with its shape and type: others would be stretched in silence."""
-    for name, tensor in expected.items():
-        if name not in found or (found[name].shape, found[name].dtype) != (tensor.shape, tensor.dtype):
-            raise ValueError(f"{name} must be {tensor.dtype} {list(tensor.shape)}")
-
-
+# A criterion this many times its initial value (and at least 1) is divergence, not the noise of a hopeless problem.
 DIVERGED = 1e6
 
-Record = dict[str, Any]
-Writer = Callable[[Record], None]
+
+class Decision(Enum):
+    """What to do after an epoch."""
+
+    GO_ON = "go on"
+    HALVE = "halve"
+    REVERT = "revert and halve"
 
 
 @dataclass
-class Run:
-    """One training run: the model, where it stands, and how it came there."""
+class HalvingSchedule:
+    """The papers' rule, on a validation criterion m, lower is better:
 
-    model: nn.Module
-    source: Source
-    validation_data: Source
-    settings: SGDSettings
-    schedule: HalvingSchedule
+    an epoch that improves m by less than `improvement` (1 %, relative) halves the rate; one that raises m, or makes it
+    NaN, is also undone; after `max_halvings` (10) training ends. Source: May 2018, Section 4.3.
+    """
+
+    rate: float
+    criterion: float = math.inf
+    improvement: float = 0.01
+    max_halvings: int = 10
+    halvings: int = 0
+
+    @property
+    def finished(self) -> bool:
+        return self.halvings >= self.max_halvings
+
+    def update(self, criterion: float) -> Decision:
+        """Decide after an epoch that ended with this value of the criterion.
+
+        >>> schedule = HalvingSchedule(rate=1.0, criterion=2.0)
+        >>> [schedule.update(m).value for m in (1.5, 1.499, 1.6)], schedule.rate, schedule.criterion
+        (['go on', 'halve', 'revert and halve'], 0.25, 1.499)
+        """
+        worse = math.isnan(criterion) or criterion > self.criterion
+        gain = self.criterion - criterion
+        if not worse:
+            enough = gain >= self.improvement * abs(self.criterion) or math.isinf(self.criterion)
+            self.criterion = criterion
+            if enough:
+                return Decision.GO_ON
+        self.rate /= 2
+        self.halvings += 1
+        return Decision.REVERT if worse else Decision.HALVE
+
+
+@dataclass
+class TrainingState:
+    """All that changes during training, and therefore all that a checkpoint holds."""
+
+    model: nn.Module  # with workers, this process's part of it
     optimizer: Optimizer
-    fingerprint: Record
-    preconditioner: Preconditioner | None = None
-    epoch: int = 0
-    batch: int = 0
+    schedule: HalvingSchedule
+    epoch: int = 0  # complete epochs
+    batch: int = 0  # complete batches of the current epoch
     history: list[Record] = field(default_factory=list)
-    start: dict[str, Tensor] = field(default_factory=dict)  # the state at the beginning of the epoch
-    mean: dict[str, Tensor] = field(default_factory=dict)  # of the iterates of the epoch so far, where wanted
+    start: dict[str, Tensor] = field(default_factory=dict)  # weights and optimizer at the beginning of the epoch
+    mean: dict[str, Tensor] = field(default_factory=dict)  # of the weights over the epoch so far, if averaged
 
 
 def train(
@@ -113,186 +112,166 @@ def train(
     *,
     checkpoint_dir: Path | None = None,
     checkpoint_seconds: float = 60.0,
-    verbose: bool | None = True,
-    writers: Sequence[Writer] = (),
+    verbose: bool | None = None,
+    callbacks: Sequence[Callback] = (),
+    group: Workers | None = None,
 ) -> list[Record]:
-    """Train `model` in place and return one record an epoch.
+    """Train `model` in place and return one record per epoch.
 
-    With a `folder`, the run is checkpointed there at every epoch and every `checkpoint_seconds`, its history is kept in
-    history.jsonl, and the same call made again goes on where the last one stopped; on a CPU the result is
-    bit-equal to that of an undisturbed run. `progress` None shows bars on a terminal only. Processes that work together
-    (see `bochner.solvers.parallel`) all make the same call, and each ends with the whole model.
+    Minimises mean_i l(y_i, f(x_i)) + alpha / 2 ||weights||^2 by minibatch steps; `validation_data` chooses the learning
+    rate ("auto") and drives the schedule. O(N D (d + C)) per epoch for N rows, D features and C outputs.
+
+    Args:
+        model: A `FeatureModel`, a `Network` or any module X [n, d] -> scores [n, C].
+        source, validation_data: Rows with targets.
+        settings: Loss, optimizer, rate and schedule.
+        checkpoint_dir: Directory for a checkpoint of every epoch, and of every `checkpoint_seconds` within epochs, and
+            for history.jsonl. The same call made again resumes there; on a CPU the result is bit-equal to that of an
+            uninterrupted run.
+        verbose: Whether to show progress bars; None shows them on a terminal only.
+        callbacks: Called with the record of each epoch, such as those of `bochner.solvers.tracking`.
+        group: The processes that train together (see `bochner.solvers.parallel`). All of them make the same call, and
+            each ends with the whole model.
     """
-    device = device_of(model)
+    if sum(validation_data.shard_sizes) == 0:
+        raise ValueError("validation_data must hold at least one row, got none.")
+    if validation_data.num_inputs != source.num_inputs:
+        raise ValueError(
+            f"validation_data must have {source.num_inputs} inputs like the training rows, "
+            f"got {validation_data.num_inputs}."
+        )
+    device, whole = device_of(model), model
+    if group is not None:
+        group.align(model)
+    elif device.type == "cuda":
+        source, validation_data = resident(source, device), resident(validation_data, device)
     with compute_precision(settings.precision, device):
-        run = _begin(model, resident(source, device), resident(validation_data, device), settings, checkpoint_dir)
-        if checkpoint_dir is not None and not run.history and run.batch == 0 and settings.learning_rate == "auto":
-            _checkpoint(run, checkpoint_dir)  # keeps the rate that was found
-        while not run.schedule.finished and run.epoch < settings.max_epochs:
-            _train_epoch(run, checkpoint_dir, checkpoint_seconds, verbose)
-            _end_epoch(run)
-            for writer in writers if here().is_first else ():
-                writer(run.history[-1])
+        fingerprint, stored = {}, None
+        if checkpoint_dir is not None:
+            fingerprint = _fingerprint(model, source, settings)
+            stored = read_checkpoint(checkpoint_dir, fingerprint, model=model, group=group)
+
+        preconditioner = None
+        if settings.preconditioner_rank and (group is None or group.is_first):
+            if checkpoint_dir is None:
+                preconditioner = fit_preconditioner(model, source, settings)
+            else:
+                preconditioner = stored_preconditioner(model, source, settings, checkpoint_dir, fingerprint)
+        if group is not None:
+            model, preconditioner = group.split(model, preconditioner)
+
+        criterion = Criterion.parse(settings.criterion)
+        if checkpoint_dir is not None and stored is not None:
+            with readable(checkpoint_dir):
+                state = _resume(model, source, settings, stored)
+        else:
+            initial = criterion.of(evaluate(model, validation_data, loss=settings.loss, group=group))
+            rate = settings.learning_rate
+            if isinstance(rate, str):
+                rate = find_rate(model, source, validation_data, settings, preconditioner, group=group)
+            schedule = HalvingSchedule(rate, initial, settings.improvement, settings.max_halvings)
+            state = TrainingState(model, make_optimizer(model, settings, rate), schedule)
+            if checkpoint_dir is not None and isinstance(settings.learning_rate, str):
+                _checkpoint(state, checkpoint_dir, fingerprint, group)  # the search is not repeated
+
+        while state.schedule.halvings < settings.max_halvings and state.epoch < settings.max_epochs:
+            last = time.monotonic()
+            for _ in _epoch(state, source, settings, preconditioner, verbose, group):
+                if checkpoint_dir is not None:
+                    elapsed = time.monotonic() - last
+                    if (elapsed if group is None else group.agree(elapsed)) >= checkpoint_seconds:
+                        _checkpoint(state, checkpoint_dir, fingerprint, group)
+                        last = time.monotonic()
+
+            with torch.no_grad():
+                for name, mean in state.mean.items():
+                    trainable(model)[name].copy_(mean)
+            scores = evaluate(model, validation_data, loss=settings.loss, group=group)
+            value, rate = criterion.of(scores), state.schedule.rate
+            if group is not None:
+                value = group.agree(value)
+            decision = state.schedule.update(value)
+            if decision is Decision.REVERT:
+                _restore(state, state.start)
+            state.epoch, state.batch, state.start, state.mean = state.epoch + 1, 0, {}, {}
+            record = {"epoch": state.epoch, "rate": rate, "decision": decision.value, settings.criterion: value}
+            state.history.append({**record, **scores.summary()})
+
+            if group is None or group.is_first:
+                for callback in callbacks:
+                    callback(state.history[-1])
             if checkpoint_dir is not None:
-                _write_history(run, checkpoint_dir)
-                _checkpoint(run, checkpoint_dir)
-    here().gather(run.model, model)
-    if all(record["decision"] == Decision.REVERT.value for record in run.history):
-        _complain(run)
-    return run.history
+                if group is None or group.is_first:
+                    checkpoint_dir.mkdir(parents=True, exist_ok=True)
+                    lines = (json.dumps(epoch) + "\n" for epoch in state.history)
+                    (checkpoint_dir / "history.jsonl").write_text("".join(lines))
+                _checkpoint(state, checkpoint_dir, fingerprint, group)
+    if group is not None:
+        group.gather(model, whole)
+    if all(record["decision"] == Decision.REVERT.value for record in state.history):
+        _report_failure(state, settings)
+    return state.history
 
 
-def _complain(run: Run) -> None:
-    """Every epoch was undone: an error if the last was still not a number or beyond all bounds, else a warning."""
-    last, start = run.history[-1][run.settings.criterion], run.schedule.criterion
-    what = f"training never improved the heldout {run.settings.criterion}, {start:.4g} at the start"
-    if last < DIVERGED * max(1.0, abs(start)):
-        advice = "the model is the one it began with. Are targets noise, bandwidth far off or learning_rate too large?"
-        warnings.warn(f"{what} and {last:.4g} at the end; {advice}", ConvergenceWarning, stacklevel=3)
-        return
-    raise FloatingPointError(
-        f"{what} and {last:.4g} at the end: the learning rate was cut {run.schedule.halvings} times, down to "
-        f"{run.schedule.rate:.3g}. Look for huge or constant inputs, or give a smaller learning_rate."
-    )
+def _epoch(
+    state: TrainingState,
+    source: Source,
+    settings: SGDSettings,
+    preconditioner: Preconditioner | None,
+    verbose: bool | None,
+    group: Workers | None,
+) -> Iterator[None]:
+    """The steps of an epoch from batch `state.batch` on, with their running mean; yields after every block."""
+    model, schedule, device = state.model, state.schedule, device_of(state.model)
+    if state.batch == 0:
+        state.start = _copies(state)
+        if settings.average:
+            state.mean = {name: torch.zeros_like(p) for name, p in trainable(model).items()}
+    for parameters in state.optimizer.param_groups:
+        parameters["lr"] = schedule.rate
 
+    def read(rows: int) -> Iterator[Block]:
+        start = state.batch * settings.batch_size // rows
+        ahead = device.type == "cuda"
+        return batches(source, batch_size=rows, seed=settings.seed, epoch=state.epoch, start=start, prefetch=ahead)
 
-def _begin(
-    model: nn.Module, source: Source, validation_data: Source, settings: SGDSettings, checkpoint_dir: Path | None
-) -> Run:
-    _check_sources(source, validation_data)
-    here().align(model)
-    fingerprint = _fingerprint(model, source, settings)
-    found = None if checkpoint_dir is None else here().read_checkpoint(checkpoint_dir, fingerprint, model)
-    preconditioner = (
-        stored_preconditioner(model, source, settings, checkpoint_dir, fingerprint) if here().is_first else None
-    )
-    model, preconditioner = here().split(model, preconditioner)
-
-    def run_by(schedule: HalvingSchedule) -> Run:
-        optimizer = make_optimizer(model, settings, schedule.rate)
-        return Run(model, source, validation_data, settings, schedule, optimizer, fingerprint, preconditioner)
-
-    if checkpoint_dir is not None and found is not None:
-        with understood(checkpoint_dir):
-            return _resume(run_by(stored_schedule(found[1]["schedule"], settings)), *found)
-    criterion = Criterion.parse(settings.criterion).of(evaluate(model, validation_data, loss=settings.loss))
-    given = settings.learning_rate
-    rate = find_rate(model, source, validation_data, settings, preconditioner) if isinstance(given, str) else given
-    return run_by(HalvingSchedule(rate, criterion, settings.improvement, settings.max_halvings))
-
-
-def _train_epoch(run: Run, checkpoint_dir: Path | None, checkpoint_seconds: float, verbose: bool | None) -> None:
-    settings = run.settings
-    if run.batch == 0:
-        run.start = _state(run)
-        run.mean = {name: torch.zeros_like(p) for name, p in trainable(run.model).items()} if settings.average else {}
-    for group in run.optimizer.param_groups:
-        group["lr"] = run.schedule.rate
-    total = sum(run.source.shard_sizes)
     bar = tqdm(
-        total=total,
-        initial=run.batch * settings.batch_size,
-        desc=f"epoch {run.epoch + 1}",
+        total=sum(source.shard_sizes),
+        initial=state.batch * settings.batch_size,
+        desc=f"epoch {state.epoch + 1}",
         unit="row",
         unit_scale=True,
-        disable=(None if verbose is None else not verbose) if here().is_first else True,
+        disable=(None if verbose is None else not verbose) if group is None or group.is_first else True,
         leave=False,
     )
-    bar.set_postfix({settings.criterion: f"{run.schedule.criterion:.4f}", "rate": f"{run.schedule.rate:.3g}"})
-    fused = fused_steps(run.model, settings, run.preconditioner) if here().num_processes == 1 else None
-    rows = settings.batch_size if fused is None else fused.rows
-    last = time.monotonic()
+    bar.set_postfix({settings.criterion: f"{schedule.criterion:.4f}", "rate": f"{schedule.rate:.3g}"})
     with bar:
-        for block in on_device(map(here().share, _blocks(run, rows)), device_of(run.model)):
-            size = min(rows, total - run.batch * settings.batch_size)
-            if fused is None:
-                take_step(run.model, run.optimizer, block, settings, run.preconditioner, size=size)
-            else:
-                fused.take(block, rate=run.schedule.rate)
-            taken = -(-size // settings.batch_size)
-            run.batch += taken
-            for name, mean in run.mean.items():
-                mean.lerp_(trainable(run.model)[name].detach(), taken / run.batch)
+        for size in run_steps(model, state.optimizer, read, settings, preconditioner, group=group):
+            steps = -(-size // settings.batch_size)
+            state.batch += steps
+            for name, mean in state.mean.items():
+                mean.lerp_(trainable(model)[name].detach(), steps / state.batch)
             bar.update(size)
-            if checkpoint_dir is not None and here().agree(time.monotonic() - last) >= checkpoint_seconds:
-                _checkpoint(run, checkpoint_dir)
-                last = time.monotonic()
+            yield
 
 
-def _blocks(run: Run, rows: int) -> Iterator[Block]:
-    """What is left of the epoch, `rows` at a time: one batch, or several whole ones."""
-    start, ahead = run.batch * run.settings.batch_size // rows, device_of(run.model).type == "cuda"
-    return batches(run.source, batch_size=rows, seed=run.settings.seed, epoch=run.epoch, start=start, prefetch=ahead)
+def _copies(state: TrainingState) -> dict[str, Tensor]:
+    """Copies of all tensors that a step changes."""
+    tensors = {f"model.{name}": p for name, p in trainable(state.model).items()}
+    if not isinstance(state.optimizer, PlainSGD):
+        tensors |= optimizer_tensors(state.optimizer)
+    return {name: tensor.detach().clone() for name, tensor in tensors.items()}
 
 
-def _end_epoch(run: Run) -> None:
+def _restore(state: TrainingState, tensors: Mapping[str, Tensor]) -> None:
     with torch.no_grad():
-        for name, mean in run.mean.items():
-            trainable(run.model)[name].copy_(mean)
-    scores = evaluate(run.model, run.validation_data, loss=run.settings.loss)
-    criterion = here().agree(Criterion.parse(run.settings.criterion).of(scores))
-    rate = run.schedule.rate
-    decision = run.schedule.update(criterion)
-    if decision is Decision.REVERT:
-        _restore(run, run.start)
-    run.epoch, run.batch, run.start, run.mean = run.epoch + 1, 0, {}, {}
-    run.history.append(
-        {
-            "epoch": run.epoch,
-            "rate": rate,
-            "decision": decision.value,
-            run.settings.criterion: criterion,
-            **scores.summary(),
-        }
-    )
-
-
-def _state(run: Run) -> dict[str, Tensor]:
-    """A copy of all that a step changes."""
-    current = {f"model.{name}": p for name, p in trainable(run.model).items()} | optimizer_tensors(run.optimizer)
-    return {name: tensor.detach().clone() for name, tensor in current.items()}
-
-
-def _restore(run: Run, state: dict[str, Tensor]) -> None:
-    with torch.no_grad():
-        for name, parameter in trainable(run.model).items():
-            parameter.copy_(state[f"model.{name}"])
-    restore_optimizer(run.optimizer, {name: tensor.clone() for name, tensor in state.items()})
-
-
-def _checkpoint(run: Run, checkpoint_dir: Path) -> None:
-    tensors = {f"now.{name}": tensor for name, tensor in _state(run).items()}
-    tensors |= {f"start.{name}": tensor for name, tensor in run.start.items()}
-    tensors |= {f"mean.{name}": tensor for name, tensor in run.mean.items()}
-    state = {
-        "fingerprint": run.fingerprint,
-        "epoch": run.epoch,
-        "batch": run.batch,
-        "schedule": asdict(run.schedule),
-        "history": run.history,
-    }
-    here().write_checkpoint(checkpoint_dir, tensors, state, run.model)
-
-
-def _resume(run: Run, tensors: dict[str, Tensor], state: dict[str, Any]) -> Run:
-    run.epoch, run.batch, run.history = stored_place(state, run.settings, run.source)
-    device = device_of(run.model)
-    now, run.start, run.mean = (_part(tensors, kind, device) for kind in ("now", "start", "mean"))
-    weights = {f"model.{name}": p for name, p in trainable(run.model).items()}
-    check_alike(now, weights)
-    check_alike(run.start, weights if run.batch else {})
-    check_alike(run.mean, trainable(run.model) if run.batch and run.settings.average else {})
-    _restore(run, now)
-    return run
-
-
-def _part(tensors: dict[str, Tensor], kind: str, device: torch.device) -> dict[str, Tensor]:
-    names = [name for name in tensors if name.startswith(f"{kind}.")]
-    return {name.removeprefix(f"{kind}."): tensors[name].to(device) for name in names}
+        for name, parameter in trainable(state.model).items():
+            parameter.copy_(tensors[f"model.{name}"])
+    restore_optimizer(state.optimizer, {name: tensor.clone() for name, tensor in tensors.items()})
 
 
 def _fingerprint(model: nn.Module, source: Source, settings: SGDSettings) -> dict[str, Any]:
-    """What must be the same for a checkpoint to fit: shapes, frozen numbers, data size, recipe."""
+    """What must be equal for a checkpoint to be used: shapes, the sum of frozen weights, the size of the data, settings."""
     frozen = [p for p in model.parameters() if not p.requires_grad]
     return {
         "model": repr(model),
@@ -303,18 +282,65 @@ def _fingerprint(model: nn.Module, source: Source, settings: SGDSettings) -> dic
     }
 
 
-def _write_history(run: Run, checkpoint_dir: Path) -> None:
-    if not here().is_first:
+def _checkpoint(
+    state: TrainingState, checkpoint_dir: Path, fingerprint: Mapping[str, Any], group: Workers | None
+) -> None:
+    tensors = {f"now.{name}": tensor for name, tensor in _copies(state).items()}
+    tensors |= {f"start.{name}": tensor for name, tensor in state.start.items()}
+    tensors |= {f"mean.{name}": tensor for name, tensor in state.mean.items()}
+    description = {
+        "fingerprint": fingerprint,
+        "epoch": state.epoch,
+        "batch": state.batch,
+        "schedule": asdict(state.schedule),
+        "history": state.history,
+    }
+    write_checkpoint(checkpoint_dir, tensors, description, model=state.model, group=group)
+
+
+def _resume(model: nn.Module, source: Source, settings: SGDSettings, stored: Checkpoint) -> TrainingState:
+    """The state of a checkpoint, whose every part is checked: a file may be damaged, or forged."""
+    tensors, description = stored
+    saved = description["schedule"]
+    rate, halvings = checks.positive_float("rate", saved["rate"]), checks.nonnegative_int("halvings", saved["halvings"])
+    schedule = HalvingSchedule(rate, float(saved["criterion"]), settings.improvement, settings.max_halvings, halvings)
+    epoch, batch = (checks.nonnegative_int(name, description[name]) for name in ("epoch", "batch"))
+    if epoch > settings.max_epochs or batch > num_batches(source, settings.batch_size):
+        raise ValueError(f"epoch {epoch}, batch {batch} are beyond the end of the run")
+    history = [dict(record) for record in description["history"]]
+    if len(history) != epoch or not all({"decision", settings.criterion} <= set(record) for record in history):
+        raise ValueError(f"history must hold one record for each of {epoch} epochs")
+    parts: dict[str, dict[str, Tensor]] = {"now": {}, "start": {}, "mean": {}}
+    for name, tensor in tensors.items():
+        part, _, key = name.partition(".")
+        if part in parts:
+            parts[part][key] = tensor.to(device_of(model))
+    weights = {f"model.{name}": p for name, p in trainable(model).items()}
+    _check_alike(parts["now"], weights)
+    _check_alike(parts["start"], weights if batch else {})
+    _check_alike(parts["mean"], trainable(model) if batch and settings.average else {})
+    optimizer = make_optimizer(model, settings, schedule.rate)
+    state = TrainingState(model, optimizer, schedule, epoch, batch, history, parts["start"], parts["mean"])
+    _restore(state, parts["now"])
+    return state
+
+
+def _check_alike(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    """An error unless each expected tensor is there with its shape and dtype: others would be broadcast in silence."""
+    for name, like in expected.items():
+        if name not in tensors or (tensors[name].shape, tensors[name].dtype) != (like.shape, like.dtype):
+            raise ValueError(f"{name} must be {like.dtype} {list(like.shape)}")
+
+
+def _report_failure(state: TrainingState, settings: SGDSettings) -> None:
+    """Every epoch was undone: an error if the last criterion was NaN or out of all bounds, else a warning."""
+    last, initial = state.history[-1][settings.criterion], state.schedule.criterion
+    summary = f"training never improved the validation {settings.criterion}: {initial:.4g} at the start, {last:.4g} at the end"
+    if last < DIVERGED * max(1.0, abs(initial)):
+        remedy = "The model is unchanged. Check for targets that are noise, an unsuitable bandwidth or learning_rate."
+        warnings.warn(f"{summary}. {remedy}", ConvergenceWarning, stacklevel=3)
         return
-    checkpoint_dir.mkdir(parents=True, exist_ok=True)
-    lines = (json.dumps(record) + "\n" for record in run.history)
-    (checkpoint_dir / "history.jsonl").write_text("".join(lines))
-
-
-def _check_sources(source: Source, validation_data: Source) -> None:
-    if sum(validation_data.shard_sizes) == 0:
-        raise ValueError("heldout holds no rows; give it at least one.")
-    if validation_data.num_inputs != source.num_inputs:
-        raise ValueError(
-            f"heldout must have {source.num_inputs} inputs like the training rows, got {validation_data.num_inputs}."
-        )
+    raise FloatingPointError(
+        f"{summary}; the learning rate was halved {state.schedule.halvings} times, down to {state.schedule.rate:.3g}. "
+        "Check for huge or constant inputs, or give a smaller learning_rate."
+    )

@@ -1,10 +1,11 @@
-"""A training set that stays on the GPU after it was read once."""
+"""Gradient steps and evaluation, a bounded number of features at a time; blocks on their way to a GPU."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,50 +16,64 @@ from bochner.models.criteria import Scores
 from bochner.models.heads import FeatureModel
 from bochner.models.losses import LOSSES
 from bochner.ops import row_tiles
-from bochner.solvers.checkpoint import trainable
-from bochner.solvers.optimizers import Optimizer
-from bochner.solvers.parallel.group import here
+from bochner.solvers.fused import fused_steps
+from bochner.solvers.optimizers import Optimizer, trainable
 from bochner.solvers.preconditioner import Preconditioner
 from bochner.solvers.settings import SGDSettings
 
-# Features made at once: 16 MB on a CPU, enough for fast products; a GPU wants more.
+if TYPE_CHECKING:
+    from bochner.solvers.parallel.workers import Workers
+
+# Features computed at once. On a CPU 16 MB of float32, which stays in the last-level cache and is enough for fast
+# products; a GPU needs larger products to be busy and has the memory: 256 MB.
 CPU_ELEMENTS, GPU_ELEMENTS = 2**22, 2**26
+# The share of a GPU's free memory that a resident training set may take; features, weights and the group of shards
+# that is being shuffled need the rest.
+RESIDENT_SHARE = 0.4
+BYTES = 4  # of a float32 input, target or weight
 
 
-class Runner(NamedTuple):
-    """Something that learns: a module, and what moves it."""
+class Learner(NamedTuple):
+    """A module that is trained, its optimizer and its preconditioner."""
 
-    part: nn.Module
+    module: nn.Module
     optimizer: Optimizer
     preconditioner: Preconditioner | None = None
 
 
-def evaluate(model: nn.Module, source: Source, *, loss: str) -> Scores:
-    """What the metrics need of every row of `source`, in order, in blocks."""
-    return evaluate_parts(nn.Identity(), [model], source, loss=loss, rows=rows_at_once(model))[0]
+def run_steps(
+    model: nn.Module,
+    optimizer: Optimizer,
+    read: Callable[[int], Iterator[Block]],
+    settings: SGDSettings,
+    preconditioner: Preconditioner | None = None,
+    *,
+    fuse: bool = True,
+    group: Workers | None = None,
+) -> Iterator[int]:
+    """Take one step for each batch of `read(rows)` at the optimizer's rate; yield the number of rows of each block.
 
-
-def evaluate_parts(
-    shared: nn.Module, parts: Sequence[nn.Module], source: Source, *, loss: str, rows: int
-) -> list[Scores]:
-    """The same for each part(shared(x)); `shared` is computed once, `rows` of it at a time."""
-    like = next(parts[0].parameters())
-    found: list[list[Scores]] = [[] for _ in parts]
-    with torch.no_grad():
-        for block in map(here().share, in_order(source, batch_rows=rows * here().num_shares)):
-            Z, y = shared(block.X.to(like)), block.y.to(like.device)
-            for part, scores in zip(parts, found, strict=True):
-                scores.append(Scores.of_batch(loss, part(Z), y, block.weight))
-    return [here().join(Scores.join(scores)) for scores in found]
-
-
-def rows_at_once(model: nn.Module) -> int:
-    """Rows whose features are made together; memory is bounded by it, not by the batch."""
-    width = max(max(p.shape, default=1) for p in model.parameters())
-    if isinstance(model, FeatureModel):
-        width = max(width, model.feature_map.num_inputs, model.feature_map.num_features)
-    elements = CPU_ELEMENTS if device_of(model).type == "cpu" else GPU_ELEMENTS
-    return max(1, elements // width)
+    `read(rows)` returns blocks of `rows` rows: one batch, or several whole ones where fused steps prefer that; `fuse`
+    False keeps to one ordinary step per block. Work between two blocks belongs into the loop over this iterator.
+    """
+    device = device_of(model)
+    fused = None
+    if fuse and group is None and (preconditioner is None or device.type == "cuda"):
+        fused = fused_steps(model, settings, preconditioner)
+    blocks = read(settings.batch_size if fused is None else fused.rows)
+    sizes: deque[int] = deque()  # of blocks that were read and not yet used; a GPU reads one ahead
+    if group is not None:
+        blocks = group.shares(blocks, sizes)
+    if device.type == "cuda":
+        blocks = on_device(blocks, device)
+    learners, rows = [Learner(model, optimizer, preconditioner)], rows_at_once(model)
+    for block in blocks:
+        size = sizes.popleft() if sizes else len(block.y)
+        if fused is None:
+            take_steps(None, learners, block, settings, rows=rows, size=size, group=group)
+        else:
+            fused.take(block, rate=optimizer.param_groups[0]["lr"])
+        yield size
 
 
 def take_step(
@@ -67,42 +82,80 @@ def take_step(
     block: Block,
     settings: SGDSettings,
     preconditioner: Preconditioner | None = None,
-    *,
-    size: int | None = None,
 ) -> None:
-    """One step on the mean loss of `block`; its gradient is summed over parts whose features fit `rows_at_once`.
-
-    With a `size`, `block` is this process's share of a batch of so many rows.
-    """
-    runner = Runner(model, optimizer, preconditioner)
-    take_steps(nn.Identity(), [runner], block, settings, rows=rows_at_once(model), size=size)
+    """One step on the mean loss of `block`; its gradient is summed over tiles of `rows_at_once` rows."""
+    learner = Learner(model, optimizer, preconditioner)
+    take_steps(None, [learner], block, settings, rows=rows_at_once(model), size=len(block.y))
 
 
 def take_steps(
-    shared: nn.Module,
-    runners: Sequence[Runner],
+    shared: nn.Module | None,
+    learners: Sequence[Learner],
     block: Block,
     settings: SGDSettings,
     *,
     rows: int,
-    size: int | None = None,
+    size: int,
+    group: Workers | None = None,
 ) -> None:
-    """The same step for each runner, whose module gets shared(x); `shared` is computed once, `rows` of it at a time."""
-    if size is None:
-        size, block = len(block.y), here().share(block)
-    like = next(runners[0].part.parameters())
-    for runner in runners:
-        runner.optimizer.zero_grad(set_to_none=True)
+    """The same step for several learners on shared(x), which is computed once, `rows` rows at a time; None is x itself.
+
+    `block` is a batch of `size` rows, or with a `group` this process's share of it: gradients are summed over shares.
+    """
+    like = next(learners[0].module.parameters())
+    for learner in learners:
+        learner.optimizer.zero_grad(set_to_none=True)
     for tile in row_tiles(len(block.y), row_elements=1, tile_elements=rows):
-        Z, y = shared(block.X[tile].to(like)), block.y[tile].to(like.device)
+        Z, y = block.X[tile].to(like), block.y[tile].to(like.device)
+        if shared is not None:
+            Z = shared(Z)
         weight = None if block.weight is None else block.weight[tile].to(like)
-        for runner in runners:
-            (LOSSES[settings.loss](runner.part(Z), y, weight) * (len(y) / size)).backward()
-    for runner in runners:
-        here().sum_gradients(list(trainable(runner.part).values()))
-        if runner.preconditioner is not None:
-            runner.preconditioner.apply(alpha=settings.alpha)
-        runner.optimizer.step()
+        for learner in learners:
+            (LOSSES[settings.loss](learner.module(Z), y, weight) * (len(y) / size)).backward()
+    for learner in learners:
+        if group is not None:
+            group.sum_gradients(list(trainable(learner.module).values()))
+        if learner.preconditioner is not None:
+            learner.preconditioner.apply(alpha=settings.alpha)
+        learner.optimizer.step()
+
+
+def evaluate(model: nn.Module, source: Source, *, loss: str, group: Workers | None = None) -> Scores:
+    """What criteria need of every row of `source`, in order; with a `group` each process evaluates its share."""
+    return evaluate_modules(None, [model], source, loss=loss, rows=rows_at_once(model), group=group)[0]
+
+
+def evaluate_modules(
+    shared: nn.Module | None,
+    modules: Sequence[nn.Module],
+    source: Source,
+    *,
+    loss: str,
+    rows: int,
+    group: Workers | None = None,
+) -> list[Scores]:
+    """`evaluate` of module(shared(x)) for each of `modules`; shared(x) is computed once, `rows` rows at a time."""
+    like = next(modules[0].parameters())
+    blocks = in_order(source, batch_rows=rows if group is None else rows * group.num_shares)
+    scores: list[list[Scores]] = [[] for _ in modules]
+    with torch.no_grad():
+        for block in blocks if group is None else map(group.share, blocks):
+            Z, y = block.X.to(like), block.y.to(like.device)
+            if shared is not None:
+                Z = shared(Z)
+            for module, parts in zip(modules, scores, strict=True):
+                parts.append(Scores.of_batch(loss, module(Z), y, block.weight))
+    joined = [Scores.join(parts) for parts in scores]
+    return joined if group is None else [group.join(whole) for whole in joined]
+
+
+def rows_at_once(model: nn.Module) -> int:
+    """Rows whose features are computed together: memory is bounded by it, not by the batch."""
+    width = max(max(p.shape, default=1) for p in model.parameters())
+    if isinstance(model, FeatureModel):
+        width = max(width, model.feature_map.num_inputs, model.feature_map.num_features)
+    elements = CPU_ELEMENTS if device_of(model).type == "cpu" else GPU_ELEMENTS
+    return max(1, elements // width)
 
 
 def device_of(model: nn.Module) -> torch.device:
@@ -111,9 +164,9 @@ def device_of(model: nn.Module) -> torch.device:
 
 @contextmanager
 def compute_precision(precision: str, device: torch.device) -> Iterator[None]:
-    """Products in TF32 or bfloat16 within this block only; parameters stay as they are.
+    """Products in TF32 or bfloat16 within this block only; parameters keep their dtype.
 
-    Autocast's own cache is off: it would keep the first bfloat16 copy of weights that every step changes.
+    Autocast's cache is off: it would keep the first bfloat16 copy of weights that every step changes.
     """
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
@@ -125,16 +178,10 @@ def compute_precision(precision: str, device: torch.device) -> Iterator[None]:
 
 
 def on_device(blocks: Iterable[Block], device: torch.device) -> Iterator[Block]:
-    """The same blocks on `device`: for a GPU one ahead, from pinned memory, on a stream of its own.
+    """The same blocks on `device`, a GPU: one ahead, from pinned memory, on a stream of their own.
 
-    Elsewhere they are handed on as they are. Memory: two blocks more than without.
-
-    >>> [block.y.tolist() for block in on_device([Block(torch.ones(2, 1), torch.arange(2))], torch.device("cpu"))]
-    [[0, 1]]
+    Memory: two more blocks on the GPU.
     """
-    if device.type != "cuda":
-        yield from blocks
-        return
     stream = torch.cuda.Stream(device)
     waiting: Block | None = None
     for block in blocks:
@@ -142,27 +189,18 @@ def on_device(blocks: Iterable[Block], device: torch.device) -> Iterator[Block]:
             following = Block(*(None if part is None else _move(part, device) for part in block))  # type: ignore[arg-type]
         if waiting is not None:
             yield waiting
-        waiting = _received(following, stream)
+        current = torch.cuda.current_stream(device)
+        current.wait_stream(stream)
+        for part in following:  # its memory is kept until the current stream has used it
+            if part is not None:
+                part.record_stream(current)
+        waiting = following
     if waiting is not None:
         yield waiting
 
 
 def _move(part: Tensor, device: torch.device) -> Tensor:
     return part if part.is_cuda else part.pin_memory().to(device, non_blocking=True)
-
-
-def _received(block: Block, stream: torch.cuda.Stream) -> Block:
-    """The current stream waits for the copy, and the memory is kept until its work is done."""
-    current = torch.cuda.current_stream(block.X.device)
-    current.wait_stream(stream)
-    for part in block:
-        if part is not None:
-            part.record_stream(current)
-    return block
-
-
-SHARE = 0.4  # of the GPU's free memory: features, weights and a group of shards in random order want the rest
-BYTES = 4
 
 
 class ResidentSource:
@@ -175,27 +213,14 @@ class ResidentSource:
 
     def read(self, shard: int) -> Block:
         if shard not in self._kept:
-            block = self._source.read(shard)
-            self._kept[shard] = Block(self._move(block.X), self._move(block.y), self._move_weight(block.weight))
+            X, y, weight = self._source.read(shard)
+            moved = None if weight is None else weight.to(self._device)
+            self._kept[shard] = Block(X.to(self._device), y.to(self._device), moved)
         return self._kept[shard]
-
-    def _move(self, part: Tensor) -> Tensor:
-        return part.to(self._device)
-
-    def _move_weight(self, weight: Tensor | None) -> Tensor | None:
-        return None if weight is None else self._move(weight)
 
 
 def resident(source: Source, device: torch.device) -> Source:
-    """`source` kept on the GPU where it fits, else as it is: a network or a disk then feeds it block by block.
-
-    >>> from bochner.data import ArraySource
-    >>> source = ArraySource(torch.ones(3, 2), torch.ones(3))
-    >>> resident(source, torch.device("cpu")) is source
-    True
-    """
-    if device.type != "cuda" or here().num_processes > 1:
-        return source
+    """`source` kept on the GPU `device` if it fits, else `source` itself, which is then copied block by block."""
     free, _ = torch.cuda.mem_get_info(device)
     needed = BYTES * sum(source.shard_sizes) * (source.num_inputs + 2)
-    return ResidentSource(source, device) if needed < SHARE * free else source
+    return ResidentSource(source, device) if needed < RESIDENT_SHARE * free else source

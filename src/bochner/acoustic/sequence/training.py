@@ -16,11 +16,10 @@ from bochner.acoustic.sequence.graph import StateGraph
 from bochner.acoustic.sequence.objective import mmi
 from bochner.acoustic.sequence.recipe import SequenceRecipe
 from bochner.data import ArraySource
-from bochner.solvers.checkpoint import trainable
-from bochner.solvers.optimizers import Optimizer, make_optimizer
+from bochner.solvers.optimizers import Optimizer, make_optimizer, trainable
 from bochner.solvers.preconditioner import Preconditioner, fit_preconditioner
-from bochner.solvers.schedule import Decision, HalvingSchedule
 from bochner.solvers.settings import SGDSettings
+from bochner.solvers.sgd import Decision, HalvingSchedule
 from bochner.solvers.step import device_of
 
 Record = dict[str, Any]

@@ -1,6 +1,5 @@
-"""One training run in several processes: rows of a batch and features of a model divided among them."""
+"""Training in several processes, which divide the rows of a batch and the features of a model."""
 
-from bochner.solvers.parallel.group import Team, here, working
-from bochner.solvers.parallel.mesh import joined
+from bochner.solvers.parallel.workers import Workers, joined
 
-__all__ = ["Team", "here", "joined", "working"]
+__all__ = ["Workers", "joined"]
