@@ -55,7 +55,7 @@ def main() -> None:
     )  # fmt: skip
     middle = time.perf_counter()
     model = FeatureModel(chosen.feature_map, make_head(shape.num_features, generator)).to(device)
-    history = train(model, source, heldout_source, recipe, verbose=False, writers=[_say])
+    history = train(model, source, heldout_source, recipe, verbose=False, callbacks=[_say])
     end = time.perf_counter()
     record: dict[str, Any] = {
         "precision": recipe.precision,

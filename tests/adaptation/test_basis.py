@@ -161,7 +161,7 @@ def test_other_losses_and_heads() -> None:
 def test_writers_see_every_record() -> None:
     seen: list[dict[str, object]] = []
     plan = Plan(batches=5, heldout_batches=5, max_epochs=2)
-    found = fit_basis(draw("orthogonal"), rows(), plan=plan, verbose=False, writers=[seen.append])
+    found = fit_basis(draw("orthogonal"), rows(), plan=plan, verbose=False, callbacks=[seen.append])
     assert seen == found.history
     assert [record["epoch"] for record in seen] == [0, 1, 2]
 

@@ -94,7 +94,7 @@ def test_the_fit_alternates_gradient_and_proximal_steps(form: str) -> None:
     model = float64_model(form)
     fit_fobos(model, source, settings, penalty=0.06, num_rows=500)  # more rows than there are: a second lap
     W, b = torch.zeros(3, 12, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
-    for block in random_batches(source, settings, 500, pass_number=0):
+    for block in random_batches(source, settings, 500, settings.batch_size, pass_number=0):
         Z = model.feature_map(block.X)
         residual = torch.softmax(Z @ W.T + b, dim=1) - torch.nn.functional.one_hot(block.y, 3)
         W, b = W - 4.0 * residual.T @ Z / len(Z), b - 4.0 * residual.mean(dim=0)

@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import Generator
 
-from bochner.adaptation import selection
 from bochner.adaptation.selection import (
     Selection,
     chance_survival,
@@ -22,9 +21,8 @@ from bochner.data import ArraySource
 from bochner.features import FourierMap
 from bochner.kernels import Gaussian, Laplacian, SparseGaussian
 from bochner.models.heads import BottleneckHead, FeatureModel, LinearHead
-from bochner.solvers import fused
+from bochner.solvers import fused, step
 from bochner.solvers.fused import FusedSteps
-from bochner.solvers.parallel.group import Team
 from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import evaluate
@@ -200,7 +198,8 @@ def test_random_batches_lap_and_differ_by_pass() -> None:
     source = ArraySource(torch.arange(10.0)[:, None], torch.arange(10))
     settings = SGDSettings(batch_size=5)
     first, again, other = (
-        [block.y.tolist() for block in random_batches(source, settings, 28, pass_number=number)] for number in (1, 1, 2)
+        [block.y.tolist() for block in random_batches(source, settings, 28, 5, pass_number=number)]
+        for number in (1, 1, 2)
     )
     assert first == again != other
     assert len(first) == 6  # 28 rows take six batches of 5
@@ -214,10 +213,8 @@ def test_blocks_of_several_batches_hold_the_same_batches() -> None:
     source = ArraySource(torch.arange(10.0)[:, None], torch.arange(10))
     settings = SGDSettings(batch_size=4)
     for num_rows in (1, 8, 12, 25, 29):
-        single = [block.y for block in random_batches(source, settings, num_rows, pass_number=1)]
-        several = [
-            block.y for block in random_batches(source, settings, num_rows, pass_number=1, rows=8, prefetch=True)
-        ]
+        single = [block.y for block in random_batches(source, settings, num_rows, 4, pass_number=1)]
+        several = [block.y for block in random_batches(source, settings, num_rows, 8, pass_number=1, prefetch=True)]
         again = [y.tolist() for ys in several for y in ys.split(4)]
         assert again == [y.tolist() for y in single]
         assert len(single) == -(-num_rows // 4)
@@ -253,21 +250,17 @@ def test_steps_by_columns_select_the_same(head, monkeypatch: pytest.MonkeyPatch)
     """A lap of 200 rows ends with a short batch, the pass within the third lap."""
     wanted = selected(head, SPARSE)
     monkeypatch.setattr(fused, "LEAST_COLUMNS", 1)
-    monkeypatch.setattr(selection, "take_step", None)
+    monkeypatch.setattr(step, "take_steps", None)
     assert_same(selected(head, SPARSE), wanted)
-    with monkeypatch.context() as several:
-        several.setattr(Team, "num_processes", 2)
-        with pytest.raises(TypeError, match="first argument must be callable"):  # they share the ordinary step
-            selected(head, SPARSE)
 
 
 def test_superbatches_select_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU."""
     wanted = selected(linear, SPARSE)
     monkeypatch.setattr(
-        selection, "fused_steps", lambda model, settings: FusedSteps(model, replace(settings, precision="tf32"))
+        step, "fused_steps", lambda model, settings, _: FusedSteps(model, replace(settings, precision="tf32"))
     )
-    monkeypatch.setattr(selection, "take_step", None)
+    monkeypatch.setattr(step, "take_steps", None)
     assert_same(selected(linear, SPARSE), wanted)
 
 

@@ -22,12 +22,12 @@ from bochner.data.labels import StoredNames, read_names, write_names
 from bochner.features import FourierMap
 from bochner.kernels import Gaussian, Kernel, Matern
 from bochner.models.heads import FeatureModel, LinearHead
-from bochner.solvers import sgd as loop
-from bochner.solvers.parallel.group import working
-from bochner.solvers.parallel.mesh import Mesh
+from bochner.solvers import step
+from bochner.solvers.parallel import Workers
 from bochner.solvers.preconditioner import stored_preconditioner
 from bochner.solvers.settings import SGDSettings
-from bochner.solvers.step import take_step
+from bochner.solvers.sgd import train
+from bochner.solvers.step import take_steps
 from bochner.storage import read_tensors
 from tests.fuzz.reader import Reader
 
@@ -96,10 +96,10 @@ def points() -> tuple[torch.Tensor, torch.Tensor]:
     return X, (X[:, 0] > 0).long()
 
 
-def resume(folder: Path, *, seconds: float = 60.0) -> object:
+def resume(folder: Path, *, seconds: float = 60.0, group: Workers | None = None) -> object:
     """The rest of a run of two epochs, of three steps each."""
-    rows = ArraySource(*points())
-    return loop.train(tiny(), rows, rows, RECIPE, checkpoint_dir=folder, checkpoint_seconds=seconds, verbose=False)
+    rows, options = ArraySource(*points()), {"checkpoint_dir": folder, "checkpoint_seconds": seconds}
+    return train(tiny(), rows, rows, RECIPE, **options, verbose=False, group=group)
 
 
 def resume_copy(path: Path) -> object:
@@ -118,32 +118,31 @@ class StoppedError(Exception):
     pass
 
 
-def stopped(name: str) -> Callable[[Path], Path]:
+def stopped(name: str) -> Callable[..., Path]:
     """A file of a run that was stopped in its second epoch."""
 
-    def make(folder: Path) -> Path:
+    def make(folder: Path, group: Workers | None = None) -> Path:
         steps = iter(range(5))
 
         def stop_or_step(*arguments: Any, **more: Any) -> None:
             if next(steps, None) is None:
                 raise StoppedError
-            take_step(*arguments, **more)
+            take_steps(*arguments, **more)
 
-        with suppress(StoppedError), patch.object(loop, "take_step", stop_or_step):
-            resume(folder / "run", seconds=0.0)
+        with suppress(StoppedError), patch.object(step, "take_steps", stop_or_step):
+            resume(folder / "run", seconds=0.0, group=group)
         return next((folder / "run").rglob(name))
 
     return make
 
 
-def by_a_team(make: Callable[[Path], Path]) -> Callable[[Path], Path]:
-    """The same by a team, if only of one."""
+def by_workers(make: Callable[..., Path]) -> Callable[[Path], Path]:
+    """The same by a process group, if only of one process."""
 
     def made(folder: Path) -> Path:
         dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=0, world_size=1)
         try:
-            with working(Mesh()):
-                return make(folder)
+            return make(folder, Workers())
         finally:
             dist.destroy_process_group()
 
@@ -177,7 +176,7 @@ STORED_READERS: dict[str, Reader] = {
     "checkpoint": Reader(CHECKPOINT, resume_copy, HEADER),
     "checkpoint's header": Reader(header_of(CHECKPOINT), under_header(resume_copy), HEADER),
     "preconditioner's header": Reader(header_of(preconditioner), under_header(read_preconditioner), HEADER),
-    "team's checkpoint": Reader(by_a_team(stopped("checkpoint.json")), resume_copy, (*HEADER, b"parts-0")),
-    "team's parts": Reader(by_a_team(TENSORS), resume_copy, HEADER),
+    "checkpoint of workers": Reader(by_workers(stopped("checkpoint.json")), resume_copy, (*HEADER, b"parts-0")),
+    "parts of workers": Reader(by_workers(TENSORS), resume_copy, HEADER),
     "names of rows": Reader(names, lambda path: read_names(path.parent), HEADER),
 }

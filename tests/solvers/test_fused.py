@@ -15,9 +15,8 @@ from bochner.features import FourierMap
 from bochner.kernels import Gaussian, SparseGaussian
 from bochner.models.heads import FeatureModel, LinearHead
 from bochner.ops import reference
-from bochner.solvers import fused
+from bochner.solvers import fused, step
 from bochner.solvers import fused as replay
-from bochner.solvers import sgd as loop
 from bochner.solvers.fused import ColumnSteps, FusedSteps, fused_steps, is_plain
 from bochner.solvers.optimizers import make_optimizer
 from bochner.solvers.preconditioner import fit_preconditioner
@@ -81,7 +80,7 @@ def test_the_loop_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:
     fast, slow = model(), model()
     settings = replace(SETTINGS, precision="tf32")
     wanted = train(slow, *sources(), settings, verbose=False)
-    monkeypatch.setattr(loop, "fused_steps", FusedSteps)
+    monkeypatch.setattr(step, "fused_steps", FusedSteps)
     found = train(fast, *sources(), settings, verbose=False)
     torch.testing.assert_close(weights(fast)[0], weights(slow)[0], rtol=1e-4, atol=1e-5)
     assert [record["decision"] for record in found] == [record["decision"] for record in wanted]
@@ -91,7 +90,7 @@ def test_the_loop_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_stopped_between_superbatches_it_resumes_bit_equal(
     reads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "fused_steps", FusedSteps)
+    monkeypatch.setattr(step, "fused_steps", FusedSteps)
     monkeypatch.setattr(fused, "FEATURE_ROWS", 64)
     X, y = rings()
     settings = replace(SETTINGS, precision="bf16")
@@ -123,7 +122,7 @@ def test_evened_steps_are_those_of_the_preconditioner(rank: int | None, precisio
 
 def test_the_mean_of_an_epoch_counts_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """Superbatches of which the last is short: their ends weigh as much as they have steps."""
-    monkeypatch.setattr(loop, "fused_steps", FusedSteps)
+    monkeypatch.setattr(step, "fused_steps", FusedSteps)
     monkeypatch.setattr(fused, "FEATURE_ROWS", 64)
     settings, ends = replace(SETTINGS, precision="tf32", average=True, max_epochs=1), []
     found, source = model(), sources()[0]

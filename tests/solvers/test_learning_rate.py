@@ -56,7 +56,7 @@ def test_a_rate_is_found_once_though_the_run_is_stopped_before_its_first_step(tm
     settings = SGDSettings(batch_size=32, max_epochs=2)
     whole, resumed = model(), model()
     expected = train(whole, *sources(), settings, verbose=False)
-    with patch.object(loop, "take_step", stop), pytest.raises(StoppedError):
+    with patch.object(loop, "run_steps", stop), pytest.raises(StoppedError):
         train(model(), *sources(), settings, checkpoint_dir=tmp_path, verbose=False)
     with patch.object(loop, "find_rate", stop):
         assert train(resumed, *sources(), settings, checkpoint_dir=tmp_path, verbose=False) == expected

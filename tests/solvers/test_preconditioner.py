@@ -15,7 +15,7 @@ from bochner.features import FourierMap
 from bochner.kernels import Gaussian
 from bochner.models.heads import BottleneckHead, FeatureModel, LinearHead
 from bochner.solvers.optimizers import make_optimizer
-from bochner.solvers.preconditioner import SMALLEST_FLOOR, Preconditioner, fit_preconditioner
+from bochner.solvers.preconditioner import MIN_FLOOR, Preconditioner, fit_preconditioner
 from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import take_step
@@ -43,7 +43,7 @@ def naive(U: np.ndarray, preconditioner_rank: int, batch_size: int) -> tuple[np.
     values, vectors = np.linalg.eigh(U.T @ U / len(U))
     values, vectors = values[::-1], vectors[:, ::-1]
     noise = (U**2).sum() / len(U) / batch_size
-    floor = max(values[preconditioner_rank] if preconditioner_rank < len(values) else 0.0, SMALLEST_FLOOR * noise)
+    floor = max(values[preconditioner_rank] if preconditioner_rank < len(values) else 0.0, MIN_FLOOR * noise)
     shrunk = np.where(np.arange(len(values)) < preconditioner_rank, np.minimum(1, floor / values), 1.0)
     return (vectors * shrunk) @ vectors.T, floor
 

@@ -84,7 +84,7 @@ def test_it_is_the_algorithm_by_hand() -> None:
 
 def test_one_record_a_stage_at_the_initial_rate() -> None:
     seen: list[dict] = []
-    history = pretrain(draw(), *sources(), SETTINGS, generator=generator(2), verbose=False, writers=[seen.append])
+    history = pretrain(draw(), *sources(), SETTINGS, generator=generator(2), verbose=False, callbacks=[seen.append])
     assert [record["layers"] for record in history] == [1, 2, 3]
     assert {record["rate"] for record in history} == {0.3}
     assert seen == history
@@ -164,7 +164,7 @@ def test_a_stage_that_diverges_is_redone_at_half_the_rate(tmp_path: Path) -> Non
         generator=generator(2),
         checkpoint_dir=tmp_path,
         verbose=False,
-        writers=[seen.append],
+        callbacks=[seen.append],
     )
     assert [record["layers"] for record in history] == [1, 2]
     assert all(record["decision"] != "revert and halve" for record in history)
@@ -191,7 +191,7 @@ def test_a_stage_whose_units_died_is_redone_from_its_start(tmp_path: Path) -> No
     settings = SGDSettings(learning_rate=8.0, batch_size=32)
     source, heldout = sources()
     options = {"generator": generator(2), "checkpoint_dir": tmp_path, "verbose": False}
-    [kept] = pretrain(network, source, heldout, settings, writers=[seen.append], **options)
+    [kept] = pretrain(network, source, heldout, settings, callbacks=[seen.append], **options)
     frequencies = np.bincount(heldout.read(0).y) / 88
     constant = -(frequencies * np.log(frequencies)).sum()
     assert any(record["ce"] >= constant and record["decision"] != "revert and halve" for record in seen)
@@ -229,7 +229,7 @@ def test_a_stage_redone_starts_where_the_first_try_did() -> None:
 
 def test_the_rate_found_is_halved_when_it_diverges(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("sgd", "pretraining"):
-        monkeypatch.setattr(f"bochner.solvers.{module}.find_rate", lambda *_: 30.0)
+        monkeypatch.setattr(f"bochner.solvers.{module}.find_rate", lambda *_, **__: 30.0)
     given, found = line(), line()
     expected = pretrain(given, *regression(), DIVERGING, generator=generator(2), verbose=False)
     auto = replace(DIVERGING, learning_rate="auto")

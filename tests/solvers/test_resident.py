@@ -40,5 +40,5 @@ def test_rows_come_in_the_same_order_and_are_read_once() -> None:
 def test_on_a_gpu_it_is_kept_where_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     source, device = ArraySource(X, y), torch.device("cuda")
     assert resident(source, device).read(0).X.is_cuda
-    monkeypatch.setattr(module, "SHARE", 0.0)
+    monkeypatch.setattr(module, "RESIDENT_SHARE", 0.0)
     assert resident(source, device) is source

@@ -21,7 +21,7 @@ CHANGES: dict[str, Change] = {
     "epoch must be an integer of at least 0": lambda tensors, state: state.update(epoch=-5),
     "epoch 7, batch 0 are beyond the end": lambda tensors, state: state.update(epoch=7),
     "batch 99 are beyond the end": lambda tensors, state: state.update(batch=99),
-    "history must be a record for each of 2 epochs": lambda tensors, state: state["history"].pop(),
+    "history must hold .* 2 epochs": lambda tensors, state: state["history"].pop(),
     "rate must be a positive finite number": lambda tensors, state: state["schedule"].update(rate="fast"),
     "KeyError.*schedule": lambda tensors, state: state.pop("schedule"),
     r"model.head.weights must be torch.float32 \[3, 64\]": lambda tensors, state: tensors.update(
@@ -41,5 +41,5 @@ def test_what_no_run_can_have_said_is_refused(said: str, tmp_path: Path) -> None
     tensors, state = read_tensors(path)
     CHANGES[said](tensors, state)
     write_tensors(path, tensors, state)
-    with pytest.raises(ValueError, match=f"(?s){tmp_path.name}.*{said}.*delete it to begin anew"):
+    with pytest.raises(ValueError, match=f"(?s){tmp_path.name}.*{said}.*delete it"):
         train(model(), *sources(), SETTINGS, checkpoint_dir=tmp_path, verbose=False)

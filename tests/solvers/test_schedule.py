@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bochner.solvers.schedule import Decision, HalvingSchedule
+from bochner.solvers.sgd import Decision, HalvingSchedule
 
 
 def test_a_good_epoch_changes_nothing() -> None:

@@ -51,7 +51,7 @@ class TestTensorBoard:
 
     def test_a_run_is_read_back(self, tmp_path: Path) -> None:
         with TensorBoardWriter(tmp_path, settings=SETTINGS) as writer:
-            history = train(model(), *sources(), SETTINGS, verbose=False, writers=[writer])
+            history = train(model(), *sources(), SETTINGS, verbose=False, callbacks=[writer])
         events = self.read(tmp_path)
         names = {name.replace(":", "_"): name for name in history[0] if name not in ("epoch", "decision")}
         assert set(events.Tags()["scalars"]) == set(names) > {"erll_0.5", "rate", "ce"}
@@ -96,7 +96,7 @@ class TestMLflow:
     def test_a_run_is_read_back(self, store: str) -> None:
         arguments = {"run_name": "rings", "experiment": "three classes", "tracking_uri": store, "settings": SETTINGS}
         with MLflowWriter(**arguments) as writer:
-            history = train(model(), *sources(), SETTINGS, verbose=False, writers=[writer])
+            history = train(model(), *sources(), SETTINGS, verbose=False, callbacks=[writer])
         client = self.client(store)
         run = client.get_run(writer.run_id)
         assert (run.info.run_name, run.info.status) == ("rings", "FINISHED")

@@ -42,8 +42,8 @@ from bochner.estimators import KernelClassifier, KernelRegressor, NetworkClassif
 from bochner.kernels import Stationary
 from bochner.search import KernelPlan, SolverParams, choose_solver
 from bochner.search.fit import EXACT_ROWS, MAX_NORMAL_FEATURES
-from bochner.solvers.parallel import Team, joined
-from bochner.solvers.parallel.mesh import num_restarts
+from bochner.solvers.parallel import Workers, joined
+from bochner.solvers.parallel.workers import num_restarts
 from bochner.stages import write_json
 from bochner.storage import save, write_atomically
 
@@ -160,13 +160,13 @@ def train(
         with _run(directory, options, group, overwrite=overwrite):
             _log_data(data, rows, split, choice)
             _log_solver(solver, estimator)
-            if group.is_first:
+            if group is None or group.is_first:
                 _warn_of_units(split.training, estimator)
             if solver == "sgd":
                 checkpoints = {**(estimator.solver_params or {}), "checkpoint_dir": directory.checkpoint}
                 estimator.set_params(solver_params=checkpoints)
-            fit(estimator, split, directory)
-            if group.is_first:
+            fit(estimator, split, directory, group)
+            if group is None or group.is_first:
                 finish(estimator, split, directory, options)
         _log_next_commands(data, target, columns, directory.path)
 
@@ -186,35 +186,36 @@ def build_estimator(model: str, task: str, random_state: int, settings: Mapping[
     return estimator_class(**arguments, solver_params=solver_params or None, random_state=random_state)
 
 
-def solver_of(estimator: Any, choice: TaskChoice, split: Split, group: Team) -> str:
+def solver_of(estimator: Any, choice: TaskChoice, split: Split, group: Workers | None) -> str:
     """The solver that a fit will use, or an error if it cannot be used for these rows or by several processes."""
     plan = estimator.make_plan()
     if not isinstance(plan, KernelPlan):
         return "sgd"
     num_classes = len(classes_of(split.training)) if choice.task == "classify" else None
     solver = choose_solver(plan, num_rows=num_rows(split.training), num_classes=num_classes)
-    if group.num_processes > 1 and solver != "sgd":
+    if group is not None and group.num_processes > 1 and solver != "sgd":
         raise ValueError(f"solver: {solver!r} runs in one process, got {group.num_processes}; use --solver sgd.")
     return solver
 
 
 @contextmanager
-def _logging(group: Team, *, quiet: bool) -> Iterator[None]:
+def _logging(group: Workers | None, *, quiet: bool) -> Iterator[None]:
     """Only the first process logs more than warnings."""
-    with logging_at(logging.WARNING if quiet or not group.is_first else logging.INFO):
+    with logging_at(logging.WARNING if quiet or not (group is None or group.is_first) else logging.INFO):
         yield
 
 
 @contextmanager
-def _run(directory: TrainDirectory, options: Options, group: Team, *, overwrite: bool) -> Iterator[None]:
+def _run(directory: TrainDirectory, options: Options, group: Workers | None, *, overwrite: bool) -> Iterator[None]:
     """The first process holds the directory; an interrupt reports whether there is a checkpoint."""
     try:
-        if not group.is_first:
+        if group is not None and not group.is_first:
             group.wait()
             yield
             return
         with directory.run(options, overwrite=overwrite):
-            group.wait()
+            if group is not None:
+                group.wait()
             yield
     except KeyboardInterrupt:
         outcome = (
@@ -225,10 +226,10 @@ def _run(directory: TrainDirectory, options: Options, group: Team, *, overwrite:
         raise KeyboardInterrupt(f"interrupted; {outcome} ({directory.path}).") from None
 
 
-def fit(model: Any, split: Split, directory: TrainDirectory) -> None:
+def fit(model: Any, split: Split, directory: TrainDirectory, group: Workers | None = None) -> None:
     """Fit the model, or resume from its checkpoint, and log what it took."""
     epochs_done, start = directory.epochs_done(), time.perf_counter()
-    model.fit(split.training, validation_data=split.validation)
+    model.fit(split.training, validation_data=split.validation, group=group)
     seconds = max(time.perf_counter() - start, 1e-9)
     names = column_names_of(split.training)
     if names is not None:  # `bochner predict` finds the inputs in other tables by these names

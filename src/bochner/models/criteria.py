@@ -78,10 +78,7 @@ class Criterion:
                 values = rows.squared
             case _:
                 values = -rows.log_p
-        if rows.weight is None:
-            mean = float(values.mean())
-        else:
-            mean = float((values * rows.weight).sum() / rows.weight.sum())
+        mean = float(values.mean() if rows.weight is None else (values * rows.weight).sum() / rows.weight.sum())
         return math.exp(min(MAX_EXPONENT, mean)) if self.name == "perplexity" else mean
 
 
@@ -113,9 +110,8 @@ class Scores(NamedTuple):
     @classmethod
     def join(cls, parts: list[Scores]) -> Scores:
         """The rows of all parts, one part after the other."""
-        *values, weights = zip(*parts, strict=True)
-        weight = None if weights[0] is None else torch.cat(weights)
-        return cls(*(torch.cat(tensors) for tensors in values), weight)
+        columns = list(zip(*parts, strict=True))  # one tuple of tensors per field, of None for absent weights
+        return cls(*(None if values[0] is None else torch.cat(values) for values in columns))  # type: ignore[arg-type]
 
     def summary(self) -> dict[str, float]:
         """Every criterion without a parameter of its own, and erll with beta = 1."""
@@ -124,7 +120,7 @@ class Scores(NamedTuple):
 
 
 def _mean_of_best(log_p: Tensor, weight: Tensor | None, fraction: float) -> float:
-    """-mean of the highest log p: a whole number of rows, or with weights as many as carry that fraction of the weight."""
+    """-mean of the highest log p: a whole number of rows, or as many as carry that fraction of the weight."""
     if weight is None:
         return float(-log_p.topk(max(1, round(fraction * len(log_p)))).values.mean())
     best, order = log_p.sort(descending=True)

@@ -92,14 +92,15 @@ def _select(
         average=False,
     )
     model = FeatureModel(first, make_head(plan.n_components, seeded(task.seed, "head"))).to(task.device)
-    rate = find_rate(model, task.train, task.validation_data, settings)
+    rate = find_rate(model, task.train, task.validation_data, settings, group=group)
     rows = plan.selection.rows_per_round or min(num_rows(task.train), MAX_SELECTION_ROWS)
     rounds, settings = plan.selection.rounds, replace(settings, learning_rate=rate)
     logger.info("selection: %d rounds of %s rows at the learning rate %.3g", rounds, f"{rows:,}", rate)
     shared: dict[str, Any] = {
         "num_features": plan.n_components,
         "generator": seeded(task.seed, "features"),
-        "verbose": bool(verbose),
+        "verbose": verbose,
+        "group": group,
     }
     selection: Selection
     if plan.selection.method == "fobos":

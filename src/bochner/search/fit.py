@@ -137,6 +137,7 @@ def _fit_sgd(
             settings,
             checkpoint_dir=params.directory("" if len(maps) == 1 else f"block{number}"),
             verbose=verbose,
+            group=group,
         )
         history += [{"block": number, **record} for record in records] if len(maps) > 1 else records
         models.append(model)
@@ -215,8 +216,9 @@ def _fit_network(plan: NetworkPlan, task: Task, verbose: bool | None, group: Any
     settings = params.sgd_settings(task.loss, alpha=plan.alpha or 0.0, num_rows=num_rows(task.all_rows), seed=task.seed)
     if plan.pretrain:
         generator, directory = seeded(task.seed, "heads"), params.directory("pretraining")
-        pretrain(network, *rows, settings, generator=generator, checkpoint_dir=directory, verbose=verbose)
-    history = train(network, *rows, settings, checkpoint_dir=params.directory("training"), verbose=verbose)
+        pretrain(network, *rows, settings, generator=generator, checkpoint_dir=directory, verbose=verbose, group=group)
+    directory = params.directory("training")
+    history = train(network, *rows, settings, checkpoint_dir=directory, verbose=verbose, group=group)
     if plan.standardize:
         network.fold_inputs(scale.mean, torch.where(scale.std > 0, scale.std, 1.0))
     return Fitted(network, "sgd", history=history, choices={"rate": history[0]["rate"]} if history else {})

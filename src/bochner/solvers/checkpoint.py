@@ -1,8 +1,8 @@
 """Checkpoints of training: one safetensors file from one process, one directory of parts from several.
 
-Every checkpoint of the package is written and read here: those of `train`, the preconditioner that belongs to a run, and
-rounds of feature selection. Several processes use torch.distributed.checkpoint (DCP) with its safetensors writer: DCP's
-default writer keeps its metadata as a pickle, and a file that is unpickled can run code. All other state is JSON.
+All checkpoints of training are written and read here, and so is the preconditioner of a run. Several processes use
+torch.distributed.checkpoint (DCP) with its safetensors writer: DCP's default writer keeps its metadata as a pickle, and
+a file that is unpickled can run code. All other state is JSON.
 """
 
 from __future__ import annotations
@@ -90,9 +90,7 @@ def read_checkpoint(
     try:  # an interruption between two writes may leave both
         return max(single, shared, key=lambda checkpoint: (checkpoint[1]["epoch"], checkpoint[1]["batch"]))
     except (KeyError, TypeError) as error:
-        raise ValueError(
-            f"{checkpoint_dir} holds a checkpoint without epoch or batch ({error!r}); delete it."
-        ) from error
+        raise ValueError(f"{checkpoint_dir} holds a checkpoint without a place ({error!r}); delete it.") from error
 
 
 @contextmanager
@@ -166,7 +164,7 @@ def _write_parts(
 
 
 def read_parts(checkpoint_dir: Path, fingerprint: Mapping[str, Any], *, group: Workers | None = None) -> Checkpoint:
-    """What several processes wrote: whole tensors, or with a `group` this process's part of those divided by features."""
+    """What several processes wrote: whole tensors, or with a `group` this process's columns where divided."""
     path = checkpoint_dir / SHARED_NAME
     try:
         state = dict(json.loads(path.read_text()))
@@ -184,12 +182,15 @@ def read_parts(checkpoint_dir: Path, fingerprint: Mapping[str, Any], *, group: W
 
 def _load_parts(directory: Path, by_feature: set[str], group: Workers | None) -> dict[str, Tensor]:
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+    from torch.distributed.checkpoint.metadata import BytesStorageMetadata
     from torch.distributed.checkpoint.state_dict_loader import load
 
     reader = HuggingFaceStorageReader(str(directory))
     tensors: dict[str, Tensor] = {}
     targets: dict[str, Tensor] = {}
     for key, data in reader.read_metadata().state_dict_metadata.items():
+        if isinstance(data, BytesStorageMetadata):
+            raise TypeError(f"{key} must be a tensor")
         *lead, last = data.size
         divided = group if group is not None and group.num_parts > 1 and key in by_feature else None
         size = data.size if divided is None else (*lead, last // divided.num_parts)

@@ -120,7 +120,7 @@ def _train_copies(
 
 
 def constant_loss(source: Source, loss: str) -> float:
-    """The ce (mse) of the best scores that do not depend on x: the entropy of the labels, or the variance of targets."""
+    """The ce (mse) of the best scores that do not depend on x: the entropy of labels, or the variance of targets."""
     labels = [(block.y, block.weight) for block in in_order(source, batch_rows=4096)]
     y = torch.cat([y for y, _ in labels]).cpu()
     share = torch.cat([torch.ones(len(y)) if weight is None else weight.cpu() for y, weight in labels]).double()

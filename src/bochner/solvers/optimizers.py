@@ -15,8 +15,8 @@ from bochner.solvers.settings import SGDSettings
 class PlainSGD:
     """p <- p - lr (gradient + weight_decay p): torch.optim.SGD without momentum, bit for bit.
 
-    Constructing one of torch's own optimizers imports torch's compiler: one second and 90 MB, more than a whole fit on a
-    small set takes.
+    Constructing one of torch's own optimizers imports torch's compiler: one second and 90 MB, more than a whole fit on
+    a small set takes.
     """
 
     def __init__(self, groups: Iterable[Mapping[str, Any]], *, lr: float) -> None:
@@ -87,8 +87,8 @@ def restore_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> No
     state: dict[int, dict[str, Tensor]] = {}
     for key, tensor in tensors.items():
         if key.startswith("optimizer."):
-            _, index, name = key.split(".", 2)
-            state.setdefault(int(index), {})[name] = tensor
+            _, number, name = key.split(".", 2)
+            state.setdefault(int(number), {})[name] = tensor
     if isinstance(optimizer, PlainSGD):
         if state:
             raise ValueError(f"optimizer state must be empty for plain SGD, got entries for {sorted(state)}.")

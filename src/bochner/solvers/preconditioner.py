@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bochner.solvers.parallel.workers import Workers
 
 MAX_RANK = 256  # of "auto": q vectors of length D are held, and a step costs O(q C D)
-# `floor` is at least this part of E[u . u] / batch_size. Below that the noise of a batch bounds the rate rather than the
+# `floor` is at least this part of E[u . u] / batch_size. Below that the noise of a batch bounds the rate, not the
 # curvature, and the small eigenvalues of a sample are not those of the whole set.
 MIN_FLOOR = 1 / 16
 TILE_ELEMENTS = 2**22  # features computed at once: 16 MB of float32
@@ -31,7 +31,7 @@ FILE_NAME = "preconditioner.safetensors"
 class Preconditioner:
     """P = I - sum_i (1 - floor / lambda_i) v_i v_i^T, applied to the gradients of a head's [Theta, bias].
 
-    v_i, the rows of vectors [q, D + 1], are eigenvectors of E[u u^T] for u = [z(x), 1]; values [q] are their eigenvalues
+    v_i, the rows of vectors [q, D + 1], are eigenvectors of E[u u^T] for u = [z(x), 1]; values [q] are the eigenvalues
     in descending order, and `floor` is the next one. The curvatures of a linear head range from lambda_1 ~ k(x, x) down
     over many powers of ten, and lambda_1 bounds the rate of plain SGD, at which the rest is hardly learned. Under P the
     first q eigenvectors have curvature `floor`, and the rate may be lambda_1 / floor times as large. P is positive
@@ -59,7 +59,7 @@ class Preconditioner:
         return Preconditioner(head, self.vectors, self.values, self.floor, group=self.group)
 
     def apply(self, *, alpha: float = 0.0) -> None:
-        """[G, g] <- [G + alpha Theta, g] P in place, for the gradients G [C, D] and g [C]; for a bottleneck see above."""
+        """[G, g] <- [G + alpha Theta, g] P in place, for gradients G [C, D] and g [C]; for a bottleneck see above."""
         head = self._head
         weights = [head.first, head.second] if isinstance(head, BottleneckHead) else [head.weights]
         for parameter in weights:

@@ -271,7 +271,7 @@ def _restore(state: TrainingState, tensors: Mapping[str, Tensor]) -> None:
 
 
 def _fingerprint(model: nn.Module, source: Source, settings: SGDSettings) -> dict[str, Any]:
-    """What must be equal for a checkpoint to be used: shapes, the sum of frozen weights, the size of the data, settings."""
+    """What must be equal for a checkpoint to be used: shapes, the sum of frozen weights, data size, settings."""
     frozen = [p for p in model.parameters() if not p.requires_grad]
     return {
         "model": repr(model),
@@ -335,7 +335,8 @@ def _check_alike(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) 
 def _report_failure(state: TrainingState, settings: SGDSettings) -> None:
     """Every epoch was undone: an error if the last criterion was NaN or out of all bounds, else a warning."""
     last, initial = state.history[-1][settings.criterion], state.schedule.criterion
-    summary = f"training never improved the validation {settings.criterion}: {initial:.4g} at the start, {last:.4g} at the end"
+    values = f"{initial:.4g} at the start, {last:.4g} at the end"
+    summary = f"training never improved the validation {settings.criterion}: {values}"
     if last < DIVERGED * max(1.0, abs(initial)):
         remedy = "The model is unchanged. Check for targets that are noise, an unsuitable bandwidth or learning_rate."
         warnings.warn(f"{summary}. {remedy}", ConvergenceWarning, stacklevel=3)

@@ -11,15 +11,14 @@ from typing import Any
 import torch
 from torch import distributed as dist
 
-from bochner.solvers.parallel.group import working
-from bochner.solvers.parallel.mesh import Mesh
+from bochner.solvers.parallel import Workers
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tests.solvers.parallel.ranks"])
 
 
 def run_ranks(work: Callable[..., Any], count: int, folder: Path, *arguments: Any, features: int = 1) -> list[Any]:
-    """What `work(*arguments)` gives in each of `count` processes, first to last; an error of any is an error here."""
+    """The results of `work(*arguments, group=group)` in `count` processes; an error of any is an error here."""
     folder.mkdir(parents=True, exist_ok=True)
     meeting, results = folder / "meeting", CONTEXT.SimpleQueue()
     tasks = [
@@ -42,8 +41,7 @@ def _run(
     torch.set_num_threads(1)
     try:
         dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=count)
-        with working(Mesh(features=features)):
-            result = (True, work(*arguments))
+        result = (True, work(*arguments, group=Workers(features=features)))
     except BaseException:
         result = (False, traceback.format_exc())
     results.put((rank, result))

@@ -20,12 +20,12 @@ from torch import distributed as dist
 from bochner.data import ArraySource
 from bochner.data.batches import batches
 from bochner.data.blocks import Block
-from bochner.solvers import sgd as loop
-from bochner.solvers.parallel.checkpoint import read_shared
-from bochner.solvers.parallel.mesh import share
+from bochner.solvers import step
+from bochner.solvers.checkpoint import read_parts
+from bochner.solvers.parallel.workers import Workers, share
 from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
-from bochner.solvers.step import take_step
+from bochner.solvers.step import take_steps
 from tests.solvers.parallel.ranks import run_ranks
 from tests.solvers.parallel.test_equality import SETTINGS, linear, numbers, sources
 
@@ -49,17 +49,18 @@ class StoppingSource(ArraySource):
         return super().read(shard)
 
 
-def go_on(folder: Path, steps: int) -> dict[str, np.ndarray]:
+def go_on(folder: Path, steps: int, group: Workers | None = None) -> dict[str, np.ndarray]:
     """Train for so many steps, a checkpoint after each, and stop as a machine does."""
     model, left = linear(), iter(range(steps))
 
     def stop_or_step(*arguments: Any, **more: Any) -> None:
         if next(left, None) is None:
             raise StoppedError
-        take_step(*arguments, **more)
+        take_steps(*arguments, **more)
 
-    with suppress(StoppedError), patch.object(loop, "take_step", stop_or_step):
-        train(model, *sources(), LONG, checkpoint_dir=folder, checkpoint_seconds=0.0, verbose=False)
+    options = {"checkpoint_dir": folder, "checkpoint_seconds": 0.0, "verbose": False}
+    with suppress(StoppedError), patch.object(step, "take_steps", stop_or_step):
+        train(model, *sources(), LONG, **options, group=group)
         return numbers(model)
     return {}
 
@@ -95,11 +96,12 @@ class Watching(nn.Module):
         return X @ self.weights.T / 203
 
 
-def watch(folder: Path, reads: int) -> list[int]:
+def watch(folder: Path, reads: int, group: Workers | None = None) -> list[int]:
     model, source = Watching(), StoppingSource(torch.arange(203.0)[:, None], torch.arange(203) % 3, shard_rows=16)
     source.reads_left = reads
     with suppress(StoppedError):
-        train(model, source, source, ONCE, checkpoint_dir=folder, checkpoint_seconds=0.0, verbose=False)
+        options = {"checkpoint_dir": folder, "checkpoint_seconds": 0.0, "verbose": False}
+        train(model, source, source, ONCE, **options, group=group)
     return model.seen
 
 
@@ -112,20 +114,20 @@ def test_every_row_is_learned_from_once_also_after_a_stop(tmp_path: Path) -> Non
     assert Counter(row for rows in [*first, *rest] for row in rows) == Counter(range(203))
 
 
-def write_too_much(folder: Path) -> str:
+def write_too_much(folder: Path, group: Workers) -> str:
     """The last process may write no file of more than a few bytes, as if its disk were full."""
     if dist.get_rank() == 1:
         resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
     try:
-        go_on(folder, 1)
+        go_on(folder, 1, group)
     except OSError as error:
         return str(error)
     return ""
 
 
-def test_a_full_disk_of_one_process_is_told_by_all(tmp_path: Path) -> None:
-    for said in run_ranks(write_too_much, 2, tmp_path / "a", tmp_path / "run", features=2):
-        assert "could not write a checkpoint (File too large); the last good one is kept" in said
+def test_a_full_disk_of_one_process_is_reported_by_all(tmp_path: Path) -> None:
+    for message in run_ranks(write_too_much, 2, tmp_path / "a", tmp_path / "run", features=2):
+        assert "could not write a checkpoint (File too large); the last" in message
     assert not (tmp_path / "run" / "checkpoint.json").exists()
 
 
@@ -145,11 +147,11 @@ def test_a_hostile_or_damaged_checkpoint_is_an_error(tmp_path: Path) -> None:
     state = json.loads(pointer.read_text())
     assert not list((tmp_path / "run").rglob(".metadata"))  # DCP's usual metadata is a pickle
     with pytest.raises(ValueError, match=r"belongs to another configuration \(seed: 0 there, 1 here\)"):
-        read_shared(tmp_path / "run", {**state["fingerprint"], "seed": 1})
+        read_parts(tmp_path / "run", {**state["fingerprint"], "seed": 1})
     file = next((tmp_path / "run" / state["directory"]).iterdir())
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(ValueError, match="does not hold the parts of a checkpoint"):
-        read_shared(tmp_path / "run", state["fingerprint"])
+        read_parts(tmp_path / "run", state["fingerprint"])
     for text in (
         "{",
         "[]",
@@ -159,4 +161,4 @@ def test_a_hostile_or_damaged_checkpoint_is_an_error(tmp_path: Path) -> None:
     ):
         pointer.write_text(text)
         with pytest.raises(ValueError, match=r"checkpoint\.json"):
-            read_shared(tmp_path / "run", state["fingerprint"])
+            read_parts(tmp_path / "run", state["fingerprint"])

@@ -20,13 +20,14 @@ from bochner.features import FourierMap
 from bochner.kernels import Gaussian
 from bochner.models.heads import BottleneckHead, FeatureModel, LinearHead
 from bochner.models.network import Network
+from bochner.solvers.parallel import Workers
 from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
 from tests.solvers.parallel.ranks import run_ranks
 from tests.solvers.runs import generator, rings
 
 Numbers = dict[str, Any]
-# 203 rows in batches of 50: the last has 3, fewer than some teams.
+# 203 rows in batches of 50: the last has 3, fewer than some groups have processes.
 SETTINGS = SGDSettings(learning_rate=8.0, batch_size=50, max_epochs=3, improvement=0.0)
 
 
@@ -60,8 +61,8 @@ def numbers(model: torch.nn.Module) -> dict[str, np.ndarray]:
     return {name: p.detach().numpy().copy() for name, p in model.named_parameters() if p.requires_grad}
 
 
-def trained(model: torch.nn.Module, settings: SGDSettings) -> Numbers:
-    history = train(model, *sources(), settings, verbose=False)
+def trained(model: torch.nn.Module, settings: SGDSettings, group: Workers | None) -> Numbers:
+    history = train(model, *sources(), settings, verbose=False, group=group)
     return {**numbers(model), "heldout": np.array([record["ce"] for record in history])}
 
 
@@ -75,9 +76,9 @@ def drawn_bottleneck(num_features: int, generator: torch.Generator) -> Bottlenec
     )
 
 
-def selected(num_features: int = 16) -> Numbers:
+def selected(num_features: int = 16, *, group: Workers | None = None) -> Numbers:
     """What a pair of frequencies, a single one, a bottleneck and a penalty choose."""
-    settings: Numbers = {"num_features": num_features, "verbose": False}
+    settings: Numbers = {"num_features": num_features, "verbose": False, "group": group}
     rounds = {"rounds": 3, "rows_per_round": 120}
     cosine, rows = partial(drawn_map, form="cosine"), sources()[0]
     chosen = [
@@ -90,7 +91,7 @@ def selected(num_features: int = 16) -> Numbers:
     return {str(number): each.feature_map.frequencies().numpy() for number, each in enumerate(chosen)}
 
 
-def linear_models(count: int = 4) -> list[Numbers]:
+def linear_models(count: int = 4, *, group: Workers | None = None) -> list[Numbers]:
     """What both ways of dividing must get right: optimizers with memory, penalty, mean, rate and directions."""
     cases = [
         (linear(form="cosine"), replace(SETTINGS, learning_rate=1.0, alpha=1e-3)),
@@ -98,19 +99,19 @@ def linear_models(count: int = 4) -> list[Numbers]:
         (linear(), replace(SETTINGS, learning_rate="auto", average=True, max_epochs=2)),
         (bottleneck(), replace(SETTINGS, optimizer="adam", learning_rate=0.05)),
     ]
-    return [trained(model, settings) for model, settings in cases[:count]]
+    return [trained(model, settings, group) for model, settings in cases[:count]]
 
 
-def two_models() -> list[Numbers]:
-    return [selected(), *linear_models(2)]
+def two_models(group: Workers | None = None) -> list[Numbers]:
+    return [selected(group=group), *linear_models(2, group=group)]
 
 
-def divisible_models() -> list[Numbers]:
-    return [selected(), *linear_models()]
+def divisible_models(group: Workers | None = None) -> list[Numbers]:
+    return [selected(group=group), *linear_models(group=group)]
 
 
-def all_models() -> list[Numbers]:
-    return [*divisible_models(), trained(network(), replace(SETTINGS, learning_rate=0.1))]
+def all_models(group: Workers | None = None) -> list[Numbers]:
+    return [*divisible_models(group), trained(network(), replace(SETTINGS, learning_rate=0.1), group)]
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +122,7 @@ def alone() -> list[Numbers]:
 
 
 @pytest.mark.parametrize(("processes", "features"), [(2, 1), (2, 2), (4, 2)])
-def test_a_team_makes_the_model_of_one_process(
+def test_several_processes_make_the_model_of_one(
     processes: int, features: int, alone: list[Numbers], tmp_path: Path
 ) -> None:
     work = all_models if features == 1 else divisible_models if processes == 2 else two_models
@@ -132,18 +133,18 @@ def test_a_team_makes_the_model_of_one_process(
                 np.testing.assert_allclose(mine[name], values, rtol=0, atol=1e-10, err_msg=name)
 
 
-def refusals() -> list[str]:
-    said = []
+def refusals(group: Workers) -> list[str]:
+    messages = []
     for work in (partial(train, network(), *sources(), SETTINGS, verbose=False), partial(selected, 14)):
         try:
-            work()
+            work(group=group)
         except ValueError as error:
-            said.append(str(error))
-    return said
+            messages.append(str(error))
+    return messages
 
 
 def test_what_cannot_be_divided_by_features_is_refused(tmp_path: Path) -> None:
     """A network, and a number of frequencies (7, of selection) that is odd."""
-    for said in run_ranks(refusals, 2, tmp_path, features=2):
-        assert "only a FourierMap with a head can be divided by features, got Network" in said[0]
-        assert "num_features must give each of 2 processes as many frequencies, got 14; use 16" in said[1]
+    for messages in run_ranks(refusals, 2, tmp_path, features=2):
+        assert "only a FourierMap with a head can be divided by features, got Network" in messages[0]
+        assert "num_features must give each of 2 processes as many frequencies, got 14; use 16" in messages[1]

@@ -13,18 +13,19 @@ import torch
 from torch import distributed as dist
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from bochner.solvers import sgd as loop
-from bochner.solvers.parallel import joined
-from bochner.solvers.parallel.mesh import num_restarts
-from bochner.solvers.step import take_step
+from bochner.solvers import step
+from bochner.solvers.parallel import Workers, joined
+from bochner.solvers.parallel.workers import num_restarts
+from bochner.solvers.sgd import train
+from bochner.solvers.step import take_steps
 from tests.solvers.parallel.ranks import run_ranks
 from tests.solvers.parallel.test_checkpoints import LONG
 from tests.solvers.parallel.test_equality import linear, numbers, sources
 
 
-def undisturbed() -> dict[str, np.ndarray]:
+def undisturbed(group: Workers) -> dict[str, np.ndarray]:
     model = linear()
-    loop.train(model, *sources(), LONG, verbose=False)
+    train(model, *sources(), LONG, verbose=False, group=group)
     return numbers(model)
 
 
@@ -32,16 +33,18 @@ def killed_once(folder: Path) -> tuple[int, dict[str, np.ndarray]]:
     """The last process dies before its eighth step, the third of the second epoch."""
     torch.set_num_threads(1)
     model, steps = linear(), iter(range(7))
-    with joined() as team:
+    with joined() as group:
 
         def step_or_die(*arguments: Any, **more: Any) -> None:
             if next(steps, None) is None and num_restarts() == 0 and dist.get_rank() == 1:
                 os.kill(os.getpid(), signal.SIGKILL)
-            take_step(*arguments, **more)
+            take_steps(*arguments, **more)
 
-        assert team.num_shares == 2
-        with patch.object(loop, "take_step", step_or_die):
-            loop.train(model, *sources(), LONG, checkpoint_dir=folder, checkpoint_seconds=0.0, verbose=False)
+        assert group is not None
+        assert group.num_shares == 2
+        with patch.object(step, "take_steps", step_or_die):
+            options = {"checkpoint_dir": folder, "checkpoint_seconds": 0.0, "verbose": False}
+            train(model, *sources(), LONG, **options, group=group)
     return num_restarts(), numbers(model)
 
 

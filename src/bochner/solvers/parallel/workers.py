@@ -38,9 +38,9 @@ class Workers:
 
         scores = sum over a row's processes of z_c(x) Theta_c + bias,     gradient = sum over a column's processes.
 
-    Two messages per step: the scores [n, C] of a share (of [n, r] numbers with a bottleneck) along rows, and the gradient
-    of a part, C D / features numbers, along columns. By the collectives of torch.distributed. A single process needs no
-    `Workers`: functions that take a `group` accept None.
+    Two messages per step: the scores [n, C] of a share (or [n, r] numbers with a bottleneck) along rows, and the
+    gradient of a part, C D / features numbers, along columns. By the collectives of torch.distributed. A single process
+    needs no `Workers`: functions that take a `group` accept None.
     """
 
     def __init__(self, *, features: int = 1, device: torch.device | None = None) -> None:
