@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bochner.ops import cosine_scores, reference
+from bochner.ops import cosine_scores, step
 from bochner.ops.descent import FeatureColumns
 from tests.ops.step_cases import Draw
 
@@ -19,8 +19,8 @@ ROWS, INPUTS, FREQUENCIES, OUTPUTS = 12, 5, 31, 3
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of eight columns and of five rows, the last ones short."""
-    monkeypatch.setattr(reference, "CACHED_FEATURES", 8 * ROWS)
-    monkeypatch.setattr(reference, "CACHED_ROWS", 5)
+    monkeypatch.setattr(step, "CACHED_FEATURES", 8 * ROWS)
+    monkeypatch.setattr(step, "CACHED_ROWS", 5)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from bochner.ops import reference, step
-from bochner.ops.step import implementation
+from bochner.ops import step
+from bochner.ops.step import fused_kernels
 from tests.ops.step_cases import DEVICE, TOLERANCE, Draw, error, exact
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
@@ -29,8 +29,8 @@ def test_reference_features_and_scores_are_the_formulas() -> None:
     for phases, Z in ((b, cosine), (None, paired)):
         weights = theta[:, : Z.shape[1]]
         np.testing.assert_allclose(step.cosine_features(X, W, phases, amplitude=0.5).cpu(), Z, atol=1e-13)
-        scores = reference.scores_by_tiles(
-            reference.cosine_features, X, W, phases, weights, amplitude=0.5, tile_elements=64
+        scores = step.scores_by_tiles(
+            step.cosine_features, X, W, phases, weights, amplitude=0.5, tile_elements=64
         )  # several tiles of features, the last one short
         torch.testing.assert_close(scores, step.cosine_scores(X, W, phases, weights, amplitude=0.5))
         np.testing.assert_allclose(scores.cpu(), Z @ weights.cpu().numpy().T, atol=1e-12)
@@ -43,8 +43,8 @@ def test_reference_sparse_features_are_the_dense_ones() -> None:
     values = draw.normal(31, 3, dtype=torch.float64)
     W = torch.zeros(31, 12, dtype=torch.float64, device=DEVICE).scatter_(1, places, values).T
     for phases in (b, None):
-        found = step.sparse_cosine_features(X, places, values, phases, amplitude=0.5)
-        torch.testing.assert_close(found, step.cosine_features(X, W, phases, amplitude=0.5), rtol=0, atol=1e-13)
+        result = step.sparse_cosine_features(X, places, values, phases, amplitude=0.5)
+        torch.testing.assert_close(result, step.cosine_features(X, W, phases, amplitude=0.5), rtol=0, atol=1e-13)
 
 
 def test_reference_softmax_is_the_formula() -> None:
@@ -66,9 +66,9 @@ def test_fused_features(fused, dtype: torch.dtype, paired: bool, num_inputs: int
     draw = Draw(3)
     X, W = draw.normal(70, num_inputs, dtype=dtype), draw.normal(num_inputs, 136, dtype=dtype)
     phases = None if paired else 9 * draw.normal(136, dtype=dtype)
-    found = fused.cosine_features(X, W, phases, amplitude=0.1)
-    assert found.dtype == dtype
-    assert error(found, reference.cosine_features(*exact(X, W, phases), amplitude=0.1)) < TOLERANCE[dtype]
+    result = fused.cosine_features(X, W, phases, amplitude=0.1)
+    assert result.dtype == dtype
+    assert error(result, step.cosine_features(*exact(X, W, phases), amplitude=0.1)) < TOLERANCE[dtype]
 
 
 @pytest.mark.parametrize("paired", [False, True])
@@ -77,10 +77,10 @@ def test_fused_sparse_features(fused, dtype: torch.dtype, paired: bool) -> None:
     draw = Draw(4)
     X, values, places = draw.normal(35, 50, dtype=dtype), draw.normal(130, 5, dtype=dtype), draw.below(50, 130, 5)
     phases = None if paired else draw.normal(130, dtype=dtype)
-    found = fused.sparse_cosine_features(X, places, values, phases, amplitude=0.1)
-    wanted = reference.sparse_cosine_features(*exact(X), places, *exact(values, phases), amplitude=0.1)
-    assert found.dtype == dtype
-    assert error(found, wanted) < TOLERANCE[dtype]
+    result = fused.sparse_cosine_features(X, places, values, phases, amplitude=0.1)
+    expected = step.sparse_cosine_features(*exact(X), places, *exact(values, phases), amplitude=0.1)
+    assert result.dtype == dtype
+    assert error(result, expected) < TOLERANCE[dtype]
 
 
 @pytest.mark.parametrize("num_classes", [3, 40, 300])
@@ -91,9 +91,9 @@ def test_fused_scores(fused, dtype: torch.dtype, paired: bool, num_classes: int)
     X, W = draw.normal(70, 72, dtype=dtype), draw.normal(72, 200, dtype=dtype)
     phases = None if paired else draw.normal(200, dtype=dtype)
     weights = draw.normal(num_classes, 400 if paired else 200)
-    found = fused.cosine_scores(X, W, phases, weights, amplitude=0.1)
-    assert found.dtype == torch.float32
-    assert error(found, reference.cosine_scores(*exact(X, W, phases, weights), amplitude=0.1)) < TOLERANCE[dtype]
+    result = step.scores_by_tiles(fused.cosine_features, X, W, phases, weights, amplitude=0.1, tile_elements=2**20)
+    assert result.dtype == torch.float32
+    assert error(result, step.cosine_scores(*exact(X, W, phases, weights), amplitude=0.1)) < TOLERANCE[dtype]
 
 
 @pytest.mark.parametrize("width", [264, 261])  # with and without bulk copies
@@ -102,15 +102,15 @@ def test_fused_scores(fused, dtype: torch.dtype, paired: bool, num_classes: int)
 def test_fused_update(fused, dtype: torch.dtype, num_outputs: int, width: int) -> None:
     draw = Draw(6)
     weights, Z, G = draw.normal(num_outputs, width), draw.normal(70, width, dtype=dtype), draw.normal(70, num_outputs)
-    wanted = weights.double()
-    reference.update_head(wanted, *exact(G.to(dtype), Z), rate=0.3)
+    expected = weights.double()
+    step.update_head(expected, *exact(G.to(dtype), Z), rate=0.3)
     copy = torch.full((num_outputs + 3, width), 9.0, dtype=dtype, device=DEVICE)
     fused.update_head(weights, G, Z, rate=0.3, copy=copy)
-    assert error(weights, wanted) < TOLERANCE[torch.float32]
-    assert error(copy[:num_outputs], wanted) < TOLERANCE[dtype]
+    assert error(weights, expected) < TOLERANCE[torch.float32]
+    assert error(copy[:num_outputs], expected) < TOLERANCE[dtype]
     assert bool((copy[num_outputs:] == 9).all())
     fused.update_head(weights, G, Z, rate=-0.3)
-    assert error(copy[:num_outputs], wanted) < TOLERANCE[dtype]  # untouched when not given
+    assert error(copy[:num_outputs], expected) < TOLERANCE[dtype]  # untouched when not given
 
 
 @pytest.mark.parametrize("num_classes", [2, 147, 1100])
@@ -121,8 +121,8 @@ def test_fused_softmax(fused, num_classes: int) -> None:
     for settings in ({}, {"bias": bias}, {"bias": bias, "weight": weight, "scale": 0.1, "out": out}):
         rows = fused.softmax_rows(scores, y, **settings)
         in_double = {name: value for name, value in settings.items() if name != "out"}
-        for found, wanted in zip(rows, reference.softmax_rows(*exact(scores), y, **in_double), strict=True):
-            assert error(found, wanted) < TOLERANCE[torch.float32]
+        for result, expected in zip(rows, step.softmax_rows(*exact(scores), y, **in_double), strict=True):
+            assert error(result, expected) < TOLERANCE[torch.float32]
     assert rows.residual is out
 
 
@@ -130,13 +130,13 @@ def test_reference_softmax_with_bias_scale_and_weight() -> None:
     draw = Draw(8)
     scores, y, bias = draw.normal(9, 4, dtype=torch.float64), draw.below(4, 9), draw.normal(4, dtype=torch.float64)
     weight, out = draw.normal(9, dtype=torch.float64), torch.empty(9, 4, dtype=torch.float64, device=DEVICE)
-    found, plain = (
+    result, plain = (
         step.softmax_rows(scores, y, bias=bias, scale=0.1, weight=weight, out=out),
         step.softmax_rows(scores + bias, y),
     )
     torch.testing.assert_close(out, 0.1 * weight[:, None] * plain.residual)
     for name in ("log_p", "entropy", "wrong"):
-        torch.testing.assert_close(getattr(found, name), getattr(plain, name))
+        torch.testing.assert_close(getattr(result, name), getattr(plain, name))
 
 
 def test_products_of_short_numbers_are_summed_in_float32() -> None:
@@ -145,13 +145,13 @@ def test_products_of_short_numbers_are_summed_in_float32() -> None:
 
 
 def test_the_choice_is_plain_torch_on_a_cpu_and_in_float64() -> None:
-    assert implementation(torch.ones(1, dtype=torch.bfloat16)) is reference
-    assert implementation(torch.ones(1, dtype=torch.float64, device=DEVICE), multiplies=False) is reference
+    assert fused_kernels(torch.ones(1, dtype=torch.bfloat16)) is None
+    assert fused_kernels(torch.ones(1, dtype=torch.float64, device=DEVICE), multiplies=False) is None
 
 
 @pytest.mark.gpu
 def test_the_choice_on_a_gpu(fused) -> None:
     ones = torch.ones(1, device="cuda")
-    assert implementation(ones.bfloat16()) is fused
-    assert implementation(ones) is reference  # every bit of its products is wanted
-    assert implementation(ones, multiplies=False) is fused
+    assert fused_kernels(ones.bfloat16()) is fused
+    assert fused_kernels(ones) is None  # its products must not be rounded to TF32
+    assert fused_kernels(ones, multiplies=False) is fused

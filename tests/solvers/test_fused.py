@@ -14,7 +14,7 @@ from bochner.data.blocks import Block
 from bochner.features import FourierMap
 from bochner.kernels import Gaussian, SparseGaussian
 from bochner.models.heads import FeatureModel, LinearHead
-from bochner.ops import reference
+from bochner.ops import step as step_operations
 from bochner.solvers import fused, step
 from bochner.solvers import fused as replay
 from bochner.solvers.fused import ColumnSteps, FusedSteps, fused_steps, is_plain
@@ -149,7 +149,7 @@ def test_small_steps_on_a_cpu_are_the_ordinary_ones() -> None:
 def columns(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if 64 features were many, in tiles of ten columns."""
     monkeypatch.setattr(fused, "LEAST_COLUMNS", 64 * 32)
-    monkeypatch.setattr(reference, "CACHED_FEATURES", 320)
+    monkeypatch.setattr(step_operations, "CACHED_FEATURES", 320)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
 
 

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from bochner.ops.reference import cached_tiles, cosine_features, feature_columns
-from bochner.ops.step import long_product, softmax_rows, update_head
+from bochner.ops.step import cached_tiles, cosine_features, feature_columns, long_product, softmax_rows, update_head
 from bochner.ops.tiles import row_tiles
 
 Gradient = Callable[[Tensor, slice, Tensor], object]

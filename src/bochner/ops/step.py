@@ -1,32 +1,47 @@
-"""The operations of a training step, each by the fastest implementation for its tensors."""
+"""The operations of a training step: in plain torch, and by fused kernels on GPUs that suit them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from bochner.ops.reference import SoftmaxRows
+from bochner.ops.cosines import write_cosines
+from bochner.ops.tiles import row_tiles
+
+# Features that exist at once when only scores are computed: 4 MiB in float32; by fused kernels 512 MiB in bfloat16.
+SCORE_FEATURES, FUSED_SCORE_FEATURES = 2**20, 2**28
+# On a CPU, features per thread in one tile, 1 MiB in float32: the second-level cache of one core. And rows per tile.
+CACHED_FEATURES, CACHED_ROWS = 2**18, 1024
 
 
-def implementation(like: Tensor, *, multiplies: bool = True) -> Any:
-    """The module that implements the operations for tensors such as `like`.
+class SoftmaxRows(NamedTuple):
+    """For each row of scores: p - onehot(y) [n, C], log p(y), the entropy of p, and 1 where the arg-max is not y."""
 
-    The fused kernels where there are matrix units for them: an NVIDIA GPU of compute capability 8 or more, Triton
-    installed (CUDA builds of torch include it), and bfloat16, float16, or float32 whose products may be TF32; for an
-    operation without products, any float32. Otherwise the reference.
+    residual: Tensor
+    log_p: Tensor
+    entropy: Tensor
+    wrong: Tensor
 
-    >>> implementation(torch.ones(1)).__name__
-    'bochner.ops.reference'
+
+def fused_kernels(like: Tensor, *, multiplies: bool = True) -> Any | None:
+    """The module of fused kernels if they suit tensors such as `like`, else None.
+
+    They need matrix units: an NVIDIA GPU of compute capability 8 or more, Triton (CUDA builds of torch include it), and
+    bfloat16, float16, or float32 whose products may be TF32; for an operation without products, any float32.
+
+    >>> fused_kernels(torch.ones(1)) is None
+    True
     """
     may_round = not multiplies or torch.backends.cuda.matmul.allow_tf32
     suits = like.dtype in (torch.bfloat16, torch.float16) or (like.dtype == torch.float32 and may_round)
-    name = "fused" if suits and like.is_cuda and _has_matrix_units(like.device) else "reference"
-    return import_module(f"bochner.ops.{name}")
+    return import_module("bochner.ops.fused") if suits and like.is_cuda and _has_matrix_units(like.device) else None
 
 
 @cache
@@ -36,17 +51,6 @@ def _has_matrix_units(device: torch.device) -> bool:
         and find_spec("triton") is not None
         and torch.cuda.get_device_capability(device) >= (8, 0)
     )
-
-
-__all__ = [
-    "SoftmaxRows",
-    "cosine_features",
-    "cosine_scores",
-    "long_product",
-    "softmax_rows",
-    "sparse_cosine_features",
-    "update_head",
-]
 
 
 def cosine_features(
@@ -62,7 +66,14 @@ def cosine_features(
     >>> cosine_features(torch.zeros(1, 3), torch.ones(3, 2), None, amplitude=2.0)
     tensor([[2., 2., 0., 0.]])
     """
-    return implementation(X).cosine_features(X, frequencies, phases, amplitude=amplitude, out=out)
+    if kernels := fused_kernels(X):
+        return kernels.cosine_features(X, frequencies, phases, amplitude=amplitude, out=out)
+    P, inner = frequencies.shape[1], sum_dtype(X.dtype)  # an angle of many turns needs all its digits
+    Z = X.new_empty(len(X), P if phases is not None else 2 * P) if out is None else out
+    features = Z if Z.dtype == inner else torch.empty_like(Z, dtype=inner)
+    torch.mm(X.to(inner), frequencies.to(inner), out=features[:, :P])
+    _write_features(features, phases, amplitude)
+    return Z if features is Z else Z.copy_(features)
 
 
 def sparse_cosine_features(
@@ -77,7 +88,23 @@ def sparse_cosine_features(
     >>> sparse_cosine_features(torch.tensor([[9.0, 0.0]]), places, values, torch.zeros(1), amplitude=1.0)
     tensor([[1.]])
     """
-    return implementation(X, multiplies=False).sparse_cosine_features(X, places, values, phases, amplitude=amplitude)
+    if kernels := fused_kernels(X, multiplies=False):
+        return kernels.sparse_cosine_features(X, places, values, phases, amplitude=amplitude)
+    inner = sum_dtype(X.dtype)
+    sums = F.embedding_bag(places, X.T.to(inner).contiguous(), mode="sum", per_sample_weights=values.to(inner))
+    features = sums.T if phases is not None else torch.cat([sums, sums]).T
+    features = features.contiguous()
+    _write_features(features, phases, amplitude)
+    return features.to(X.dtype)
+
+
+def _write_features(angles: Tensor, phases: Tensor | None, amplitude: float) -> None:
+    """From angles, without phases in the first half of the columns, to cosines (and sines) in place."""
+    if phases is not None:
+        write_cosines(angles.add_(phases.to(angles.dtype)), amplitude)
+    else:
+        cosines, sines = angles.chunk(2, dim=1)
+        write_cosines(cosines, amplitude, sines=sines)
 
 
 def cosine_scores(
@@ -86,13 +113,70 @@ def cosine_scores(
     """z Theta for the features z above and weights Theta^T [C, D]: [n, C], summed in float32 or wider.
 
     Used for prediction: only one tile of z exists at a time. With a bottleneck, `weights` is its first factor and the
-    second follows as a small product. O(nD(d + C)).
+    second follows as a small product. O(nD(d + C)). A fused kernel that keeps features on the chip took twice as long
+    as features followed by their product.
 
     >>> import torch
     >>> cosine_scores(torch.zeros(1, 3), torch.ones(3, 2), None, torch.ones(5, 4), amplitude=1.0)
     tensor([[2., 2., 2., 2., 2.]])
     """
-    return implementation(X).cosine_scores(X, frequencies, phases, weights, amplitude=amplitude)
+    if X.device.type != "cpu" or X.dtype != sum_dtype(X.dtype):
+        tile_elements = FUSED_SCORE_FEATURES if fused_kernels(X) else SCORE_FEATURES
+        return scores_by_tiles(
+            cosine_features, X, frequencies, phases, weights, amplitude=amplitude, tile_elements=tile_elements
+        )
+    scores = X.new_zeros(len(weights), len(X))  # transposed: an odd number of classes is faster as rows
+    for rows in row_tiles(len(X), row_elements=1, tile_elements=CACHED_ROWS):
+        _add_scores(X[rows], frequencies, phases, weights.to(X.dtype), amplitude, scores[:, rows])
+    return scores.T.contiguous()
+
+
+def _add_scores(
+    X: Tensor, frequencies: Tensor, phases: Tensor | None, weights: Tensor, amplitude: float, scores: Tensor
+) -> None:
+    """scores [C, n] += weights z^T, in one buffer: new memory for every tile would cost as much as its product."""
+    P, per_frequency = frequencies.shape[1], 2 if phases is None else 1
+    tiles = list(cached_tiles(P, num_rows=2 * len(X)))  # half as wide: a product reads wide slices of W slowly
+    buffer = X.new_empty(len(X) * per_frequency * tiles[0].stop)  # the first tile is the widest
+    for tile in tiles:
+        width = per_frequency * (tile.stop - tile.start)
+        Z = buffer[: len(X) * width].view(len(X), width)
+        cosine_features(X, frequencies[:, tile], None if phases is None else phases[tile], amplitude=1.0, out=Z)
+        for part, columns in feature_columns(Z, tile, P):
+            scores.addmm_(weights[:, columns], part.T, alpha=amplitude)  # a factor costs nothing in a product
+
+
+def scores_by_tiles(
+    features: Callable[..., Tensor],
+    X: Tensor,
+    frequencies: Tensor,
+    phases: Tensor | None,
+    weights: Tensor,
+    *,
+    amplitude: float,
+    tile_elements: int,
+) -> Tensor:
+    """Scores by `features` of some frequencies at a time."""
+    P = frequencies.shape[1]
+    scores = X.new_zeros(len(X), len(weights), dtype=sum_dtype(X.dtype))
+    for tile in row_tiles(P, row_elements=len(X), tile_elements=tile_elements):
+        Z = features(X, frequencies[:, tile], None if phases is None else phases[tile], amplitude=amplitude)
+        for part, columns in feature_columns(Z, tile, P):
+            scores += long_product(part, weights[:, columns].to(X.dtype))
+    return scores
+
+
+def cached_tiles(num_frequencies: int, *, num_rows: int) -> Iterator[slice]:
+    """Columns of a map whose features of `num_rows` rows fit the caches of all threads."""
+    return row_tiles(num_frequencies, row_elements=num_rows, tile_elements=CACHED_FEATURES * torch.get_num_threads())
+
+
+def feature_columns(Z: Tensor, tile: slice, num_frequencies: int) -> Iterator[tuple[Tensor, slice]]:
+    """The cosines of a tile of frequencies with their columns among all features, then the sines if there are any."""
+    width = tile.stop - tile.start
+    yield Z[:, :width], tile
+    if Z.shape[1] > width:
+        yield Z[:, width:], slice(tile.start + num_frequencies, tile.stop + num_frequencies)
 
 
 def softmax_rows(
@@ -114,9 +198,17 @@ def softmax_rows(
     >>> rows.residual, float(rows.log_p), float(rows.wrong)
     (tensor([[ 0.5000, -0.5000]]), -0.693..., 1.0)
     """
-    return implementation(scores, multiplies=False).softmax_rows(
-        scores, y, bias=bias, scale=scale, weight=weight, out=out
-    )
+    if kernels := fused_kernels(scores, multiplies=False):
+        return kernels.softmax_rows(scores, y, bias=bias, scale=scale, weight=weight, out=out)
+    inner = sum_dtype(scores.dtype)
+    logs = F.log_softmax(scores.to(inner) if bias is None else scores.to(inner) + bias, dim=1)
+    residual = logs.exp() if out is None or out.dtype != logs.dtype else torch.exp(logs, out=out)
+    entropy = -(residual * logs).sum(dim=1)
+    wrong = (logs.argmax(dim=1) != y).to(logs.dtype)
+    log_p = logs.gather(1, y[:, None]).squeeze(1)
+    residual[torch.arange(len(y), device=y.device), y] -= 1
+    residual.mul_(scale if weight is None else scale * weight[:, None])
+    return SoftmaxRows(residual if out is None else out.copy_(residual), log_p, entropy, wrong)
 
 
 def update_head(weights: Tensor, G: Tensor, Z: Tensor, *, rate: float, copy: Tensor | None = None) -> None:
@@ -131,7 +223,12 @@ def update_head(weights: Tensor, G: Tensor, Z: Tensor, *, rate: float, copy: Ten
     >>> weights
     tensor([[-1.5000, -1.5000]])
     """
-    implementation(Z).update_head(weights, G, Z, rate=rate, copy=copy)
+    if kernels := fused_kernels(Z):
+        return kernels.update_head(weights, G, Z, rate=rate, copy=copy)
+    weights.addmm_(G.T.to(weights.dtype), Z.to(weights.dtype), alpha=-rate)
+    if copy is not None:
+        copy[: len(weights)].copy_(weights)
+    return None
 
 
 def long_product(A: Tensor, B: Tensor) -> Tensor:
@@ -141,4 +238,11 @@ def long_product(A: Tensor, B: Tensor) -> Tensor:
     >>> long_product(torch.ones(1, 300, dtype=torch.bfloat16), torch.ones(1, 300, dtype=torch.bfloat16))
     tensor([[300.]])
     """
-    return implementation(A).long_product(A, B)
+    if A.is_cuda and A.dtype in (torch.bfloat16, torch.float16):
+        return torch.mm(A, B.T, out_dtype=torch.float32)
+    return A.to(sum_dtype(A.dtype)) @ B.to(sum_dtype(B.dtype)).T
+
+
+def sum_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The dtype of sums over features: at least float32."""
+    return torch.promote_types(dtype, torch.float32)

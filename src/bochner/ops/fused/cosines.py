@@ -9,12 +9,10 @@ from torch import Tensor
 from bochner.ops.fused import hopper
 from bochner.ops.fused.compiler import Tiles, cdiv, factor_type, jit, precision, tl
 from bochner.ops.fused.trigonometry import TURNS, scaled_cosine, scaled_series
-from bochner.ops.reference import scores_by_tiles
 
 TILES = Tiles(rows=128, columns=128, depth=64, warps=4, stages=3)
 PAIRED_TILES = TILES._replace(warps=8)  # a cosine and a sine of each angle need the registers of more warps
 SPARSE_TILES = Tiles(rows=32, columns=128, depth=1, warps=4, stages=2)
-SCORE_FEATURES = 2**28  # features that exist at once when only scores are computed: 512 MiB in bfloat16
 
 
 @jit
@@ -74,15 +72,6 @@ def cosine_features(
         ROWS=tiles.rows, COLUMNS=tiles.columns, DEPTH=tiles.depth, num_warps=tiles.warps, num_stages=tiles.stages,
     )  # fmt: skip
     return Z
-
-
-def cosine_scores(
-    X: Tensor, frequencies: Tensor, phases: Tensor | None, weights: Tensor, *, amplitude: float
-) -> Tensor:
-    """Features, then their product: a kernel that keeps features on the chip took twice as long."""
-    return scores_by_tiles(
-        cosine_features, X, frequencies, phases, weights, amplitude=amplitude, tile_elements=SCORE_FEATURES
-    )
 
 
 @jit

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from bochner.ops.fused.compiler import jit, next_power_of_2, tl
-from bochner.ops.reference import SoftmaxRows
+from bochner.ops.step import SoftmaxRows
 
 
 @jit
