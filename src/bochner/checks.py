@@ -1,4 +1,4 @@
-"""Checks of arguments: an error names the argument, what it was, and what would be right."""
+"""Checks of arguments; errors name the argument, its value and what is allowed."""
 
 from __future__ import annotations
 
@@ -23,21 +23,27 @@ def nonnegative_int(name: str, value: object) -> int:
 
 
 def positive_float(name: str, value: object) -> float:
-    return _finite(name, value, low=0.0, strict=True)
+    number = _number(value)
+    if not (number > 0 and math.isfinite(number)):
+        raise ValueError(f"{name} must be a positive finite number, got {value!r}.")
+    return number
 
 
 def nonnegative_float(name: str, value: object) -> float:
-    return _finite(name, value, low=0.0, strict=False)
+    number = _number(value)
+    if not (number >= 0 and math.isfinite(number)):
+        raise ValueError(f"{name} must be a non-negative finite number, got {value!r}.")
+    return number
 
 
 def one_of(name: str, value: object, allowed: Iterable[object]) -> None:
     choices = list(allowed)
-    if isinstance(value, bool | Tensor) or value not in choices:  # True == 1, and a tensor has no one answer
+    if isinstance(value, bool | Tensor) or value not in choices:  # True == 1, and comparing a tensor gives a tensor
         raise ValueError(f"{name} must be one of {choices}, got {value!r}.")
 
 
 def inputs(name: str, X: object, *, width: int | None = None) -> Tensor:
-    """A float matrix [rows, inputs] with `width` columns; values are not read (that would cost a pass)."""
+    """X, once it is seen to be a float matrix [rows, inputs] with `width` columns; its values are not checked."""
     if not isinstance(X, Tensor):
         raise TypeError(f"{name} must be a torch.Tensor, got {type(X).__name__}; use torch.as_tensor({name}).")
     if not X.is_floating_point():
@@ -55,16 +61,11 @@ def finite(name: str, X: Tensor) -> Tensor:
     return X
 
 
-def _finite(name: str, value: object, *, low: float, strict: bool) -> float:
-    bound = "positive" if strict else "non-negative"
-    ok = isinstance(value, Real) and not isinstance(value, bool) and _fits(value)
-    if not ok or (value <= low if strict else value < low):  # type: ignore[operator]
-        raise ValueError(f"{name} must be a {bound} finite number, got {value!r}.")
-    return float(value)  # type: ignore[arg-type]
-
-
-def _fits(value: Real) -> bool:
+def _number(value: object) -> float:
+    """A real number as a float; NaN for anything else, and for an integer beyond the range of floats."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return math.nan
     try:
-        return math.isfinite(value)
-    except OverflowError:  # an integer beyond every float
-        return False
+        return float(value)
+    except OverflowError:
+        return math.nan

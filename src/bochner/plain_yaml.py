@@ -1,4 +1,4 @@
-"""YAML as settings are written in it: plain values, written out, each key once."""
+"""YAML for settings: plain values only, no aliases, each key once."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import yaml  # type: ignore[import-untyped]
 from yaml.composer import ComposerError  # type: ignore[import-untyped]
 from yaml.constructor import ConstructorError  # type: ignore[import-untyped]
 
-DEEPEST = 32  # lists within lists and so on: PyYAML's time grows by the square of it
+MAX_DEPTH = 32  # of nested lists and mappings: the time of PyYAML grows with its square
 
 
 def read_yaml(text: str) -> Any:
-    """The values that a text holds; anything but plain settings is a ValueError that says where.
+    """The values in a YAML text; anything but plain settings is a ValueError with its place in the text.
 
     >>> read_yaml("seeds: [0, 1]")
     {'seeds': [0, 1]}
@@ -26,42 +26,35 @@ def read_yaml(text: str) -> Any:
     """
     try:
         return yaml.load(text, Loader=PlainLoader)
-    except Exception as error:  # PyYAML fails in many ways: a month 13, a number without digits, a tag it does not know
+    except Exception as error:  # PyYAML raises many types: for a month 13, a number without digits, an unknown tag
         raise ValueError(str(error)) from error
 
 
 class PlainLoader(yaml.SafeLoader):
-    """Refuses what PyYAML takes and settings never mean.
+    """Refuses what PyYAML accepts and settings never need.
 
-    Aliases: ten lines of them say more than memory holds. Keys that come twice: the first would be lost in silence.
-    Thousands of brackets: they take minutes, and then no more stack is left.
+    Aliases: a few lines can expand beyond all memory. Duplicate keys: the first would be lost silently. Thousands of
+    nested brackets: they take minutes and overflow the stack.
     """
 
     depth = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        here = self.peek_event().start_mark
+        mark = self.peek_event().start_mark
         if self.check_event(yaml.AliasEvent):
-            raise ComposerError(None, None, "aliases (*name) are not taken: write it out", here)
-        if self.depth > DEEPEST:
-            raise ComposerError(None, None, f"nothing may stand more than {DEEPEST} levels deep", here)
+            raise ComposerError(None, None, "aliases (*name) are not allowed: write the value out", mark)
+        if self.depth > MAX_DEPTH:
+            raise ComposerError(None, None, f"values may be nested at most {MAX_DEPTH} levels deep", mark)
         self.depth += 1
         node = super().compose_node(parent, index)
         self.depth -= 1
         return node
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        found: dict[Any, Any] = super().construct_mapping(node, deep=deep)
-        if len(found) < len(node.value):
-            key = self._second(node)
-            raise ConstructorError(None, None, f"the key {key.value!r} comes twice", key.start_mark)
-        return found
-
-    def _second(self, node: Any) -> Any:
-        """The first key that repeats another."""
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep=deep)
         names: set[Any] = set()
         for key, _ in node.value:
             if (name := self.construct_object(key)) in names:
-                break
+                raise ConstructorError(None, None, f"the key {key.value!r} comes twice", key.start_mark)
             names.add(name)
-        return key
+        return mapping

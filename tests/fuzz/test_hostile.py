@@ -15,9 +15,9 @@ from tests.fuzz.speech import kaldi_model
 
 LAUGHS = "a0: &a0 [lol, lol]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 64))
 RECIPES = {
-    "aliases .* are not taken": LAUGHS,
+    "aliases": LAUGHS,
     "could not determine a constructor for the tag": "about: !!python/object/apply:os.system [touch sprung]\n",
-    "nothing may stand more than 32 levels deep": f"about: {'[' * 5000}\n",
+    "32 levels deep": f"about: {'[' * 5000}\n",
     "the key 'seeds' comes twice": RECIPE + "seeds: [7]\n",
     "seeds must be an integer, got inf": RECIPE.replace("[0, 1]", "[.inf]"),
     "corpus.hours must be a number, got inf": RECIPE.replace("0.1,", ".inf,"),

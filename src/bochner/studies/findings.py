@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from bochner.report import shown
+from bochner.report import format_number
 from bochner.studies.study import Row
 
 GENERALLY, OFTEN = (
@@ -58,7 +58,7 @@ def over_sets(
         return None
     count = sum(above < value < below for value in known.values())
     limits = (f" > {above:g}" if above > -math.inf else "") + (f" < {below:g}" if below < math.inf else "")
-    numbers = ", ".join(f"{name} {shown(value)}" for name, value in known.items())
+    numbers = ", ".join(f"{name} {format_number(value)}" for name, value in known.items())
     return Verdict(count >= needed * len(known), f"{word}{limits} on {count} of {len(known)} sets: {numbers}")
 
 

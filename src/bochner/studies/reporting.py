@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bochner.report import Link, Mark, Page, markdown_table
-from bochner.report.page import Cell
+from bochner.report import Cell, Link, Mark, Page, markdown_table
 from bochner.studies.findings import Finding, Verdict
 from bochner.studies.saved import Saved, read_saved
 from bochner.studies.study import Study

@@ -22,7 +22,7 @@ def compare(folder: Path, *, markdown: bool = False) -> None:
     """
     from bochner.acoustic.results import FILE, read_results
     from bochner.acoustic.table import across, as_text
-    from bochner.report.page import markdown_table
+    from bochner.report import markdown_table
 
     found = [read_results(path) for path in sorted(folder.glob(f"*/{FILE}"))]
     if not found:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bochner.report import Page
-from bochner.report.page import Cell
+from bochner.report import Cell, Page
 from bochner.studies.drawing import COLORS, MARKERS, finish, new_axes
 from bochner.studies.findings import by
 from bochner.studies.speech.cells import NETWORK

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bochner.report import Page, shown
-from bochner.report.page import Cell
+from bochner.report import Cell, Page, format_number
 from bochner.studies.drawing import add_curve, finish, new_axes
 from bochner.studies.findings import by
 from bochner.studies.speech.metrics import HELDOUT
@@ -111,7 +110,7 @@ def _beside(row: Row, metrics: Sequence[str], theirs: Published) -> list[Cell]:
 
 def _pair(row: Row, metric: str, theirs: float | None) -> str:
     ours = 100 * row[metric] if metric.endswith("ter") else row[metric]
-    return shown(ours) + ("" if theirs is None else f" ({theirs:g})")
+    return format_number(ours) + ("" if theirs is None else f" ({theirs:g})")
 
 
 def _whose(rows: Sequence[Row]) -> str:

@@ -1,4 +1,4 @@
-"""One HTML file that needs nothing beside it."""
+"""Reports: HTML pages in one self-contained file, and Markdown tables."""
 
 from __future__ import annotations
 
@@ -38,55 +38,52 @@ svg text { fill: var(--ink); }
   .cards td { border: 0; padding: 0.1rem 0; min-width: 0; text-align: left; }
   .cards td::before { content: attr(data-column) ": "; color: var(--faint); } }
 """
-
-
-INK, PAPER = "var(--ink)", "var(--paper)"
+MISSING = "-"  # shown for None and NaN
+PIXELS_PER_INCH = 96  # by definition of CSS
+LONG_CELL = 40  # characters from which a cell gets a minimal width
 
 
 def svg_of(figure: Any, *, number: int, label: str) -> str:
-    """The `<svg>` of a `matplotlib.figure.Figure`: black becomes the page's ink, white its paper.
+    """The `<svg>` of a `matplotlib.figure.Figure`, with black and white replaced by the page's colours.
 
-    `number` keeps the names inside apart from those of other drawings on the page; the same figure gives the same text.
+    `number` distinguishes the ids of the figures on a page. The same figure gives the same text.
     """
     import matplotlib
 
-    drawn = io.StringIO()
+    svg = io.StringIO()
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "page"}):
-        figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    text = drawn.getvalue()
+        figure.savefig(svg, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    text = svg.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>d{number}-", text)
-    text = text.replace("#000000", INK).replace("#ffffff", PAPER)
-    text = re.sub(r' (width|height)="[\d.]+pt"', "", text, count=2)  # the page says how wide it is
+    text = text.replace("#000000", "var(--ink)").replace("#ffffff", "var(--paper)")
+    text = re.sub(r' (width|height)="[\d.]+pt"', "", text, count=2)  # the page sets the width
     text = _slim(text)
     return text.replace("<svg", f'<svg role="img" aria-label="{escape(label)}"', 1)
 
 
 def _slim(text: str) -> str:
-    """The same drawing in a third of the bytes: one font, two digits after the point, no indentation.
+    """The same figure in a third of the bytes: one font, two decimals, no indentation.
 
     >>> _slim('<text style="font-family: A, B; x" y="12.345678" transform="rotate(-0 1 2)">')
     '<text style="font-family: sans-serif; x" y="12.35">'
     """
     text = re.sub(r"font-family: [^;\"]*", "font-family: sans-serif", text)
     text = re.sub(r' transform="rotate\(-0 [^)]*\)"', "", text)
-    text = re.sub(r"\d+\.\d{3,}", lambda found: f"{float(found[0]):.2f}" if found[0][0] != "0" else found[0], text)
+    text = re.sub(r"\d+\.\d{3,}", lambda m: f"{float(m[0]):.2f}" if m[0][0] != "0" else m[0], text)
     return re.sub(r"\s*\n\s*", "\n", text)
 
 
-MISSING = "-"
-
-
 class Mark(NamedTuple):
-    """Text with a colour that says whether it is good; the words alone must say it too."""
+    """Text in the colour of a good, bad or open result; the text alone must say which."""
 
     text: str
     tone: Literal["good", "bad", "open"]
 
 
 class Link(NamedTuple):
-    """Text that leads to a heading of the same page."""
+    """Text that links to a heading of the same page."""
 
     text: str
     heading: str
@@ -95,10 +92,10 @@ class Link(NamedTuple):
 Cell = str | float | Mark | Link | None
 
 
-def shown(value: float | None, digits: int = 3) -> str:
+def format_number(value: float | None, digits: int = 3) -> str:
     """A number with few digits, and without an exponent where that is short.
 
-    >>> shown(28780.4), shown(1.6658), shown(1.28e-6), shown(5), shown(None)
+    >>> format_number(28780.4), format_number(1.6658), format_number(1.28e-6), format_number(5), format_number(None)
     ('28,780', '1.67', '1.28e-06', '5', '-')
     """
     if value is None or math.isnan(value):
@@ -112,7 +109,7 @@ def text_of(cell: Cell) -> str:
         case Mark(text=text) | Link(text=text) | str(text):
             return text
         case _:
-            return shown(cell)
+            return format_number(cell)
 
 
 def html_of(cell: Cell) -> str:
@@ -131,12 +128,8 @@ def html_of(cell: Cell) -> str:
             return text
 
 
-def is_number(cell: Cell) -> bool:
-    return cell is None or isinstance(cell, int | float)
-
-
 def anchor(heading: str) -> str:
-    """The name of a heading in addresses.
+    """The id of a heading.
 
     >>> anchor("Kernel error, by D")
     'kernel-error-by-d'
@@ -157,10 +150,6 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> st
     return "\n".join(f"| {' | '.join(text_of(cell).replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
 
 
-PIXELS = 96  # in an inch, by CSS
-LONG = 40  # letters from which a cell is not squeezed
-
-
 class Page:
     """Headings, text, tables and figures, in the order in which they are added; all text is escaped.
 
@@ -177,7 +166,7 @@ class Page:
         self._num_figures = 0
 
     def heading(self, text: str) -> Self:
-        """A section, listed at the top of the page; `Link(…, heading=text)` leads to it."""
+        """A section, listed at the top of the page; `Link(…, heading=text)` links to it."""
         if text in self._headings:
             raise ValueError(f"text must be a heading that the page does not have yet, got {text!r} again.")
         self._headings.append(text)
@@ -190,17 +179,17 @@ class Page:
         return self._add(f"<p>{escape(paragraph)}</p>")
 
     def note(self, paragraph: str) -> Self:
-        """Small print, such as the protocol of the numbers above."""
+        """A note in small type, such as the protocol of the numbers above."""
         return self._add(f'<p class="note">{escape(paragraph)}</p>')
 
     def code(self, text: str) -> Self:
-        """A command or a file as it is."""
+        """Preformatted text, such as a command or a file."""
         return self._add(f"<pre><code>{escape(text)}</code></pre>")
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, cards: bool = False) -> Self:
-        """Numbers are shown with three digits, None as a dash; format them before where that is too few.
+        """A table; numbers get three digits and None a dash, so pass text where that is too few.
 
-        With `cards` a phone shows each row as a card of lines, else it scrolls the table sideways.
+        On a narrow screen rows become cards with `cards`, else the table scrolls sideways.
         """
         head = "".join(f"<th>{escape(column)}</th>" for column in columns)
         body = "\n".join(f"<tr>{''.join(map(_cell, row, columns))}</tr>" for row in rows)
@@ -210,18 +199,16 @@ class Page:
         )
 
     def figure(self, figure: Any, caption: str) -> Self:
-        """A `matplotlib.figure.Figure`; about 5 inches wide it is still readable on a phone."""
+        """A `matplotlib.figure.Figure`; up to about 5 inches of width are readable on a phone."""
         return self.figures([(figure, caption)])
 
-    def figures(self, drawn: Iterable[tuple[Any, str]]) -> Self:
-        """Figures with their captions, side by side where there is room."""
-        return self._add(f'<div class="figures">{"".join(self._figure(*each) for each in drawn)}</div>')
+    def figures(self, figures: Iterable[tuple[Any, str]]) -> Self:
+        """Figures with their captions, side by side if they fit."""
+        return self._add(f'<div class="figures">{"".join(self._figure(*pair) for pair in figures)}</div>')
 
     def html(self) -> str:
-        title, contents = (
-            escape(self.title),
-            "".join(f'<li><a href="#{anchor(text)}">{escape(text)}</a></li>' for text in self._headings),
-        )
+        title = escape(self.title)
+        contents = "".join(f'<li><a href="#{anchor(text)}">{escape(text)}</a></li>' for text in self._headings)
         head = (
             f'<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
             f'<link rel="icon" href="data:,"><title>{title}</title><style>{STYLE}</style>'
@@ -243,11 +230,12 @@ class Page:
 
     def _figure(self, figure: Any, caption: str) -> str:
         self._num_figures += 1
-        drawn = svg_of(figure, number=self._num_figures, label=caption)
-        width = figure.get_figwidth() * PIXELS
-        return f'<figure style="width: {width:.0f}px">{drawn}<figcaption>{escape(caption)}</figcaption></figure>'
+        svg = svg_of(figure, number=self._num_figures, label=caption)
+        width = figure.get_figwidth() * PIXELS_PER_INCH
+        return f'<figure style="width: {width:.0f}px">{svg}<figcaption>{escape(caption)}</figcaption></figure>'
 
 
 def _cell(cell: Cell, column: str) -> str:
-    kind = "number" if is_number(cell) else "long" if len(text_of(cell)) > LONG else "short"
+    is_number = cell is None or isinstance(cell, int | float)
+    kind = "number" if is_number else "long" if len(text_of(cell)) > LONG_CELL else "short"
     return f'<td class="{kind}" data-column="{escape(column)}">{html_of(cell)}</td>'
