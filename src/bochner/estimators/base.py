@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -259,8 +260,23 @@ class BaseModel(SavableMixin):
         return tags
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class KernelModel(BaseModel):
     """The parameters of kernel models, which are documented in `KernelClassifier`."""
+
+    kernel: str | Kernel = "gaussian"
+    bandwidth: float | str | None = None
+    gamma: float | None = None
+    n_components: int = 4096
+    standardize: bool = False
+    adapt: str | dict[str, Any] | None = None
+    selection: int | dict[str, Any] | None = None
+    solver: str = "auto"
+    alpha: float | None = None
+    solver_params: dict[str, Any] | SolverParams | None = None
+    validation_fraction: float = 0.1
+    verbose: bool | None = None
+    random_state: Any = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseModel._parameter_constraints,
@@ -272,37 +288,6 @@ class KernelModel(BaseModel):
         "solver": [StrOptions(set(SOLVERS))],
     }
     _fitted_state: ClassVar[Mapping[str, Any]] = {**BaseModel._fitted_state, "kernel_": Kernel}
-
-    def __init__(
-        self,
-        *,
-        kernel: str | Kernel = "gaussian",
-        bandwidth: float | str | None = None,
-        gamma: float | None = None,
-        n_components: int = 4096,
-        standardize: bool = False,
-        adapt: str | dict[str, Any] | None = None,
-        selection: int | dict[str, Any] | None = None,
-        solver: str = "auto",
-        alpha: float | None = None,
-        solver_params: dict[str, Any] | SolverParams | None = None,
-        validation_fraction: float = 0.1,
-        verbose: bool | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.gamma = gamma
-        self.n_components = n_components
-        self.standardize = standardize
-        self.adapt = adapt
-        self.selection = selection
-        self.solver = solver
-        self.alpha = alpha
-        self.solver_params = solver_params
-        self.validation_fraction = validation_fraction
-        self.verbose = verbose
-        self.random_state = random_state
 
     def make_plan(self) -> KernelPlan:
         self._validate_params()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,9 +20,7 @@ from bochner.data.blocks import Block, Source
 from bochner.data.transforms import check_classes, with_classes
 from bochner.estimators.arrays import as_tensor
 from bochner.estimators.base import BaseModel, KernelModel, is_source, refuse_targets
-from bochner.kernels import Kernel
 from bochner.models.losses import probabilities
-from bochner.search.plan import SolverParams
 from bochner.solvers.rows import summarize
 
 
@@ -137,6 +136,7 @@ class ClassifierBase(ClassifierMixin, BaseModel):
         return weights
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class KernelClassifier(ClassifierBase, KernelModel):
     """Kernel classification at scale: softmax or logistic regression on random features or landmarks.
 
@@ -208,47 +208,13 @@ class KernelClassifier(ClassifierBase, KernelModel):
     True
     """
 
+    class_weight: dict[Any, float] | str | None = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KernelModel._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
     _fitted_state: ClassVar[Mapping[str, Any]] = {**KernelModel._fitted_state, "classes_": np.ndarray}
-
-    def __init__(
-        self,
-        *,
-        kernel: str | Kernel = "gaussian",
-        bandwidth: float | str | None = None,
-        gamma: float | None = None,
-        n_components: int = 4096,
-        standardize: bool = False,
-        adapt: str | dict[str, Any] | None = None,
-        selection: int | dict[str, Any] | None = None,
-        solver: str = "auto",
-        alpha: float | None = None,
-        solver_params: dict[str, Any] | SolverParams | None = None,
-        validation_fraction: float = 0.1,
-        class_weight: dict[Any, float] | str | None = None,
-        verbose: bool | None = None,
-        random_state: Any = None,
-    ) -> None:
-        KernelModel.__init__(
-            self,
-            kernel=kernel,
-            bandwidth=bandwidth,
-            gamma=gamma,
-            n_components=n_components,
-            standardize=standardize,
-            adapt=adapt,
-            selection=selection,
-            solver=solver,
-            alpha=alpha,
-            solver_params=solver_params,
-            validation_fraction=validation_fraction,
-            verbose=verbose,
-            random_state=random_state,
-        )
-        self.class_weight = class_weight
 
     @available_if(KernelModel._can_step)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -74,6 +75,7 @@ class LowRankEstimator(SavableMixin):
         return factor
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LowRankRidge(RegressorMixin, LowRankEstimator):
     """Kernel ridge regression, min ||f(X) + b - y||^2 + alpha ||f||^2, on K ~ U U^T, with alpha chosen at no cost.
 
@@ -121,10 +123,14 @@ class LowRankRidge(RegressorMixin, LowRankEstimator):
     (True, True)
     """
 
-    model_: FeatureModel | LandmarkModel
-    alpha_: float
-    loo_rmse_: float
-    _is_single: bool
+    kernel: str | Kernel = "gaussian"
+    bandwidth: float | str | None = None
+    gamma: float | None = None
+    method: str | Fit = "uniform-nystrom"
+    rank: int | None = None
+    alpha: float | str = "auto"
+    exact: bool = False
+    random_state: Any = None
 
     _fitted_state: ClassVar[Mapping[str, Any]] = {
         **LowRankEstimator._fitted_state,
@@ -138,27 +144,6 @@ class LowRankRidge(RegressorMixin, LowRankEstimator):
         "alpha": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "exact": ["boolean"],
     }
-
-    def __init__(
-        self,
-        *,
-        kernel: str | Kernel = "gaussian",
-        bandwidth: float | str | None = None,
-        gamma: float | None = None,
-        method: str | Fit = "uniform-nystrom",
-        rank: int | None = None,
-        alpha: float | str = "auto",
-        exact: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.gamma = gamma
-        self.method = method
-        self.rank = rank
-        self.alpha = alpha
-        self.exact = exact
-        self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit on X [n, d] and numbers y [n] or [n, t]."""
@@ -191,6 +176,7 @@ class LowRankRidge(RegressorMixin, LowRankEstimator):
         return tags
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LowRankPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LowRankEstimator):
     """Kernel principal components from K ~ U U^T, centred in feature space: O(n r^2) instead of O(n^3).
 
@@ -224,10 +210,13 @@ class LowRankPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LowRankEstim
     ((1797, 5), True)
     """
 
-    model_: FeatureModel
-    eigenvalues_: Array
-    explained_variance_: Array
-    explained_variance_ratio_: Array
+    n_components: int = 2
+    kernel: str | Kernel = "gaussian"
+    bandwidth: float | str | None = None
+    gamma: float | None = None
+    method: str | Fit = "uniform-nystrom"
+    rank: int | None = None
+    random_state: Any = None
 
     _fitted_state: ClassVar[Mapping[str, Any]] = {
         **LowRankEstimator._fitted_state,
@@ -240,25 +229,6 @@ class LowRankPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LowRankEstim
         **LowRankEstimator._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left")],
     }
-
-    def __init__(
-        self,
-        *,
-        n_components: int = 2,
-        kernel: str | Kernel = "gaussian",
-        bandwidth: float | str | None = None,
-        gamma: float | None = None,
-        method: str | Fit = "uniform-nystrom",
-        rank: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.gamma = gamma
-        self.method = method
-        self.rank = rank
-        self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the components of X [n, d]. `y` is ignored."""
@@ -293,6 +263,7 @@ class LowRankPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LowRankEstim
         return tags
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LowRankSpectralClustering(ClusterMixin, LowRankEstimator):
     """Normalized cuts of the similarity graph K ~ U U^T: k-means on its leading eigenvectors, from an r x r problem.
 
@@ -325,8 +296,13 @@ class LowRankSpectralClustering(ClusterMixin, LowRankEstimator):
     True
     """
 
-    labels_: Array
-    embedding_: Array
+    n_clusters: int = 8
+    kernel: str | Kernel = "gaussian"
+    bandwidth: float | str | None = None
+    gamma: float | None = None
+    method: str | Fit = "uniform-nystrom"
+    rank: int | None = None
+    random_state: Any = None
 
     _fitted_state: ClassVar[Mapping[str, Any]] = {
         **LowRankEstimator._fitted_state,
@@ -337,25 +313,6 @@ class LowRankSpectralClustering(ClusterMixin, LowRankEstimator):
         **LowRankEstimator._parameter_constraints,
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
     }
-
-    def __init__(
-        self,
-        *,
-        n_clusters: int = 8,
-        kernel: str | Kernel = "gaussian",
-        bandwidth: float | str | None = None,
-        gamma: float | None = None,
-        method: str | Fit = "uniform-nystrom",
-        rank: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.gamma = gamma
-        self.method = method
-        self.rank = rank
-        self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Cluster the points X [n, d]. `y` is ignored."""

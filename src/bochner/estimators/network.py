@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,8 +16,19 @@ from bochner.models.network import ACTIVATIONS
 from bochner.search.plan import NETWORK_PARAMS, NetworkPlan, SolverParams, as_params
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NetworkModel(BaseModel):
     """The parameters of networks, which are documented in `NetworkClassifier`."""
+
+    hidden: tuple[int, ...] = (256, 256)
+    activation: str = "relu"
+    pretrain: bool = False
+    standardize: bool = True
+    alpha: float | None = None
+    solver_params: dict[str, Any] | SolverParams | None = None
+    validation_fraction: float = 0.1
+    verbose: bool | None = None
+    random_state: Any = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseModel._parameter_constraints,
@@ -25,29 +37,6 @@ class NetworkModel(BaseModel):
         "pretrain": ["boolean"],
         "standardize": ["boolean"],
     }
-
-    def __init__(
-        self,
-        *,
-        hidden: tuple[int, ...] = (256, 256),
-        activation: str = "relu",
-        pretrain: bool = False,
-        standardize: bool = True,
-        alpha: float | None = None,
-        solver_params: dict[str, Any] | SolverParams | None = None,
-        validation_fraction: float = 0.1,
-        verbose: bool | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.hidden = hidden
-        self.activation = activation
-        self.pretrain = pretrain
-        self.standardize = standardize
-        self.alpha = alpha
-        self.solver_params = solver_params
-        self.validation_fraction = validation_fraction
-        self.verbose = verbose
-        self.random_state = random_state
 
     def make_plan(self) -> NetworkPlan:
         self._validate_params()
@@ -66,6 +55,7 @@ class NetworkModel(BaseModel):
         return NETWORK_PARAMS
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NetworkClassifier(ClassifierBase, NetworkModel):
     """A fully connected network trained by minibatches, with early stopping on validation rows.
 
@@ -105,39 +95,13 @@ class NetworkClassifier(ClassifierBase, NetworkModel):
     True
     """
 
+    class_weight: dict[Any, float] | str | None = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **NetworkModel._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
     _fitted_state: ClassVar[Mapping[str, Any]] = {**NetworkModel._fitted_state, "classes_": np.ndarray}
-
-    def __init__(
-        self,
-        *,
-        hidden: tuple[int, ...] = (256, 256),
-        activation: str = "relu",
-        pretrain: bool = False,
-        standardize: bool = True,
-        alpha: float | None = None,
-        solver_params: dict[str, Any] | SolverParams | None = None,
-        validation_fraction: float = 0.1,
-        class_weight: dict[Any, float] | str | None = None,
-        verbose: bool | None = None,
-        random_state: Any = None,
-    ) -> None:
-        NetworkModel.__init__(
-            self,
-            hidden=hidden,
-            activation=activation,
-            pretrain=pretrain,
-            standardize=standardize,
-            alpha=alpha,
-            solver_params=solver_params,
-            validation_fraction=validation_fraction,
-            verbose=verbose,
-            random_state=random_state,
-        )
-        self.class_weight = class_weight
 
 
 class NetworkRegressor(RegressorBase, NetworkModel):

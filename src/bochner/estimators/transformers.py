@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -110,6 +111,7 @@ class MapTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavableM
         return tags
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FourierFeatures(MapTransformer):
     """Random Fourier features of a stationary kernel.
 
@@ -150,7 +152,15 @@ class FourierFeatures(MapTransformer):
     True
     """
 
-    map_: FourierMap
+    kernel: str | Kernel = "gaussian"
+    bandwidth: float | str | None = None
+    gamma: float | None = None
+    n_components: int = 1024
+    projection: str = "auto"
+    form: str = "auto"
+    device: str | torch.device = "auto"
+    random_state: Any = None
+
     _fitted_state: ClassVar[Mapping[str, Any]] = {"map_": FourierMap}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MapTransformer._parameter_constraints,
@@ -159,27 +169,6 @@ class FourierFeatures(MapTransformer):
         "projection": [StrOptions(set(PROJECTION_NAMES))],
         "form": [StrOptions({"auto", "paired", "cosine"})],
     }
-
-    def __init__(
-        self,
-        *,
-        kernel: str | Kernel = "gaussian",
-        bandwidth: float | str | None = None,
-        gamma: float | None = None,
-        n_components: int = 1024,
-        projection: str = "auto",
-        form: str = "auto",
-        device: str | torch.device = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.gamma = gamma
-        self.n_components = n_components
-        self.projection = projection
-        self.form = form
-        self.device = device
-        self.random_state = random_state
 
     def _draw(self, X: Tensor, generator: Generator) -> FeatureMap:
         is_odd = self.n_components % 2 == 1
@@ -196,6 +185,7 @@ class FourierFeatures(MapTransformer):
         )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NystromFeatures(MapTransformer):
     """Nystrom features of any kernel, z(x) = (W^+)^{1/2} k(L, x) with W = k(L, L), on landmarks L chosen from the data.
 
@@ -227,7 +217,17 @@ class NystromFeatures(MapTransformer):
     (1797, 50)
     """
 
-    map_: NystromMap | EnsembleNystromMap
+    kernel: str | Kernel = "gaussian"
+    bandwidth: float | str | None = None
+    gamma: float | None = None
+    num_landmarks: int | None = None
+    n_components: int | None = None
+    landmarks: str = "uniform"
+    num_experts: int = 1
+    weighting: str = "uniform"
+    device: str | torch.device = "auto"
+    random_state: Any = None
+
     _fitted_state: ClassVar[Mapping[str, Any]] = {"map_": NystromMap | EnsembleNystromMap}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MapTransformer._parameter_constraints,
@@ -238,31 +238,6 @@ class NystromFeatures(MapTransformer):
         "num_experts": [_COUNT],
         "weighting": [StrOptions({"uniform", "fitted"})],
     }
-
-    def __init__(
-        self,
-        *,
-        kernel: str | Kernel = "gaussian",
-        bandwidth: float | str | None = None,
-        gamma: float | None = None,
-        num_landmarks: int | None = None,
-        n_components: int | None = None,
-        landmarks: str = "uniform",
-        num_experts: int = 1,
-        weighting: str = "uniform",
-        device: str | torch.device = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.gamma = gamma
-        self.num_landmarks = num_landmarks
-        self.n_components = n_components
-        self.landmarks = landmarks
-        self.num_experts = num_experts
-        self.weighting = weighting
-        self.device = device
-        self.random_state = random_state
 
     def _draw(self, X: Tensor, generator: Generator) -> FeatureMap:
         count = self.num_landmarks
@@ -282,6 +257,7 @@ class NystromFeatures(MapTransformer):
         return EnsembleNystromMap.fit(kernel, X, num_experts=self.num_experts, weighting=self.weighting, **shared)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ArcCosineFeatures(MapTransformer):
     """Random features of an arc-cosine kernel: a network with random weights.
 
@@ -307,7 +283,12 @@ class ArcCosineFeatures(MapTransformer):
     (3, 64)
     """
 
-    map_: ArcCosineMap
+    n_components: int = 1024
+    order: int = 1
+    depth: int = 1
+    device: str | torch.device = "auto"
+    random_state: Any = None
+
     _fitted_state: ClassVar[Mapping[str, Any]] = {"map_": ArcCosineMap}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MapTransformer._parameter_constraints,
@@ -315,21 +296,6 @@ class ArcCosineFeatures(MapTransformer):
         "order": [Interval(Integral, 0, 2, closed="both")],
         "depth": [_COUNT],
     }
-
-    def __init__(
-        self,
-        *,
-        n_components: int = 1024,
-        order: int = 1,
-        depth: int = 1,
-        device: str | torch.device = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.order = order
-        self.depth = depth
-        self.device = device
-        self.random_state = random_state
 
     def _draw(self, X: Tensor, generator: Generator) -> FeatureMap:
         return ArcCosineMap.draw(
@@ -341,6 +307,7 @@ class ArcCosineFeatures(MapTransformer):
         )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TensorSketchFeatures(MapTransformer):
     """Tensor sketch of the polynomial kernel (scale^2 x . y + offset)^degree.
 
@@ -364,7 +331,13 @@ class TensorSketchFeatures(MapTransformer):
     (3, 64)
     """
 
-    map_: TensorSketchMap
+    n_components: int = 1024
+    degree: int = 2
+    offset: float = 1.0
+    scale: float = 1.0
+    device: str | torch.device = "auto"
+    random_state: Any = None
+
     _fitted_state: ClassVar[Mapping[str, Any]] = {"map_": TensorSketchMap}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MapTransformer._parameter_constraints,
@@ -373,23 +346,6 @@ class TensorSketchFeatures(MapTransformer):
         "offset": [Interval(Real, 0, None, closed="left")],
         "scale": [_POSITIVE],
     }
-
-    def __init__(
-        self,
-        *,
-        n_components: int = 1024,
-        degree: int = 2,
-        offset: float = 1.0,
-        scale: float = 1.0,
-        device: str | torch.device = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.degree = degree
-        self.offset = offset
-        self.scale = scale
-        self.device = device
-        self.random_state = random_state
 
     def _draw(self, X: Tensor, generator: Generator) -> FeatureMap:
         return TensorSketchMap.draw(

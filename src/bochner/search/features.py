@@ -163,7 +163,8 @@ def draw_map(
     if isinstance(kernel, Spectral) and kernel.spectral:
         if projection == "auto" and kernel.isotropic and X.shape[1] >= STRUCTURED_INPUTS:
             projection = "hadamard3"
-        return FourierMap.draw(kernel, projection=projection, **shared)
+        form = "cosine" if num_features % 2 else "paired"  # pairs of a cosine and a sine
+        return FourierMap.draw(kernel, projection=projection, form=form, **shared)
     if isinstance(kernel, ArcCosine):
         return ArcCosineMap.draw(kernel, **shared)
     if isinstance(kernel, Polynomial):
