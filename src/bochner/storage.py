@@ -74,7 +74,7 @@ def register(cls: _Class) -> _Class:
     """
     known = Storable.registry.get(cls.__name__)
     if known is not None and known.__module__ != cls.__module__:  # a file names classes by their bare name
-        raise TypeError(f"{cls.__name__} is taken by {known.__module__}: choose another name.")
+        raise TypeError(f"{cls.__name__} is already defined in {known.__module__}: choose another name.")
     Storable.registry[cls.__name__] = cls
     return cls
 

@@ -137,8 +137,9 @@ def test_column_names_are_restored(tmp_path: Path) -> None:
 def test_parameters_of_this_process_take_their_defaults(tmp_path: Path) -> None:
     X, y = waves(60)
     ridge = LowRankRidge(method=partial(fit_meka, num_clusters=2), rank=10, random_state=np.random.RandomState(0))
-    with pytest.warns(UserWarning, match="method=.*LowRankRidge is not saved"):
+    with pytest.warns(UserWarning, match="method=.*LowRankRidge is not saved") as caught:
         bochner.save(ridge.fit(X, y), tmp_path / "ridge")
+    assert caught[0].filename == __file__
     restored = bochner.load(tmp_path / "ridge")
     assert (restored.method, restored.random_state) == (LowRankRidge().method, None)
     np.testing.assert_array_equal(restored.predict(X), ridge.predict(X))

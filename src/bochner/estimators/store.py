@@ -81,7 +81,10 @@ class SavableMixin(BaseEstimator):
                 f"{type(self).__module__}.{type(self).__name__} cannot be saved: another estimator has this name; "
                 "rename the class."
             )
-        params = {name: value for name, value in self._params_to_save().items() if self._is_saved(name, value)}
+        params = {}
+        for name, value in self._params_to_save().items():
+            if self._is_saved(name, value):
+                params[name] = value
         names = [*self._fitted_state, "n_features_in_", "feature_names_in_"]
         state = {name: getattr(self, name) for name in names if name != names[-1] or hasattr(self, name)}
         return StoredEstimator(type(self).__name__, params, state)
@@ -99,7 +102,7 @@ class SavableMixin(BaseEstimator):
         except TypeError:
             warnings.warn(
                 f"{name}={value!r} of {type(self).__name__} is not saved; the loaded estimator has its default.",
-                stacklevel=4,
+                stacklevel=5,  # the call of `bochner.save`
             )
             return False
         return True
