@@ -11,8 +11,8 @@ from torch import Generator
 from bochner.features import LANDMARK_RULES, FourierMap
 from bochner.kernels import Gaussian
 from bochner.studies import map_error
-from bochner.studies.map_error_cells import Cell, cells, measuring
-from bochner.studies.study import Where
+from bochner.studies.map_error import Cell, cells, prepare
+from bochner.studies.workers import Context
 
 
 def test_the_error_is_that_of_the_whole_matrix() -> None:
@@ -25,7 +25,7 @@ def test_the_error_is_that_of_the_whole_matrix() -> None:
 
 
 def test_every_map_errs_less_with_more_features() -> None:
-    measure = measuring(Where(Path("nowhere")))  # digits come with scikit-learn
+    measure = prepare(Context(Path("nowhere")))  # digits come with scikit-learn
     names = {cell.map for cell in cells("smoke")}
     assert len(names) == 20
     assert {f"nystrom {rule}" for rule in LANDMARK_RULES} <= names

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import torch
 
-from bochner.studies.failures import FailedCellsError
+from bochner.studies.results_file import FailedCellsError
 
 logger = logging.getLogger(__name__)
 

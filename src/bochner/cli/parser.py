@@ -73,6 +73,8 @@ class CommandParser(ArgumentParser):
         command = function.__module__.removeprefix("bochner.cli.").split(".")  # asr/run.py: bochner asr run
         if command[-1] == "commands":  # speech/commands.py: bochner speech align
             command[-1] = function.__name__
+        elif len(command) == 1 and function.__name__ != command[0]:  # study.py: bochner study run
+            command.append(function.__name__.rstrip("_"))
         self.usage = " ".join(["bochner", *command, *positionals, "[options]"])
         self.epilog = _body(function)
         return added

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Generator
 from tqdm import tqdm
@@ -22,9 +23,16 @@ from bochner.data.blocks import Source, sample_rows
 from bochner.features import FourierMap
 from bochner.kernels import Stationary, kernel_named
 from bochner.models.heads import FeatureModel, LinearHead
+from bochner.report import Page
 from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import evaluate
+from bochner.studies.drawing import COLORS, MARKERS, finish, new_axes
+from bochner.studies.findings import Finding, Rows, SetValues, by, finding, sets_of
+from bochner.studies.results_file import Result
+from bochner.studies.study import Row, Study
+from bochner.studies.study import Size as StudySize
+from bochner.studies.workers import Context
 
 PROTOCOL = (
     "softmax regression on D Fourier features, heldout cross-entropy, mean ± standard deviation over seeds. Each cell "
@@ -37,6 +45,8 @@ KERNELS = ("laplacian", "sparse-gaussian", "gaussian")
 NONE, ALGORITHM_1, FOBOS = "none", "algorithm 1", "fobos"
 SELECTIONS = (NONE, ALGORITHM_1, FOBOS)
 TUNING_SEED = 1_000_000
+FILES = {"covtype": "covtype_sample.npz", "mnist": "mnist.npz"}
+MAX_ROWS = {"covtype": 20_000, "mnist": 10_000}  # at size small
 
 
 @dataclass(frozen=True)
@@ -52,7 +62,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Size:
-    """How much work a cell is; what is tuned and over which values."""
+    """The sizes of a cell, and the values over which it is tuned."""
 
     num_features: int = 512
     rounds: int = 15
@@ -60,11 +70,15 @@ class Size:
     epochs: int = 12
     batch_size: int = 256
     bandwidths: tuple[float, ...] = (0.5, 1.0, 2.0)  # times the median rule's
-    rates: tuple[float, ...] = (4.0, 1.0, 16.0, 64.0)  # the first one serves until the rates are tuned
+    rates: tuple[float, ...] = (4.0, 1.0, 16.0, 64.0)  # the first one is used until the rates are tuned
 
 
-SMALL = Size()
-SMOKE = Size(64, 8, 2_000, 5, 64, bandwidths=(1.0,), rates=(8.0,))
+DEFAULT = Size()
+SIZES = {
+    "smoke": Size(64, 8, 2_000, 5, 64, bandwidths=(1.0,), rates=(8.0,)),
+    "small": Size(rounds=10, rows_per_round=5_000, epochs=8, bandwidths=(1.0, 2.0), rates=(4.0, 16.0)),
+    "paper": Size(10_000, 50, 1_000_000, 50),
+}
 
 
 class Setting(NamedTuple):
@@ -75,66 +89,48 @@ class Setting(NamedTuple):
     rate: float
 
 
-@dataclass(frozen=True)
-class Row:
-    """One cell: losses and errors over seeds, what was tuned, and the means that the papers plot."""
-
-    data: str
-    kernel: str
-    selection: str
-    num_features: int
-    tuned: Setting
-    ce: float
-    ce_spread: float
-    err: float
-    err_spread: float
-    test_ce: float
-    test_err: float
-    survival: tuple[float, ...]  # of the features kept after each round of Algorithm 1
-    input_weights: tuple[float, ...]  # relative weight of each input in the final map, mean 1
-
-
 def run(
     parts: Parts,
     *,
-    size: Size = SMALL,
+    size: Size = DEFAULT,
     kernels: Sequence[str] = KERNELS,
     selections: Sequence[str] = SELECTIONS,
     seeds: Iterable[int] = range(5),
-    progress: bool = True,
+    verbose: bool = True,
     device: str = "cpu",
 ) -> list[Row]:
-    """Tune and measure every kernel with every selection; see `PROTOCOL`."""
+    """Tune and measure every kernel with every selection, see `PROTOCOL`; the rows of the studies of this module."""
     for selection in selections:
         checks.one_of("selections", selection, SELECTIONS)
-    cells = [(kernel, selection) for kernel in kernels for selection in selections]
-    bar = tqdm(cells, disable=not progress, unit="cell")
+    combinations = [(kernel, selection) for kernel in kernels for selection in selections]
+    bar = tqdm(combinations, disable=not verbose, unit="cell")
     rows = []
     for kernel, selection in bar:
         bar.set_description(f"{parts.name}: {kernel}, {selection}")
-        rows.append(_Cell(parts, size, kernel, selection, device).measure(list(seeds)))
+        result = _Experiment(parts, size, kernel, selection, device).measure(list(seeds))
+        rows.append({"data": parts.name, "kernel": kernel, "selection": selection, **result})
     return rows
 
 
 def divide(name: str, source: Source, *, seed: int = 0, standardize: bool = True) -> Parts:
-    """The rows of `source` in three: 20 % to test, 20 % of the others heldout; inputs standardised by the rest."""
+    """Three parts: 20 % of the rows are test, 20 % of the others heldout; inputs are standardised by the rest."""
     others, test = split(source, 0.2, seed=seed)
     rows, heldout = split(others, 0.2, seed=seed + 1)
-    found = statistics(rows)
-    if found.classes is None:
+    moments = statistics(rows)
+    if moments.classes is None:
         raise ValueError("source must have class indices as targets, got floats.")
     parts: list[Source] = [rows, heldout, test]
     if standardize:
-        parts = [MappedSource(part, Standardize(found.mean, found.std)) for part in parts]
-    return Parts(name, parts[0], parts[1], parts[2], num_classes=int(found.classes.max()) + 1)
+        parts = [MappedSource(part, Standardize(moments.mean, moments.std)) for part in parts]
+    return Parts(name, parts[0], parts[1], parts[2], num_classes=int(moments.classes.max()) + 1)
 
 
-def made_data(*, num_rows: int = 20_000, num_inputs: int = 40, num_useful: int = 10, seed: int = 0) -> Parts:
-    """Normal inputs of which only the first few matter: three classes of equal size, by
+def synthetic_data(*, num_rows: int = 20_000, num_inputs: int = 40, num_useful: int = 10, seed: int = 0) -> Parts:
+    """Normal inputs of which only the first few matter: three classes of equal size, by the terciles of
 
         s(x) = sum_i sin(1.5 x_i) + 0.5 sum_i x_i x_(i + 1)    over the `num_useful` first inputs.
 
-    >>> made_data(num_rows=1000).train.num_inputs
+    >>> synthetic_data(num_rows=1000).train.num_inputs
     40
     """
     X = torch.randn(num_rows, num_inputs, generator=Generator().manual_seed(seed))
@@ -142,79 +138,6 @@ def made_data(*, num_rows: int = 20_000, num_inputs: int = 40, num_useful: int =
     score = torch.sin(1.5 * U).sum(dim=1) + 0.5 * (U[:, :-1] * U[:, 1:]).sum(dim=1)
     y = torch.bucketize(score, score.quantile(torch.tensor([1 / 3, 2 / 3])))
     return divide(f"made, {num_useful} of {num_inputs} inputs matter", ArraySource(X, y), seed=seed)
-
-
-def change(rows: Sequence[Row], kernel: str, selection: str) -> float:
-    """The relative change of heldout cross-entropy by a selection: -0.1 is 10 % lower than without."""
-    losses = {row.selection: row.ce for row in rows if row.kernel == kernel}
-    return losses[selection] / losses[NONE] - 1
-
-
-def table(rows: Sequence[Row]) -> str:
-    """One line a cell."""
-    lines = [
-        f"{'kernel':<16} {'selection':<12} {'heldout CE':>16} {'change':>8} {'heldout error':>15} {'test CE':>9} "
-        f"{'test error':>11}   tuned: bandwidth, rates"
-    ]
-    compared = {row.kernel for row in rows if row.selection == NONE}
-    for row in rows:
-        changed = (
-            ""
-            if row.selection == NONE or row.kernel not in compared
-            else f"{change(rows, row.kernel, row.selection):+.1%}"
-        )
-        lines.append(
-            f"{row.kernel:<16} {row.selection:<12} {row.ce:>7.4f} ± {row.ce_spread:.4f} {changed:>8} "
-            f"{row.err:>6.1%} ± {row.err_spread:>4.1%}  {row.test_ce:>9.4f} {row.test_err:>11.1%}   "
-            f"{', '.join(f'{value:g}' for value in row.tuned)}"
-        )
-    return "\n".join(lines)
-
-
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Three panels: heldout cross-entropy of each cell, survival against chance, relative input weights."""
-    selected = [row for row in rows if row.selection == ALGORITHM_1]
-    if not selected:
-        raise ValueError(f"rows must hold cells of {ALGORITHM_1!r}, whose survival is drawn, got none.")
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 3, figsize=(15, 4.2), constrained_layout=True)
-    _plot_losses(axes[0], rows)
-    _plot_survival(axes[1], selected)
-    for row in selected:
-        axes[2].plot(range(1, len(row.input_weights) + 1), row.input_weights, linewidth=1, label=row.kernel)
-    axes[2].axhline(1, color="gray", linestyle=":", label="no selection, on average")
-    axes[2].set(title="inputs after Algorithm 1", xlabel="input", ylabel="relative weight", ylim=(0, None))
-    for axis in axes:
-        axis.grid(alpha=0.3)
-        axis.legend(fontsize=8)
-    figure.suptitle(f"{rows[0].data}, D = {rows[0].num_features}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-
-
-def _plot_losses(axis: Any, rows: Sequence[Row]) -> None:
-    kernels = list(dict.fromkeys(row.kernel for row in rows))
-    selections = list(dict.fromkeys(row.selection for row in rows))
-    for place, (selection, marker) in enumerate(zip(selections, "osD", strict=False)):
-        mine = [row for row in rows if row.selection == selection]
-        x = [kernels.index(row.kernel) + 0.12 * (place - (len(selections) - 1) / 2) for row in mine]
-        losses, spreads = [row.ce for row in mine], [row.ce_spread for row in mine]
-        axis.errorbar(x, losses, yerr=spreads, fmt=marker, capsize=3, label=f"selection: {selection}")
-    axis.set_xticks(range(len(kernels)), kernels)
-    axis.set(title="heldout cross-entropy", ylabel="CE", xlim=(-0.5, len(kernels) - 0.5))
-
-
-def _plot_survival(axis: Any, rows: Sequence[Row]) -> None:
-    for row in rows:
-        axis.plot(range(1, len(row.survival) + 1), row.survival, marker="o", markersize=3, label=row.kernel)
-    rounds = len(rows[0].survival) + 1
-    axis.plot(range(1, rounds), chance_survival(rounds), color="gray", linestyle=":", label="by chance")
-    axis.set(title="kept after round t and in the final map", xlabel="round t", ylabel="share", ylim=(0, 1.05))
 
 
 @dataclass(frozen=True)
@@ -226,7 +149,7 @@ class _Fit:
 
 
 @dataclass(frozen=True)
-class _Cell:
+class _Experiment:
     """One kernel with one selection on one data set."""
 
     parts: Parts
@@ -235,25 +158,30 @@ class _Cell:
     selection: str
     device: str
 
-    def measure(self, seeds: Sequence[int]) -> Row:
+    def measure(self, seeds: Sequence[int]) -> Result:
+        """Losses and errors over seeds, what was tuned, and the means that the papers plot.
+
+        `survival` is the share of the features kept after each round of Algorithm 1 that are in the final map;
+        `input_weights` is the relative weight of each input in the final map, with mean 1.
+        """
         setting = self.tune()
         fits = [self.fit(setting, seed) for seed in seeds]
         tests = [evaluate(fit.model, self.parts.test, loss="softmax").summary() for fit in fits]
         survivals = [fit.selection.survival().tolist() for fit in fits if fit.selection and fit.selection.kept]
         weights = [self._input_weights(fit.model) for fit in fits]
-        return Row(
-            self.parts.name,
-            self.kernel,
-            self.selection,
-            self.size.num_features,
-            setting,
-            *_mean_and_spread([fit.ce for fit in fits]),
-            *_mean_and_spread([fit.err for fit in fits]),
-            test_ce=fmean(test["ce"] for test in tests),
-            test_err=fmean(test["err"] for test in tests),
-            survival=tuple(map(fmean, zip(*survivals, strict=True))),
-            input_weights=tuple(map(fmean, zip(*weights, strict=True))),
-        )
+        losses, errors = [fit.ce for fit in fits], [fit.err for fit in fits]
+        return {
+            "num_features": self.size.num_features,
+            "tuned": tuple(setting),
+            "ce": fmean(losses),
+            "ce_spread": pstdev(losses),
+            "err": fmean(errors),
+            "err_spread": pstdev(errors),
+            "test_ce": fmean(test["ce"] for test in tests),
+            "test_err": fmean(test["err"] for test in tests),
+            "survival": tuple(map(fmean, zip(*survivals, strict=True))),
+            "input_weights": tuple(map(fmean, zip(*weights, strict=True))),
+        }
 
     def tune(self) -> Setting:
         """The best of each list, one after the other, the others held fixed."""
@@ -274,45 +202,40 @@ class _Cell:
     def _tuning_loss(self, setting: Setting) -> float:
         try:
             return self.fit(setting, TUNING_SEED).ce
-        except FloatingPointError:  # diverged: such rates are not for this cell
+        except FloatingPointError:  # diverged: the rate is too large for this cell
             return math.inf
 
     def fit(self, setting: Setting, seed: int) -> _Fit:
         """Draw or select the features, then train on them."""
         parts, size, generator = self.parts, self.size, Generator().manual_seed(seed)
-        recipe = SGDSettings(learning_rate=setting.rate, batch_size=size.batch_size, max_epochs=size.epochs, seed=seed)
+        settings = SGDSettings(
+            learning_rate=setting.rate, batch_size=size.batch_size, max_epochs=size.epochs, seed=seed
+        )
         draw = self._draw(setting.bandwidth)
-        chosen = self._select(draw, replace(recipe, learning_rate=setting.selection_rate), generator)
+        chosen = self._select(draw, replace(settings, learning_rate=setting.selection_rate), generator)
         z = draw(size.num_features, generator) if chosen is None else chosen.feature_map
         model = FeatureModel(z, self._head(size.num_features, generator))
-        train(model, parts.train, parts.heldout, recipe, verbose=False)
+        train(model, parts.train, parts.heldout, settings, verbose=False)
         scores = evaluate(model, parts.heldout, loss="softmax").summary()  # the last epoch may have been undone
         return _Fit(scores["ce"], scores["err"], model, chosen)
 
-    def _select(self, draw: DrawMap, recipe: SGDSettings, generator: Generator) -> Selection | None:
+    def _select(self, draw: DrawMap, settings: SGDSettings, generator: Generator) -> Selection | None:
         size = self.size
-        common = (draw, self._head, self.parts.train, recipe)
+        common = (draw, self._head, self.parts.train, settings)
         match self.selection:
             case "none":
                 return None
             case "algorithm 1":
                 return select_features(
-                    *common,
-                    num_features=size.num_features,
-                    rounds=size.rounds,
-                    rows_per_round=size.rows_per_round,
-                    generator=generator,
-                    verbose=False,
-                )
+                    *common, num_features=size.num_features, rounds=size.rounds, rows_per_round=size.rows_per_round,
+                    generator=generator, verbose=False,
+                )  # fmt: skip
             case _:
+                num_drawn = size.num_features * (size.rounds + 1) // 4 * 2  # D (T + 1) / 2, even
                 return select_by_fobos(
-                    *common,
-                    num_features=size.num_features,
-                    num_drawn=size.num_features * (size.rounds + 1) // 4 * 2,
-                    num_rows=2 * size.rows_per_round,
-                    generator=generator,
-                    verbose=False,
-                )
+                    *common, num_features=size.num_features, num_drawn=num_drawn, num_rows=2 * size.rows_per_round,
+                    generator=generator, verbose=False,
+                )  # fmt: skip
 
     @cached_property
     def _median_kernel(self) -> Stationary:
@@ -340,5 +263,197 @@ class _Cell:
         return input_weights(z, drop_largest=self.kernel == "laplacian").tolist()
 
 
-def _mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
-    return fmean(values), pstdev(values)
+# -- cells -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A kernel with a selection on a set, tuned at an effort and measured with some seeds."""
+
+    data: str
+    kernel: str
+    selection: str
+    effort: str
+    seeds: tuple[int, ...]
+
+
+def cells(size: StudySize) -> list[Cell]:
+    if size == "smoke":
+        return [
+            Cell("made, small", kernel, selection, size, (0,))
+            for kernel in KERNELS
+            for selection in (NONE, ALGORITHM_1)
+        ]
+    kinds = {"made": (NONE, ALGORITHM_1, FOBOS), "covtype": (NONE, ALGORITHM_1), "mnist": (NONE, ALGORITHM_1)}
+    return [
+        Cell(name, kernel, selection, size, (0, 1, 2) if size == "paper" else (0,))
+        for name, selections in kinds.items()
+        for kernel in KERNELS
+        for selection in selections
+    ]
+
+
+def prepare(context: Context) -> Callable[[Cell], Result]:
+    loaded = lru_cache(maxsize=1)(lambda name, effort: _load(name, context.data_dir, effort))
+
+    def measure(cell: Cell) -> Result:
+        parts, size = loaded(cell.data, cell.effort), SIZES[cell.effort]
+        return _Experiment(parts, size, cell.kernel, cell.selection, context.device).measure(cell.seeds)
+
+    return measure
+
+
+def _load(name: str, data_dir: Path, effort: str) -> Parts:
+    if name == "made":
+        return synthetic_data()
+    if name == "made, small":
+        return synthetic_data(num_rows=5_000, num_inputs=20, num_useful=4)
+    with np.load(data_dir / FILES[name]) as file:
+        X, y = (file["X_raw"], file["y"]) if name == "covtype" else (file["X_train"], file["y_train"])
+    chosen = np.random.default_rng(0).permutation(len(X))[: MAX_ROWS[name] if effort == "small" else None]
+    _, classes = torch.as_tensor(y[chosen]).unique(return_inverse=True)
+    return divide(name, ArraySource(X[chosen].astype(np.float32), classes))
+
+
+# -- plots and tables ------------------------------------------------------------------------------------------
+
+
+def show_losses(page: Page, rows: Sequence[Row]) -> None:
+    drawn = []
+    for name, group in sets_of(rows):
+        figure, axes = new_axes(name, "", "heldout cross-entropy", x_scale="linear", y_scale="linear")
+        for style, ((selection,), chosen) in enumerate(by(group, "selection").items()):
+            x = [KERNELS.index(row["kernel"]) + 0.12 * (style - 1) for row in chosen]
+            losses, spreads = [row["ce"] for row in chosen], [row["ce_spread"] for row in chosen]
+            axes.errorbar(x, losses, yerr=spreads, fmt=MARKERS[style], color=COLORS[style], capsize=3, label=selection)
+        axes.set_xticks(range(len(KERNELS)), KERNELS)
+        drawn.append((finish(figure, axes), f"{name}: heldout cross-entropy by kernel and selection."))
+    page.figures(drawn)
+    names = ("data", "kernel", "selection", "num_features", "ce", "ce_spread")
+    page.table(
+        ["set", "kernel", "selection", "D", "heldout CE", "±", "change", "heldout error", "±", "test CE", "test error",
+         "tuned: bandwidth, rates"],
+        [[*(row[name] for name in names), _change(row, rows), row["err"], row["err_spread"], row["test_ce"],
+          row["test_err"], ", ".join(f"{value:g}" for value in row["tuned"])] for row in rows],
+    )  # fmt: skip
+
+
+def show_survival(page: Page, rows: Sequence[Row]) -> None:
+    drawn = []
+    for name, group in _selected(rows):
+        figure, axes = new_axes(name, "round t", "share", x_scale="linear", y_scale="linear")
+        for style, row in enumerate(group):
+            look = {"color": COLORS[style], "marker": MARKERS[style], "markersize": 3, "label": row["kernel"]}
+            axes.plot(range(1, len(row["survival"]) + 1), row["survival"], **look)
+        chance = chance_survival(len(group[0]["survival"]) + 1).tolist()
+        axes.plot(range(1, len(chance) + 1), chance, color="gray", linestyle=":", label="by chance")
+        drawn.append((finish(figure, axes), f"{name}: of the features kept after round t, the share in the final map."))
+    page.figures(drawn)
+
+
+def show_inputs(page: Page, rows: Sequence[Row]) -> None:
+    drawn = []
+    for name, group in _selected(rows):
+        figure, axes = new_axes(name, "input", "relative weight", x_scale="linear", y_scale="linear")
+        for style, row in enumerate(group):
+            inputs = range(1, len(row["input_weights"]) + 1)
+            axes.plot(inputs, row["input_weights"], color=COLORS[style], linewidth=1, label=row["kernel"])
+        drawn.append((finish(figure, axes), f"{name}: relative weight of each input after Algorithm 1; 1 is the mean."))
+    page.figures(drawn)
+
+
+def _selected(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
+    return sets_of([row for row in rows if row["selection"] == ALGORITHM_1])
+
+
+def _change(row: Row, rows: Sequence[Row]) -> str:
+    peers = [
+        peer["ce"]
+        for peer in rows
+        if (peer["data"], peer["kernel"], peer["selection"]) == (row["data"], row["kernel"], NONE)
+    ]
+    return f"{row['ce'] / peers[0] - 1:+.1%}" if peers and row["selection"] != NONE else "-"
+
+
+# -- findings --------------------------------------------------------------------------------------------------
+
+
+def gains(rows: Sequence[Row], selection: str = ALGORITHM_1) -> dict[str, dict[str, float]]:
+    """By data set and kernel, the share by which a selection lowers the heldout cross-entropy."""
+    by_set: dict[str, dict[str, float]] = {}
+    for name, group in sets_of(rows):
+        losses = {(row["kernel"], row["selection"]): row["ce"] for row in group}
+        by_set[name] = {
+            kernel: 1 - losses[kernel, selection] / losses[kernel, NONE]
+            for kernel in KERNELS
+            if (kernel, selection) in losses and (kernel, NONE) in losses
+        }
+    return by_set
+
+
+def _change_of(kernel: str) -> SetValues:
+    return lambda rows: {name: -kernels[kernel] for name, kernels in gains(rows).items() if kernel in kernels}
+
+
+def _gaussian_gain(rows: Rows) -> dict[str, float | None]:
+    complete = {name: kernels for name, kernels in gains(rows).items() if len(kernels) == len(KERNELS)}
+    return {name: kernels["gaussian"] - min(kernels[k] for k in KERNELS[:2]) for name, kernels in complete.items()}
+
+
+def _fobos_gain(rows: Rows) -> dict[str, float | None]:
+    ours = gains(rows)
+    return {
+        f"{name} ({kernel})": gain - ours[name][kernel]
+        for name, kernels in gains(rows, FOBOS).items()
+        for kernel, gain in kernels.items()
+        if kernel in ours.get(name, {})
+    }
+
+
+def _survival(rows: Rows) -> dict[str, float | None]:
+    """Over the first third of the rounds, the least of the kernels'."""
+    values: dict[str, float | None] = {}
+    for name, group in _selected(rows):
+        third = max(1, len(group[0]["survival"]) // 3)
+        chance = float(chance_survival(len(group[0]["survival"]) + 1)[:third].sum())
+        values[name] = min(sum(row["survival"][:third]) for row in group) / chance
+    return values
+
+
+def _largest_weight(rows: Rows) -> dict[str, float | None]:
+    return {
+        name: max((max(row["input_weights"]) for row in group if row["kernel"] == "laplacian"), default=None)
+        for name, group in _selected(rows)
+    }
+
+
+def _study(name: str, title: str, source: str, show: Callable[[Page, Sequence[Row]], Any]) -> Study:
+    return Study(name, title, source, PROTOCOL, "feature_selection", Cell, cells, prepare, show, FILES)
+
+
+MAY = "May 2018, Chapter 5"
+STUDIES = (
+    _study(
+        "feature-selection",
+        "What feature selection gains, by kernel",
+        f"{MAY}; May et al. 2019, Section 5",
+        show_losses,
+    ),
+    _study("survival-rates", "Survival of selected features against chance", f"{MAY}, Figure 5.2", show_survival),
+    _study("input-weights", "Relative weights of inputs after selection", f"{MAY}, Figure 5.3", show_inputs),
+)
+# fmt: off
+FINDINGS: tuple[Finding, ...] = (
+    finding("Feature selection lowers the loss of the Laplacian kernel.", MAY, "feature-selection",
+            _change_of("laplacian"), "relative change of the heldout cross-entropy", below=0),
+    finding("Feature selection lowers the loss of the sparse Gaussian kernel.", MAY, "feature-selection",
+            _change_of("sparse-gaussian"), "relative change of the heldout cross-entropy", below=0),
+    finding("Of the three kernels the Gaussian gains least.", MAY, "feature-selection",
+            _gaussian_gain, "gain, Gaussian's less the smaller of the others'", below=0),
+    finding("FOBOS with l1/l2 is no alternative: it gains less.", f"{MAY}, Section 5.1", "feature-selection",
+            _fobos_gain, "gain, FOBOS's less Algorithm 1's", below=0),
+    finding("Features selected early survive far more often than by chance.", MAY, "survival-rates",
+            _survival, "survival over that by chance, first third of the rounds, least kernel's", above=2),
+    finding("Selection for the Laplacian kernel favours some inputs.", MAY, "input-weights",
+            _largest_weight, "largest relative weight of an input, Laplacian", above=1.5),
+)

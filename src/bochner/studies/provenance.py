@@ -1,4 +1,4 @@
-"""Where rows come from: which code, which libraries, which machine, which data."""
+"""The provenance of rows: code, libraries, machine and data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIBRARIES = ("torch", "numpy", "scikit-learn")
 
 
 def provenance(data_dir: Path, files: Iterable[str]) -> dict[str, Any]:
-    """Everything that a run depends on, as plain values; no name of a machine or a person is among them.
+    """Everything that a run depends on, as plain values, without names of machines or persons.
 
     >>> sorted(provenance(Path("data"), []))
     ['bochner', 'commit', 'data', 'machine', 'versions']
@@ -45,12 +45,12 @@ def machine() -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """The commit of this package's own checkout, "+ changes" when files differ from it; None outside of one."""
-    folder = Path(__file__).parent
-    if _git(folder, "ls-files", "--error-unmatch", "__init__.py") is None:  # an installed copy
+    """The commit of the checkout this package lies in, with "+ changes" if files differ from it; None outside one."""
+    directory = Path(__file__).parent
+    if _git(directory, "ls-files", "--error-unmatch", "__init__.py") is None:  # an installed copy
         return None
-    found, changes = _git(folder, "rev-parse", "HEAD"), _git(folder, "status", "--porcelain", ":/src")
-    return found and found + (" + changes" if changes else "")
+    head, changes = _git(directory, "rev-parse", "HEAD"), _git(directory, "status", "--porcelain", ":/src")
+    return head and head + (" + changes" if changes else "")
 
 
 def checksum(path: Path) -> str:
@@ -59,12 +59,12 @@ def checksum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _git(folder: Path, *words: str) -> str | None:
+def _git(directory: Path, *words: str) -> str | None:
     try:
-        done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=False)
+        process = subprocess.run(["git", *words], cwd=directory, capture_output=True, text=True, check=False)
     except OSError:
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return process.stdout.strip() if process.returncode == 0 else None
 
 
 def _version(name: str) -> str | None:

@@ -1,36 +1,47 @@
-"""All studies and all findings."""
+"""All studies, findings and Markdown pages of tables."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
 from bochner import checks
-from bochner.studies import feature_selection_cells, map_error_cells
-from bochner.studies.adapted_bases import findings as adapted_findings
-from bochner.studies.adapted_bases import studies as adapted_studies
+from bochner.studies import (
+    adapted_bases_report,
+    feature_selection,
+    lowrank,
+    lowrank_page,
+    map_error,
+    nystrom_rff_findings,
+    speech,
+    speech_findings,
+)
 from bochner.studies.findings import Finding
-from bochner.studies.lowrank import findings as lowrank_findings
-from bochner.studies.lowrank import studies as lowrank_studies
-from bochner.studies.nystrom_rff import findings as nystrom_findings
-from bochner.studies.nystrom_rff import studies as nystrom_studies
-from bochner.studies.speech import findings as speech_findings
-from bochner.studies.speech import studies as speech_studies
 from bochner.studies.study import Study
 
 STUDIES: tuple[Study, ...] = (
-    *map_error_cells.STUDIES,
-    *nystrom_studies.STUDIES,
-    *feature_selection_cells.STUDIES,
-    *speech_studies.STUDIES,
-    *lowrank_studies.STUDIES,
-    *adapted_studies.STUDIES,
+    *map_error.STUDIES,
+    *nystrom_rff_findings.STUDIES,
+    *feature_selection.STUDIES,
+    *speech.STUDIES,
+    *lowrank.STUDIES,
+    *adapted_bases_report.STUDIES,
 )
 FINDINGS: tuple[Finding, ...] = (
-    *nystrom_findings.FINDINGS,
-    *feature_selection_cells.FINDINGS,
+    *nystrom_rff_findings.FINDINGS,
+    *feature_selection.FINDINGS,
     *speech_findings.FINDINGS,
-    *lowrank_findings.FINDINGS,
-    *adapted_findings.FINDINGS,
-    *map_error_cells.FINDINGS,
+    *lowrank.FINDINGS,
+    *adapted_bases_report.FINDINGS,
+    *map_error.FINDINGS,
 )
+PAGES: Mapping[str, tuple[str, Callable[..., None]]] = MappingProxyType(
+    {
+        "lowrank": ("lowrank-spectral-error", lowrank_page.write_page),
+        "adapted-bases": ("adapted-bases", adapted_bases_report.write_page),
+    }
+)
+"""By name: a study whose results file holds the cells, and the function that writes the Markdown page."""
 
 
 def study_named(name: str) -> Study:
@@ -38,6 +49,6 @@ def study_named(name: str) -> Study:
     >>> study_named("kernel-spectra").source
     'May 2018, Figure 6.2'
     """
-    known = {study.name: study for study in STUDIES}
-    checks.one_of("name", name, known)
-    return known[name]
+    studies = {study.name: study for study in STUDIES}
+    checks.one_of("name", name, studies)
+    return studies[name]

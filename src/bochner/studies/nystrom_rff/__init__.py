@@ -1,1 +1,0 @@
-"""Nystrom maps against random Fourier features: May 2018, chapter 6."""

@@ -1,0 +1,251 @@
+"""The studies of Nystrom maps against random Fourier features, and the findings of May 2018, chapter 6."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+from math import exp
+from statistics import fmean, median, stdev
+
+from bochner.report import Page
+from bochner.studies import kernel_spectra, nystrom_rff_report, nystrom_theorems
+from bochner.studies.findings import OFTEN, Finding, Rows, by, finding, per_set
+from bochner.studies.nystrom_rff import KMEANS, NYSTROM, POWERS, RFF, Cell, cells, effect_cells, prepare
+from bochner.studies.nystrom_rff_data import FILES
+from bochner.studies.nystrom_rff_report import Point, alike, compare, curve, slope
+from bochner.studies.study import Row, Study
+
+MAY = "May 2018"
+PROTOCOL = (
+    "Gaussian kernel, bandwidths of Table D.1 where the set is the thesis's. Continuous inputs have mean 0 and "
+    "variance 1, binary ones stay; a tenth of the training rows is held out (two speakers of TIMIT's sample). rff "
+    "has D cosines with phases; Nystrom maps have D uniform or k-means landmarks and all D directions. Kernel "
+    "errors are over all pairs of some heldout rows; memory is d D numbers for rff, d D + D^2 for Nystrom. Models "
+    "are linear on the features, by preconditioned SGD with the papers' schedule (batches of 250, the rate by short "
+    "trials on heldout rows); the thesis has plain SGD. Numbers are medians over seeds with least and most; the "
+    "test parts are not read. At size small there are at most 5,000 training rows and 1,000 for the errors."
+)
+
+
+def _study(name: str, title: str, source: str, show: Callable[[Page, Sequence[Row]], None]) -> Study:
+    return Study(name, title, f"{MAY}, {source}", PROTOCOL, "nystrom_rff", Cell, cells, prepare, show, FILES)
+
+
+STUDIES = (
+    _study(
+        "nystrom-rff-kernel-error",
+        "Kernel error by features and by memory",
+        "Figure 6.1",
+        nystrom_rff_report.kernel_error,
+    ),
+    kernel_spectra.STUDY,
+    _study(
+        "nystrom-rff-performance",
+        "Heldout performance by features, memory and kernel error",
+        "Figure 6.3",
+        nystrom_rff_report.performance,
+    ),
+    _study(
+        "nystrom-rff-bias-variance",
+        "Errors at small and at large kernel values",
+        "Figure 6.4 and Table 6.2",
+        nystrom_rff_report.bias_and_variance,
+    ),
+    _study("nystrom-rff-norms", "Norms of features", "Figure 6.5", nystrom_rff_report.norms),
+    _study("nystrom-rff-error-powers", "Heldout performance by |error|^r", "Figure 6.6", nystrom_rff_report.powers),
+    nystrom_theorems.STUDY,
+    Study(
+        "effect-of-features",
+        "Effect of the number of features",
+        f"{MAY}, Figure 4.2",
+        PROTOCOL + " Laplacian and sparse Gaussian bandwidths are the median rule's.",
+        "nystrom_rff",
+        Cell,
+        effect_cells,
+        prepare,
+        nystrom_rff_report.effect_of_features,
+        FILES,
+    ),
+)
+
+# -- one number per data set, from its rows --------------------------------------------------------------------
+
+MIN_DRAWS = 3
+
+
+def ratio(first: str, second: str, *, x: str, y: str) -> Callable[[Rows], float | None]:
+    """The median of y of one map over that of the other at equal x, the other's curve read between its points."""
+
+    def number(rows: Rows) -> float | None:
+        logs = compare(_curve(rows, first, x, y), _curve(rows, second, x, y))
+        return exp(median(logs)) if logs else None
+
+    return number
+
+
+def steepness(rows: Rows) -> float | None:
+    """The slope of log error against log memory of Fourier features, less that of Nystrom maps."""
+    ours, theirs = (slope(_curve(rows, kind, "memory", "mse")) for kind in (RFF, NYSTROM))
+    return None if ours is None or theirs is None else ours - theirs
+
+
+def remaining_gap(rows: Rows) -> float | None:
+    """|log ratio| of performances at the largest common D over that at the smallest."""
+    logs = compare(
+        _curve(rows, RFF, "num_features", "performance"), _curve(rows, NYSTROM, "num_features", "performance")
+    )
+    return abs(logs[-1] / logs[0]) if len(logs) > 1 and logs[0] else None
+
+
+def least_bias(rows: Rows) -> float | None:
+    """The least bias of Nystrom maps at large kernel values, over all D and seeds."""
+    return min((row["large_bias"] for row in _of(rows, NYSTROM) if row["large_bias"] is not None), default=None)
+
+
+def variance_ratio(rows: Rows) -> float | None:
+    """Variance of Nystrom maps at large kernel values over that at small ones."""
+    known = [row for row in _of(rows, NYSTROM) if row["large_variance"] and row["small_variance"]]
+    return median(row["large_variance"] / row["small_variance"] for row in known) if known else None
+
+
+def bias_difference(rows: Rows) -> float | None:
+    """How far from 0 the bias at large kernel values is, Nystrom's less the Fourier map's, at equal mean square error.
+
+    In standard errors over draws: one draw of Fourier features errs alike on all large values, in no direction.
+    """
+    pair = alike(rows)
+    if pair is None:
+        return None
+    ours, theirs = (
+        [row["large_bias"] for row in _of(rows, match["map"]) if row["num_features"] == match["num_features"]]
+        for match in pair
+    )
+    if None in (*ours, *theirs) or min(len(ours), len(theirs)) < MIN_DRAWS:
+        return None
+    return _distance(ours) - _distance(theirs)
+
+
+def outlier_difference(rows: Rows) -> float | None:
+    """Share of outliers at large kernel values, Nystrom's less the Fourier map's, at equal mean square error."""
+    pair = alike(rows)
+    if pair is None or pair[0]["large_outliers"] is None:
+        return None
+    return float(pair[0]["large_outliers"] - pair[1]["large_outliers"])
+
+
+def largest_norm(rows: Rows) -> float | None:
+    return max((row["norm_max"] for row in _of(rows, NYSTROM)), default=None)
+
+
+def norm_distance(rows: Rows) -> float | None:
+    """|1 - mean norm| of Fourier features over that of as many Nystrom features, the median over D."""
+    off = [{**row, "off": abs(1 - row["norm"])} for row in rows]
+    return ratio(RFF, NYSTROM, x="num_features", y="off")(off)
+
+
+def least_rise(rows: Rows) -> float | None:
+    """The least step of the mean norm of Nystrom features from one D to the next."""
+    norms = _curve(rows, NYSTROM, "num_features", "norm")
+    return min((b.y - a.y for a, b in pairwise(norms)), default=None)
+
+
+def power_gap(rows: Rows) -> float | None:
+    """The distance of the two curves of performance by the best mean |error|^r over that by the mean square."""
+    gaps = []
+    for x in ("mse", *(f"power_{power}" for power in POWERS)):
+        logs = compare(_curve(rows, NYSTROM, x, "performance"), _curve(rows, RFF, x, "performance"))
+        gaps.append(median(map(abs, logs)) if logs else None)
+    others = [gap for gap in gaps[1:] if gap is not None]
+    return min(others) / gaps[0] if gaps[0] and others else None
+
+
+def loss_ratio(rows: Rows) -> float | None:
+    """The loss at the largest D over that at the smallest, the largest of the kernels'."""
+    return max((points[-1].y / points[0].y for points in _losses(rows) if len(points) > 1), default=None)
+
+
+def gain_ratio(rows: Rows) -> float | None:
+    """The share of the loss that the last step of D takes away over that of the first, the largest of the kernels'."""
+    curves = [points for points in _losses(rows) if len(points) > 2]
+    return max(((1 - p[-1].y / p[-2].y) / (1 - p[1].y / p[0].y) for p in curves), default=None)
+
+
+def _distance(values: Sequence[float]) -> float:
+    """|mean| in standard errors.
+
+    >>> _distance([1.0, 2.0, 3.0])
+    3.4641016...
+    """
+    return abs(fmean(values)) / max(stdev(values) / len(values) ** 0.5, sys.float_info.min)
+
+
+def _of(rows: Rows, kind: str) -> list[Row]:
+    return [row for row in rows if row["map"] == kind]
+
+
+def _curve(rows: Rows, kind: str, x: str, y: str) -> list[Point]:
+    return curve(_of(rows, kind), x, y)
+
+
+def _losses(rows: Rows) -> list[list[Point]]:
+    """The loss against the number of features, one curve per kernel."""
+    return [curve(group, "num_features", "loss") for group in by(rows, "kernel").values()]
+
+
+# -- findings --------------------------------------------------------------------------------------------------
+
+
+def _set_finding(
+    study: str, place: str, claim: str, number: Callable[[Rows], float | None], quantity: str, **limits: float
+) -> Finding:
+    return finding(claim, f"{MAY}, {place}", study, per_set(number), quantity, **limits)
+
+
+_error = partial(_set_finding, "nystrom-rff-kernel-error")
+_performance = partial(_set_finding, "nystrom-rff-performance", "6.2.3.2")
+_bias = partial(_set_finding, "nystrom-rff-bias-variance", "6.2.4 and Table 6.2")
+_norms = partial(_set_finding, "nystrom-rff-norms", "Figure 6.5")
+_powers = partial(_set_finding, "nystrom-rff-error-powers", "Figure 6.6")
+_effect = partial(_set_finding, "effect-of-features", "Figure 4.2")
+# fmt: off
+FINDINGS: tuple[Finding, ...] = (
+    _error("6.2.3.1", "For a fixed number of features the Nystrom method has a much lower kernel error.",
+           ratio(NYSTROM, RFF, x="num_features", y="mse"), "mean square error, Nystrom over RFF", below=0.5),
+    _error("6.2.2", "k-means is a particularly effective way to choose landmarks.",
+           ratio(KMEANS, NYSTROM, x="num_features", y="mse"), "error, k-means over uniform", below=1),
+    _error("6.2.3.1", "Even for a fixed memory the Nystrom method typically has the lower kernel error.",
+           ratio(NYSTROM, RFF, x="memory", y="mse"), "mean square error, Nystrom over RFF", below=1),
+    _error("6.2.3.1", "The error of RFF falls faster with memory than Nystrom's, in many cases.",
+           steepness, "slope of log error by log memory, RFF's less Nystrom's", below=0, needed=OFTEN),
+    *kernel_spectra.FINDINGS,
+    _performance("For a fixed number of features Nystrom models generally do better.",
+                 ratio(NYSTROM, RFF, x="num_features", y="performance"), "heldout error, Nystrom over RFF", below=1),
+    _performance("That gap narrows for large numbers of features.",
+                 remaining_gap, "gap at the largest common D over that at the smallest", below=1),
+    _performance("For a fixed memory RFF models perform better.",
+                 ratio(RFF, NYSTROM, x="memory", y="performance"), "heldout error, RFF over Nystrom", below=1),
+    _performance("For a fixed mean square kernel error RFF models perform much better.",
+                 ratio(RFF, NYSTROM, x="mse", y="performance"), "heldout error, RFF over Nystrom", below=1),
+    _bias("The Nystrom method underestimates large kernel values, k ≥ 0.25.",
+          least_bias, "least bias over all D and seeds", above=0),
+    _bias("It is noisier where kernel values are large.",
+          variance_ratio, "variance at k ≥ 0.25 over that at k < 0.25", above=1),
+    _bias("At a similar mean square error, RFF errors are centred about zero where Nystrom's are not.",
+          bias_difference, "bias at k ≥ 0.25 in standard errors over draws, Nystrom's less RFF's", above=0),
+    _bias("At a similar mean square error, the Nystrom method has more outliers.",
+          outlier_difference, "share of errors > 0.035 at k ≥ 0.25, Nystrom less RFF", above=0),
+    _norms("Squared norms of Nystrom features lie in [0, 1].", largest_norm, "largest squared norm", below=1.001),
+    _norms("Those of RFF lie much closer to 1.",
+           norm_distance, "distance of the mean from 1, RFF over Nystrom", below=0.5),
+    _norms("Those of Nystrom features shift towards 1 with more features.",
+           least_rise, "least step of the mean from one D to the next", above=0),
+    _powers("For some r > 2 the curves of performance by mean |error|^r lie on each other, unlike those by mean "
+            "square.", power_gap, "distance of the curves, best r over r = 2", below=1),
+    *nystrom_theorems.FINDINGS,
+    _effect("More features improve the heldout cross-entropy, for every kernel.",
+            loss_ratio, "loss at the largest D over that at the smallest, worst kernel", below=1),
+    _effect("There are diminishing returns.",
+            gain_ratio, "gain of the last step of D over that of the first, largest kernel's", below=1),
+)

@@ -1,0 +1,174 @@
+"""The report: one HTML page with every finding, plot, protocol and command, and its overview in Markdown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bochner.report import Cell, Link, Mark, Page, markdown_table
+from bochner.storage import write_atomically
+from bochner.studies.findings import Decision, Finding
+from bochner.studies.study import SavedRows, Study
+
+COLUMNS = ("paper says", "where", "we measured", "study", "same finding?")
+PAPERS = ("paper", "findings", "seen", "not seen", "open")
+NOT_MEASURED = "not measured"
+WRITTEN = "Written by `bochner study report"
+BEGIN, END = "<!-- bochner study report: begin -->", "<!-- bochner study report: end -->"
+
+
+class Assessment(NamedTuple):
+    """A finding and its decision, None without rows; `open` while cells are missing whose data file is there."""
+
+    finding: Finding
+    decision: Decision | None
+    open: bool = False
+
+    @property
+    def word(self) -> str:
+        if self.decision is None:
+            return NOT_MEASURED
+        return ("so far " if self.open else "") + ("yes" if self.decision.holds else "no")
+
+
+def assess(findings: Sequence[Finding], saved: Mapping[str, SavedRows]) -> list[Assessment]:
+    """Every finding, decided by the rows of its study."""
+    return [_assess(finding, saved.get(finding.study)) for finding in findings]
+
+
+def _assess(finding: Finding, saved: SavedRows | None) -> Assessment:
+    decision = finding.criterion(saved.rows) if saved and saved.rows else None
+    if decision is None or saved is None or len(saved.rows) == saved.num_cells:
+        return Assessment(finding, decision)
+    share = f"{decision.measured} (by {len(saved.rows):,} of {saved.num_cells:,} cells)"
+    return Assessment(finding, decision._replace(measured=share), open=not saved.missing)
+
+
+def read_all(studies: Sequence[Study], output_dir: Path, size: str) -> dict[str, SavedRows]:
+    """The saved rows of each study that was run at a size."""
+    saved = {study.name: SavedRows.read(output_dir, study.name, size) for study in studies}
+    return {name: rows for name, rows in saved.items() if rows is not None}
+
+
+def make_page(
+    studies: Sequence[Study], findings: Sequence[Finding], saved: Mapping[str, SavedRows], *, size: str
+) -> Page:
+    """The whole report."""
+    assessments, titles = assess(findings, saved), {study.name: study.title for study in studies}
+    page = Page(f"The papers' findings, measured (size {size})")
+    page.heading("Overview")
+    page.text(_summary(assessments))
+    page.table(PAPERS, _by_paper(assessments))
+    page.text(
+        "A decision is computed from the rows of its study. Where a paper speaks of data in general, three of four "
+        "data sets must show the same, half of them where it says many; the number of each set is given. A study's "
+        "name leads to its plots, protocol and command. Only the numbers in parentheses are from the papers' own runs."
+    )
+    page.table(COLUMNS, [_line(assessment, titles) for assessment in assessments], cards=True)
+    for study in studies:
+        page.heading(study.title)
+        _section(page, study, saved.get(study.name), size)
+    page.heading("Data and machines")
+    page.text(
+        "The papers' licensed corpora (Babel Bengali and Cantonese, Broadcast News, the whole of TIMIT) are not here. "
+        "Sets that stand in for others say so in their sections; nothing is presented as the original."
+    )
+    _data(page, saved)
+    return page
+
+
+def results_part(findings: Sequence[Finding], saved: Mapping[str, SavedRows], *, size: str) -> str:
+    """The overview in Markdown, from the same rows."""
+    assessments = assess(findings, saved)
+    parts = [
+        f"{WRITTEN} --size {size}`; do not edit. Each number: `bochner study run STUDY --size {size}`.",
+        _summary(assessments),
+        markdown_table(PAPERS, _by_paper(assessments)),
+        markdown_table(COLUMNS, [_line(assessment, {}) for assessment in assessments]),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def write_results(path: Path, part: str) -> None:
+    """Write `part` as a new file, or into a page of results in place of the lines between `BEGIN` and `END`.
+
+    Any other page is left unchanged, with an error.
+    """
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, (part if text.startswith(WRITTEN) or not text else between(text, part, path)).encode())
+
+
+def between(text: str, part: str, path: Path) -> str:
+    """
+    >>> print(between(f"above\\n{BEGIN}\\nold\\n{END}\\nbelow", "new\\n", Path("RESULTS.md")))
+    above
+    <!-- bochner study report: begin -->
+    new
+    <!-- bochner study report: end -->
+    below
+    """
+    before, begin, rest = text.partition(f"{BEGIN}\n")
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"results: {path} must have the lines {BEGIN!r} and {END!r}, between which the overview goes.")
+    return f"{before}{begin}{part}{end}{after}"
+
+
+def _summary(assessments: Sequence[Assessment]) -> str:
+    counts = Counter(assessment.word for assessment in assessments)
+    seen = f"{counts['yes']} are seen here too, {counts['no']} are not, {counts[NOT_MEASURED]} are not measured"
+    incomplete = sum(assessment.open for assessment in assessments)
+    more = f", {incomplete} are decided by a part of their cells" if incomplete else ""
+    return f"{len(assessments)} findings: {seen}{more}."
+
+
+def _by_paper(assessments: Sequence[Assessment]) -> list[list[Cell]]:
+    papers: dict[str, Counter[str]] = {}
+    for assessment in assessments:
+        papers.setdefault(assessment.finding.source.partition(",")[0], Counter())[assessment.word] += 1
+    return [
+        [name, words.total(), words["yes"], words["no"], words.total() - words["yes"] - words["no"]]
+        for name, words in papers.items()
+    ]
+
+
+def _line(assessment: Assessment, titles: Mapping[str, str]) -> list[Cell]:
+    finding, decision, word = assessment.finding, assessment.decision, assessment.word
+    study: Cell = Link(finding.study, titles[finding.study]) if finding.study in titles else finding.study
+    tone = {"yes": "good", "no": "bad"}.get(word, "open")
+    return [finding.claim, finding.source, decision.measured if decision else "-", study, Mark(word, tone)]  # type: ignore[arg-type]
+
+
+def _section(page: Page, study: Study, saved: SavedRows | None, size: str) -> None:
+    page.note(f"{study.source}. Study {study.name}.")
+    if saved is None or not saved.rows:
+        page.text("Not measured at this size.")
+    else:
+        study.show(page, saved.rows)
+        if len(saved.rows) < saved.num_cells:
+            page.text(f"{len(saved.rows):,} of {saved.num_cells:,} cells are measured.")
+    for name in saved.missing if saved else ():
+        page.text(f"The file {name} was not there: what it holds is not measured.")
+    page.note(f"Protocol: {study.protocol}")
+    page.code(saved.command if saved else f"bochner study run {study.name} --size {size}")
+
+
+def _data(page: Page, saved: Mapping[str, SavedRows]) -> None:
+    runs = {str(run): run for rows in saved.values() for run in rows.runs}.values()
+    checksums = {name: value for run in runs for name, value in run.get("data", {}).items()}
+    page.table(["file", "SHA-256"], [[name, value] for name, value in sorted(checksums.items())])
+    page.table(["study", "cells asked for", "commit", "machine", "libraries"], [_run(run) for run in runs])
+
+
+def _run(run: Mapping[str, Any]) -> list[Cell]:
+    if "note" in run:  # cells that were added from another results file
+        return [run["study"], run["cells"], "-", run["note"], "-"]
+    machine = run["machine"]
+    kind = f"{machine['processor']}, {machine['cores']} cores, {machine['threads']} threads"
+    libraries = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
+    commit = run["commit"][:10] + (" + changes" if "changes" in run["commit"] else "") if run["commit"] else "-"
+    gpu = f", {machine['gpu']}" if machine["gpu"] else ""
+    return [run["study"], run["cells"], commit, kind + gpu, f"bochner {run['bochner']}, {libraries}"]

@@ -1,0 +1,136 @@
+"""May's tables of acoustic models, kernels against networks, on synthetic stand-ins for the licensed corpora."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from bochner.report import Page
+from bochner.studies import speech_report
+from bochner.studies.results_file import Result
+from bochner.studies.speech_cells import (
+    MAY,
+    BestCell,
+    Cell,
+    all_cells,
+    best_cells,
+    depth_cells,
+    feature_cells,
+    kernel_cells,
+    network_cells,
+)
+from bochner.studies.study import Row, Size, Study
+from bochner.studies.workers import Context
+
+if TYPE_CHECKING:
+    from bochner.acoustic.contest import Contest
+
+
+def prepare(context: Context) -> Callable[[Cell], Result]:
+    """Train a cell's model on a task whose files are in the cache, measure and decode it."""
+    setup = _task_setup(context)
+
+    def measure_cell(cell: Cell) -> Result:
+        from bochner.studies.speech_training import measure  # needs the extra
+
+        return measure(cell, setup(cell.data, cell.effort))
+
+    return measure_cell
+
+
+def prepare_best(context: Context) -> Callable[[BestCell], Result]:
+    """The same for the best model of a kind; models in the cache are not trained again."""
+    setup = _task_setup(context)
+
+    def measure_cell(cell: BestCell) -> Result:
+        from bochner.studies.speech_training import measure_best  # needs the extra
+
+        return measure_best(cell, setup(cell.data, cell.effort))
+
+    return measure_cell
+
+
+def _task_setup(context: Context) -> Callable[[str, Size], Contest]:
+    """Each task is set up when its first cell is measured, and kept."""
+    temporary = TemporaryDirectory() if context.cache_dir is None else None  # lives as long as `setup`
+
+    @cache
+    def setup(data: str, effort: Size) -> Contest:
+        from bochner.studies.speech_training import set_up_task  # needs the extra
+
+        directory = Path(temporary.name) if temporary else context.cache_dir
+        assert directory is not None
+        return set_up_task(data, effort, directory, device=context.device)
+
+    return setup
+
+
+PROTOCOL = (
+    "The speech is synthetic (espeak-ng's voices in simulated rooms and noise) and stands beside the papers' licensed "
+    "corpora, which are not here; results say nothing about recordings of people. No voice is in "
+    "two parts. Frames are labelled with states by a GMM-HMM's forced alignment. Kernel models are softmax regression "
+    "on paired random Fourier features; without a bottleneck SGD is preconditioned, with one it is plain, and the "
+    "model of an epoch is the mean of its iterates. Networks have tanh units, layer-wise pre-training and plain SGD. "
+    "The rate is halved by the heldout cross-entropy or by ERLL; bandwidth and first rate are chosen on heldout. CE, "
+    "ENT, ERLL and ERR are of heldout frames, TER of dev, decoded with an n-gram of train's texts at the acoustic "
+    "weight and word penalty of least error on dev: TER dev is optimistic alike for all. Means over seeds. "
+    "Size smoke has four minutes of speech and three epochs, in which plain SGD does not converge: it shows that "
+    "everything runs, not what is better."
+)
+
+
+def _study(
+    name: str,
+    title: str,
+    source: str,
+    cells: Callable[[Size], Sequence[Cell]],
+    show: Callable[[Page, Sequence[Row]], None],
+) -> Study:
+    return Study(name, title, f"{MAY}, {source}", PROTOCOL, "speech", Cell, cells, prepare, show)
+
+
+STUDIES = (
+    _study(
+        "speech-kernels",
+        "Kernel acoustic models: kernel, selection, bottleneck, ERLL",
+        "Tables 5, 9, 11, 13 and 15",
+        kernel_cells,
+        speech_report.show_kernels,
+    ),
+    _study(
+        "speech-networks",
+        "Network acoustic models: width, bottleneck, ERLL",
+        "Tables 4, 10, 12, 14 and 16",
+        network_cells,
+        speech_report.show_networks,
+    ),
+    Study(
+        "speech-best",
+        "The best network against the best kernel",
+        f"{MAY}, Table 7",
+        PROTOCOL + " Each metric is that of its best model, as in the papers; test is read by the best on dev alone.",
+        "speech_best",
+        BestCell,
+        best_cells,
+        prepare_best,
+        speech_report.show_best,
+    ),
+    _study(
+        "speech-features",
+        "Acoustic models of few and of many features",
+        "Figure 3 and Table 6",
+        feature_cells,
+        speech_report.show_features,
+    ),
+    _study(
+        "speech-metrics",
+        "Which heldout metric goes with the token error rate",
+        "Figure 2",
+        all_cells,
+        speech_report.show_metrics,
+    ),
+    _study("speech-depth", "Depth and width of networks", "Table 3", depth_cells, speech_report.show_depth),
+)

@@ -1,0 +1,169 @@
+"""The acoustic models of the speech studies: sizes, cells and the heldout metrics that are measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from types import MappingProxyType
+
+from bochner.acoustic.settings import KERNELS
+from bochner.studies.study import Size
+
+MAY = "May et al. 2019"
+NETWORK = "network"
+DEPTH = 4
+# Heldout metrics that are shown, and those whose correlation with the token error rate is measured.
+HELDOUT = ("ce", "ent", "erll", "err")
+BETAS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
+LAMBDAS = (0.0, 0.0001, 0.001, 0.01, 0.1, 1.0)
+FRACTIONS = (1.0, 0.95, 0.9, 0.8, 0.7, 0.5)
+METRICS = [f"erll:{x:g}" for x in BETAS] + [f"capped:{x:g}" for x in LAMBDAS] + [f"topk:{x:g}" for x in FRACTIONS]
+
+CE, ERLL = "ce", "erll:1"
+PLAIN, BOTTLENECK, DRIVEN, BOTH = (False, CE), (True, CE), (False, ERLL), (True, ERLL)
+Tricks = tuple[bool, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """Which tasks and models are measured.
+
+    The ablations have `num_features`, `widths` and 4 layers; other studies vary them over `features` and `depths`.
+    `tricks` are pairs of (bottleneck, criterion). `recipe` has changes to the recipe of every task.
+    """
+
+    tasks: tuple[str, ...]
+    num_features: int
+    features: tuple[int, ...]
+    rank: int
+    rounds: int
+    widths: tuple[int, ...]
+    depths: tuple[int, ...]
+    max_epochs: int
+    seeds: tuple[int, ...] = (0,)
+    tricks: tuple[Tricks, ...] = (PLAIN, BOTTLENECK, DRIVEN, BOTH)
+    many: tuple[tuple[str, bool], ...] = tuple((k, s) for k in ("laplacian", "sparse-gaussian") for s in (False, True))
+    recipe: Mapping[str, object] = field(default_factory=dict)
+
+
+TINY = MappingProxyType(
+    {
+        "corpus.hours": 0.06, "corpus.minutes_per_speaker": 0.25, "corpus.num_words": 200, "corpus.telephone": 0,
+        "corpus.babble": 0, "corpus.snr": [20, 30], "frontend.context": 2, "alignment.until": "monophone",
+        "alignment.start": "known", "decoding.beam": 8.0, "decoding.max_active": 500,
+    }
+)  # fmt: skip
+SHORT = MappingProxyType(
+    {"corpus.hours": 0.2, "corpus.minutes_per_speaker": 0.5, "alignment.num_leaves": 200}  # those of timit-demo
+)
+SIZES: Mapping[Size, Sizes] = MappingProxyType(
+    {
+        "smoke": Sizes(
+            tasks=("synthetic timit-like",), num_features=256, features=(32, 256), rank=32, rounds=3, widths=(64,),
+            depths=(3, 4), max_epochs=3, tricks=(PLAIN, BOTTLENECK, BOTH), many=(("laplacian", False),), recipe=TINY,
+        ),
+        "small": Sizes(
+            tasks=("synthetic timit-like",), num_features=1024, features=(256, 512, 1024), rank=100, rounds=5,
+            widths=(128, 256), depths=(3, 4, 5), max_epochs=15, tricks=(PLAIN, BOTTLENECK, BOTH),
+            many=(("laplacian", False),), recipe=SHORT,
+        ),
+        "paper": Sizes(
+            tasks=("synthetic timit-like", "synthetic cantonese-like", "synthetic bengali-like",
+                   "synthetic broadcast-like"), num_features=8192,
+            features=(2048, 4096, 8192, 16384, 32768), rank=100, rounds=50, widths=(256, 512, 1024),
+            depths=(3, 4, 5, 6), max_epochs=60, seeds=(0, 1, 2),
+        ),
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A model with a seed on a task, at the effort of a size.
+
+    `criterion`, "ce" or "erll:1", halves the rate. `num_features` is 0 for networks, `width` and `depth` are 0 for
+    kernels. `data` names the synthetic speech and its recipe.
+    """
+
+    data: str
+    model: str
+    selection: bool
+    bottleneck: bool
+    criterion: str
+    num_features: int
+    width: int
+    depth: int
+    effort: Size
+    seed: int
+
+
+@dataclass(frozen=True)
+class BestCell:
+    """The model of a kind, "kernel" or "network", that is best on dev over some seeds; it is then tested."""
+
+    data: str
+    kind: str
+    effort: Size
+    seeds: tuple[int, ...]
+
+
+def kernel_cells(size: Size) -> list[Cell]:
+    """Kernel x selection x bottleneck x ERLL.
+
+    >>> len(kernel_cells("small"))
+    18
+    """
+    sizes = SIZES[size]
+    return [
+        _kernel(task, kernel, selection, tricks, sizes.num_features, size, seed)
+        for task, kernel, selection, tricks, seed in product(
+            sizes.tasks, KERNELS, (False, True), sizes.tricks, sizes.seeds
+        )
+    ]
+
+
+def network_cells(size: Size) -> list[Cell]:
+    """Widths x bottleneck x ERLL, of four layers."""
+    sizes = SIZES[size]
+    return [
+        _network(task, width, DEPTH, tricks, size, seed)
+        for task, width, tricks, seed in product(sizes.tasks, sizes.widths, sizes.tricks, sizes.seeds)
+    ]
+
+
+def all_cells(size: Size) -> list[Cell]:
+    """Both ablations."""
+    return kernel_cells(size) + network_cells(size)
+
+
+def feature_cells(size: Size) -> list[Cell]:
+    """Kernel models with a bottleneck, by ERLL, of few and of many features."""
+    sizes = SIZES[size]
+    return [
+        _kernel(task, kernel, selection, BOTH, count, size, seed)
+        for task, (kernel, selection), count, seed in product(sizes.tasks, sizes.many, sizes.features, sizes.seeds)
+    ]
+
+
+def depth_cells(size: Size) -> list[Cell]:
+    """Networks with a bottleneck, by ERLL, of many depths and widths."""
+    sizes = SIZES[size]
+    return [
+        _network(task, width, depth, BOTH, size, seed)
+        for task, width, depth, seed in product(sizes.tasks, sizes.widths, sizes.depths, sizes.seeds)
+    ]
+
+
+def best_cells(size: Size) -> list[BestCell]:
+    """The best of each kind."""
+    sizes = SIZES[size]
+    return [BestCell(task, kind, size, sizes.seeds) for task in sizes.tasks for kind in ("kernel", NETWORK)]
+
+
+def _kernel(task: str, kernel: str, selection: bool, tricks: Tricks, count: int, size: Size, seed: int) -> Cell:
+    return Cell(task, kernel, selection, *tricks, count, 0, 0, size, seed)
+
+
+def _network(task: str, width: int, depth: int, tricks: Tricks, size: Size, seed: int) -> Cell:
+    return Cell(task, NETWORK, False, *tricks, 0, width, depth, size, seed)

@@ -1,0 +1,112 @@
+"""The papers' findings about acoustic models, from one number per task. Error rates are in percent points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from statistics import fmean
+
+from bochner.acoustic.settings import KERNELS
+from bochner.studies.findings import Finding, Rows, by, finding, per_set
+from bochner.studies.speech_cells import CE, DEPTH, ERLL, MAY
+from bochner.studies.speech_report import NAMES, averaged, correlations
+from bochner.studies.study import Row
+
+CLOSE = 0.5  # percent points of TER
+CLEAR = 0.05  # of a correlation; the papers have 0.6 to 1.2
+
+
+def change_by(trick: str, *, off: object = False, on: object = True) -> Callable[[Rows], float | None]:
+    """The mean change of the error rate by a trick, over pairs of models that differ in nothing else."""
+
+    def number(rows: Rows) -> float | None:
+        others = [name for name in NAMES if name != trick]
+        pairs = [{row[trick]: row["ter"] for row in pair} for pair in by(averaged(rows), *others).values()]
+        changes = [pair[on] - pair[off] for pair in pairs if len(pair) == 2]
+        return 100 * fmean(changes) if changes else None
+
+    return number
+
+
+def laplacian_gain(rows: Rows) -> float | None:
+    """The reduction of the error rate by selection for the Laplacian kernel, less the largest for another kernel."""
+    changes = {kernel: change_by("selection")(_of(rows, kernel)) for kernel in KERNELS}
+    known = {kernel: -change for kernel, change in changes.items() if change is not None}
+    return known.pop("laplacian") - max(known.values()) if len(known) == len(KERNELS) else None
+
+
+def sparse_ahead(rows: Rows) -> float | None:
+    """The least error rate of Laplacian and sparse Gaussian models, less that of Gaussian ones."""
+    best = {kernel: min((row["ter"] for row in averaged(_of(rows, kernel))), default=None) for kernel in KERNELS}
+    known = {kernel: value for kernel, value in best.items() if value is not None}
+    return 100 * (min(known["laplacian"], known["sparse-gaussian"]) - known["gaussian"]) if len(known) == 3 else None
+
+
+def kernel_behind(rows: Rows) -> float | None:
+    """The error rate of the best kernel on test less that of the best network."""
+    errors = {row["kind"]: row["test_ter"] for row in rows}
+    return 100 * (errors["kernel"] - errors["network"]) if len(errors) == 2 else None
+
+
+def erll_ahead(rows: Rows) -> float | None:
+    """The correlation of ERLL with the error rate less that of the cross-entropy."""
+    measured = correlations(rows)
+    ours, theirs = measured["erll:1"], measured["erll:0"]
+    return None if ours is None or theirs is None else ours - theirs
+
+
+def features_change(rows: Rows) -> float | None:
+    """The mean change of the error rate from the fewest features to the most."""
+    kinds = by(averaged(rows), "model", "selection").values()
+    changes = [_at(group, max)["ter"] - _at(group, min)["ter"] for group in kinds if len(group) > 1]
+    return 100 * fmean(changes) if changes else None
+
+
+def four_ahead(rows: Rows) -> float | None:
+    """The mean error rate over widths of four layers, less the least of another depth."""
+    means = {depth: fmean(row["ter"] for row in group) for (depth,), group in by(averaged(rows), "depth").items()}
+    four = means.pop(DEPTH, None)
+    return 100 * (four - min(means.values())) if four is not None and means else None
+
+
+def _of(rows: Rows, kernel: str) -> list[Row]:
+    return [row for row in rows if row["model"] == kernel]
+
+
+def _at(rows: Rows, which: Callable[..., Row]) -> Row:
+    return which(rows, key=lambda row: row["num_features"])
+
+
+def _task_finding(
+    study: str, place: str, claim: str, number: Callable[[Rows], float | None], quantity: str, **limits: float
+) -> Finding:
+    return finding(claim, f"{MAY}, {place}", study, per_set(number), quantity, **limits)
+
+
+_PAIRS = "percent points of TER, mean over pairs of models"
+_kernels = partial(_task_finding, "speech-kernels", "Table 5")
+_networks = partial(_task_finding, "speech-networks", "Table 4")
+# fmt: off
+FINDINGS: tuple[Finding, ...] = (
+    _kernels("A linear bottleneck lowers the token error rate of kernel models.",
+             change_by("bottleneck"), f"change in {_PAIRS}", below=0),
+    _kernels("Halving the rate by ERLL instead of the cross-entropy lowers the token error rate of kernel models.",
+             change_by("criterion", off=CE, on=ERLL), f"change in {_PAIRS}", below=0),
+    _kernels("Feature selection helps the Laplacian kernel most.",
+             laplacian_gain, f"gain, Laplacian's less the next, in {_PAIRS}", above=0),
+    _kernels("The best kernel models are Laplacian or sparse Gaussian.",
+             sparse_ahead, "TER, the better of them less the best Gaussian, percent points", below=0),
+    _networks("A linear bottleneck lowers the token error rate of networks, too.",
+              change_by("bottleneck"), f"change in {_PAIRS}", below=0),
+    _networks("Halving the rate by ERLL lowers the token error rate of networks, too.",
+              change_by("criterion", off=CE, on=ERLL), f"change in {_PAIRS}", below=0),
+    _task_finding("speech-best", "Table 7", "The best kernel model is as good as the best network.",
+                  kernel_behind, "TER on test, kernel less network, percent points", below=CLOSE),
+    _task_finding("speech-metrics", "Figure 2",
+                  "ERLL goes with the token error rate clearly better than the cross-entropy does.",
+                  erll_ahead, "correlation with TER, ERLL's less cross-entropy's", above=CLEAR),
+    _task_finding("speech-features", "Figure 3 and Table 6", "More features lower the token error rate.",
+                  features_change, "change of TER from the fewest to the most, percent points", below=0),
+    _task_finding("speech-depth", "Table 3", "Networks of four layers are best.",
+                  four_ahead, "TER, four layers less the best other depth, percent points", below=0),
+)

@@ -1,0 +1,79 @@
+"""The report: every finding decided by rows, nothing claimed without them, readable in a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bochner.studies.registry import FINDINGS, STUDIES
+from bochner.studies.report import assess, make_page, results_part
+from bochner.studies.study import SavedRows
+from tests.report.browser import opened
+
+BY_NAME = {study.name: study for study in STUDIES}
+
+
+def test_names_are_unique_and_findings_lead_to_studies() -> None:
+    assert len(BY_NAME) == len(STUDIES)
+    assert len({study.title for study in STUDIES}) == len(STUDIES)
+    assert {finding.study for finding in FINDINGS} <= set(BY_NAME)
+    assert len(FINDINGS) >= 20
+
+
+@pytest.mark.parametrize("finding", FINDINGS, ids=lambda finding: finding.claim[:40])
+def test_a_finding_holds_where_rows_say_so_and_is_open_without_rows(
+    finding: object, saved: Mapping[str, SavedRows]
+) -> None:
+    (assessment,) = assess([finding], saved)  # type: ignore[list-item]
+    assert assessment.decision is not None
+    assert assessment.decision.holds, assessment.decision.measured
+    (missing,) = assess([finding], {})  # type: ignore[list-item]
+    assert missing.decision is None
+
+
+def test_without_rows_nothing_is_claimed() -> None:
+    text = results_part(FINDINGS, {}, size="paper")
+    assert text.count("| not measured |") == len(FINDINGS)
+    page = make_page(STUDIES, FINDINGS, {}, size="paper").html()
+    assert page.count("Not measured at this size.") == len(STUDIES)
+    assert f"{len(FINDINGS)} are not measured" in page
+
+
+def test_a_failed_finding_is_shown_as_failed(saved: Mapping[str, SavedRows]) -> None:
+    spectra = saved["kernel-spectra"]
+    flat = replace(spectra, rows=[{**row, "head_ratio": 1.0} for row in spectra.rows])
+    text = results_part(FINDINGS, {**saved, "kernel-spectra": flat}, size="smoke")
+    lines = [line for line in text.splitlines() if line.endswith("| no |")]
+    assert len(lines) == 1
+    assert "first over 11th eigenvalue > 3 on 0 of 3 sets: digits 1, a9a 1, cpu 1" in lines[0]
+    assert ", 1 are not," in text
+
+
+def test_what_is_missing_is_named(saved: Mapping[str, SavedRows]) -> None:
+    some = replace(saved["kernel-spectra"], num_cells=10)
+    assert results_part(FINDINGS, {"kernel-spectra": some}, size="smoke").count("| so far yes |") == 2
+    some = replace(some, missing=("mnist.npz",))
+    html = make_page(STUDIES, FINDINGS, {"kernel-spectra": some}, size="smoke").html()
+    assert html.count("(by 3 of 10 cells)") == 2  # beside each decision
+    assert "3 of 10 cells are measured." in html
+    assert "The file mnist.npz was not there" in html
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_report_in_a_browser_on_a_phone(report: Path, dark: bool) -> None:
+    with opened(report, dark=dark) as (page, complaints):
+        assert complaints == []
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        boxes = page.evaluate(
+            "[...document.querySelectorAll('figure > svg')]"
+            ".map(s => [s.getBoundingClientRect().width, s.querySelectorAll('path').length])"
+        )
+        assert len(boxes) > 25
+        assert all(200 < width <= 360 and paths > 10 for width, paths in boxes)
+        commands = page.evaluate("[...document.querySelectorAll('pre')].map(e => e.textContent)")
+        assert commands == [f"bochner study run {study.name}" for study in STUDIES]
+        card = page.evaluate("document.querySelector('.cards tr td:last-child').getBoundingClientRect().right")
+        assert card <= 360  # the decision is seen without scrolling
