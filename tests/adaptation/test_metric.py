@@ -36,12 +36,12 @@ def judge(model: nn.Module) -> float:
 
 
 def on_landmarks(kernel: Stationary) -> nn.Module:
-    return fit_landmark_ridge(kernel, ROWS.read(0).X[:200], ROWS, ridge=1e-4)
+    return fit_landmark_ridge(kernel, ROWS.read(0).X[:200], ROWS, alpha=1e-4)
 
 
 def on_features(kernel: Stationary) -> nn.Module:
     z = FourierMap.draw(kernel, num_inputs=10, num_features=256, generator=generator(3), dtype=torch.float64)
-    return FeatureModel(z, fit_ridge(z, ROWS, ridge=1e-5))
+    return FeatureModel(z, fit_ridge(z, ROWS, alpha=1e-5))
 
 
 def idle_share(metric: Tensor) -> float:

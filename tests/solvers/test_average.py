@@ -28,7 +28,7 @@ def test_the_mean_of_the_logits_is_better_than_the_mean_block() -> None:
     X, Y = points(400), points(400, seed=9)
     source = Rows(X, X[:, :1].sin() * X[:, 1:2])
     blocks = draw_blocks(draw, num_features=160, num_blocks=4, generator=generator())
-    parts = [FeatureModel(block, fit_ridge(block, source, ridge=1e-5)) for block in blocks]
+    parts = [FeatureModel(block, fit_ridge(block, source, alpha=1e-5)) for block in blocks]
     average = LogitAverage(parts)
     torch.testing.assert_close(average(Y), torch.stack([part(Y) for part in parts]).mean(dim=0))
     errors = [float((f(Y).detach() - Y[:, :1].sin() * Y[:, 1:2]).square().mean()) for f in (average, *parts)]

@@ -14,9 +14,9 @@ from tests.solvers.rows import Rows
 
 Fit = Callable[..., object]
 SOLVERS: dict[str, Fit] = {
-    "ridge": lambda source, num_classes: fit_ridge(fourier_map(), source, ridge=1e-3, num_classes=num_classes),
+    "ridge": lambda source, num_classes: fit_ridge(fourier_map(), source, alpha=1e-3, num_classes=num_classes),
     "saga": lambda source, num_classes: fit_saga(
-        fourier_map(), source, loss="softmax", ridge=1e-3, num_classes=num_classes, generator=generator()
+        fourier_map(), source, loss="softmax", alpha=1e-3, num_classes=num_classes, generator=generator()
     ),
     "exact ridge": lambda source, num_classes: fit_exact_ridge(Gaussian(), source, num_classes=num_classes),
     "landmark ridge": lambda source, num_classes: fit_landmark_ridge(

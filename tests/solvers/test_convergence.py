@@ -18,22 +18,22 @@ X = points()
 CLASSES = Rows(X, classes(X, 3))
 
 
-def ridge(**arguments: float) -> None:
-    fit_landmark_ridge(Gaussian(), X[:30], Rows(X, numbers(X)), ridge=1e-5, **arguments)
+def alpha(**arguments: float) -> None:
+    fit_landmark_ridge(Gaussian(), X[:30], Rows(X, numbers(X)), alpha=1e-5, **arguments)
 
 
 def newton(**arguments: float) -> None:
-    fit_landmark_logistic(Gaussian(), X[:25], CLASSES, num_classes=3, **{"ridge": 1e-3, **arguments})
+    fit_landmark_logistic(Gaussian(), X[:25], CLASSES, num_classes=3, **{"alpha": 1e-3, **arguments})
 
 
 def saga(**arguments: float) -> None:
-    fit_saga(fourier_map(), CLASSES, loss="softmax", num_classes=3, ridge=0.1, generator=generator(), **arguments)
+    fit_saga(fourier_map(), CLASSES, loss="softmax", num_classes=3, alpha=0.1, generator=generator(), **arguments)
 
 
 NUMBER = r"\d\.?\d*(e-\d+)?"
 ENDS: list[tuple[Callable[..., None], dict[str, float], str]] = [
     (
-        ridge,
+        alpha,
         {"tolerance": 1e-9, "max_iterations": 2},
         f"conjugate gradients stopped at max_iterations=2 with {NUMBER} of the residual left, tolerance 1e-09: raise",
     ),
@@ -44,11 +44,11 @@ ENDS: list[tuple[Callable[..., None], dict[str, float], str]] = [
     ),
     (
         newton,
-        {"max_steps": 2},  # the ridge is still on its way down from 1
-        f"Newton's method stopped at max_steps=2 with the objective last seen {NUMBER} above its minimum for a ridge "
-        r"of 0\.03, tolerance 0.001: raise that, or the ridge, 0.001",
+        {"max_steps": 2},  # alpha is still on its way down from 1
+        f"Newton's method stopped at max_steps=2 with the objective last seen {NUMBER} above its minimum for an alpha "
+        r"of 0\.03, tolerance 0.001: raise that, or alpha, 0.001",
     ),
-    (newton, {"max_iterations": 1, "tolerance": 0.1, "ridge": 1e-5}, "max_iterations=1 in its last step with"),
+    (newton, {"max_iterations": 1, "tolerance": 0.1, "alpha": 1e-5}, "max_iterations=1 in its last step with"),
     (newton, {"tolerance": 1e-300}, r"stopped at rounding with .* tolerance 1e-300: raise the tolerance\."),
 ]
 
@@ -64,7 +64,7 @@ def test_a_limit_is_told(fit: Callable[..., None], arguments: dict[str, float], 
     assert caught[0].filename == __file__
 
 
-@pytest.mark.parametrize("fit", [ridge, newton, saga])
+@pytest.mark.parametrize("fit", [alpha, newton, saga])
 def test_what_converges_is_silent(fit: Callable[..., None]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -23,21 +23,21 @@ EXACT = {"tolerance": 1e-12, "max_iterations": 200}
 @pytest.mark.parametrize(
     "kernel", [Gaussian(bandwidth=1.0), Gaussian(bandwidth=5.0), Laplacian(bandwidth=2.0)], ids=str
 )
-@pytest.mark.parametrize("ridge", [1e-1, 1e-4, 1e-8])
-def test_equals_the_dense_solution(kernel, ridge: float) -> None:
+@pytest.mark.parametrize("alpha", [1e-1, 1e-4, 1e-8])
+def test_equals_the_dense_solution(kernel, alpha: float) -> None:
     X = points()
     Y = numbers(X)
-    model = fit_landmark_ridge(kernel, X[:30], Rows(X, Y, shard_rows=50), ridge=ridge, **EXACT)
-    right = dense_landmark_ridge(kernel, X[:30], X, Y, torch.ones(len(X)), ridge)
+    model = fit_landmark_ridge(kernel, X[:30], Rows(X, Y, shard_rows=50), alpha=alpha, **EXACT)
+    right = dense_landmark_ridge(kernel, X[:30], X, Y, torch.ones(len(X)), alpha)
     torch.testing.assert_close(model.decision(X), right, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("bandwidth", [0.5, 2.0, 10.0])
-@pytest.mark.parametrize("ridge", [1e-2, 1e-5, 1e-9])
-def test_float32_resolves_small_ridges_too(bandwidth: float, ridge: float) -> None:
+@pytest.mark.parametrize("alpha", [1e-2, 1e-5, 1e-9])
+def test_float32_resolves_small_ridges_too(bandwidth: float, alpha: float) -> None:
     X, kernel = points(400, dtype=torch.float32), Gaussian(bandwidth=bandwidth)
-    model = fit_landmark_ridge(kernel, X[:50], Rows(X, numbers(X)), ridge=ridge, tolerance=1e-5, max_iterations=500)
-    right = dense_landmark_ridge(kernel, X[:50], X, numbers(X).double(), torch.ones(len(X)), ridge)
+    model = fit_landmark_ridge(kernel, X[:50], Rows(X, numbers(X)), alpha=alpha, tolerance=1e-5, max_iterations=500)
+    right = dense_landmark_ridge(kernel, X[:50], X, numbers(X).double(), torch.ones(len(X)), alpha)
     assert model.decision(X).dtype == torch.float32
     assert float((model.decision(X) - right).square().mean().sqrt()) < 2e-3
 
@@ -45,11 +45,11 @@ def test_float32_resolves_small_ridges_too(bandwidth: float, ridge: float) -> No
 def test_weights_as_dense_and_as_repeated_rows() -> None:
     X, kernel, w = points(), Gaussian(), weights(120)
     Y = numbers(X)
-    model = fit_landmark_ridge(kernel, X[:30], Rows(X, Y, w, shard_rows=50), ridge=1e-4, **EXACT)
+    model = fit_landmark_ridge(kernel, X[:30], Rows(X, Y, w, shard_rows=50), alpha=1e-4, **EXACT)
     right = dense_landmark_ridge(kernel, X[:30], X, Y, w, 1e-4)
     torch.testing.assert_close(model.decision(X), right, rtol=0, atol=1e-7)
     repeated = Rows(X.repeat_interleave(w, dim=0), Y.repeat_interleave(w, dim=0))
-    again = fit_landmark_ridge(kernel, X[:30], repeated, ridge=1e-4, **EXACT)
+    again = fit_landmark_ridge(kernel, X[:30], repeated, alpha=1e-4, **EXACT)
     torch.testing.assert_close(model.decision(X), again.decision(X), rtol=0, atol=1e-8)
 
 
@@ -57,14 +57,14 @@ def test_weights_as_dense_and_as_repeated_rows() -> None:
 def test_duplicated_landmarks_change_nothing(dtype: torch.dtype) -> None:
     X, kernel = points(dtype=dtype), Gaussian()
     source = Rows(X, numbers(X))
-    once = fit_landmark_ridge(kernel, X[:30], source, ridge=1e-4, tolerance=1e-6)
-    twice = fit_landmark_ridge(kernel, torch.cat([X[:30], X[:30]]), source, ridge=1e-4, tolerance=1e-6)
+    once = fit_landmark_ridge(kernel, X[:30], source, alpha=1e-4, tolerance=1e-6)
+    twice = fit_landmark_ridge(kernel, torch.cat([X[:30], X[:30]]), source, alpha=1e-4, tolerance=1e-6)
     torch.testing.assert_close(once.decision(X), twice.decision(X), rtol=0, atol=1e-4)
 
 
 def test_landmarks_that_are_nearly_one_point() -> None:
     X = points(600)
-    model = fit_landmark_ridge(Gaussian(bandwidth=1e6), X, Rows(X, numbers(X)), ridge=1e-3)
+    model = fit_landmark_ridge(Gaussian(bandwidth=1e6), X, Rows(X, numbers(X)), alpha=1e-3)
     torch.testing.assert_close(model.decision(X), numbers(X).mean(dim=0).expand(600, 2), rtol=0, atol=1e-2)
 
 
@@ -81,7 +81,7 @@ def test_the_jitter_grows_only_as_far_as_rounding() -> None:
 def test_classes_are_one_hot() -> None:
     X, kernel = points(), Gaussian()
     y = classes(X, 3)
-    model = fit_landmark_ridge(kernel, X[:30], Rows(X, y), ridge=1e-3, num_classes=3, **EXACT)
+    model = fit_landmark_ridge(kernel, X[:30], Rows(X, y), alpha=1e-3, num_classes=3, **EXACT)
     right = dense_landmark_ridge(kernel, X[:30], X, torch.nn.functional.one_hot(y, 3), torch.ones(len(X)), 1e-3)
     torch.testing.assert_close(model.decision(X), right, rtol=0, atol=1e-7)
 
@@ -94,7 +94,7 @@ def test_the_budget_bounds_memory_and_leaves_the_result() -> None:
 
     def fit(budget: int) -> Tensor:
         with PeakMemory() as memory:
-            model = fit_landmark_ridge(Gaussian(), X[:100], source, ridge=1e-2, memory_budget=budget)
+            model = fit_landmark_ridge(Gaussian(), X[:100], source, alpha=1e-2, memory_budget=budget)
         peaks.append(memory.peak)
         return model.coefficients
 
@@ -129,7 +129,7 @@ def test_the_preconditioner_pays(monkeypatch) -> None:
     def iterations() -> int:
         steps: list[int] = []
         source, kernel = Rows(X, numbers(X)), Gaussian(bandwidth=2.0)
-        arguments = {"ridge": 1e-5, "tolerance": 1e-6, "max_iterations": 500}
+        arguments = {"alpha": 1e-5, "tolerance": 1e-6, "max_iterations": 500}
         fit_landmark_ridge(kernel, X[:400], source, report=lambda step, _: steps.append(step), **arguments)
         assert steps == list(range(1, len(steps) + 1))
         return len(steps)
@@ -157,9 +157,9 @@ def test_conjugate_gradients_leave_a_zero_column_alone() -> None:
 def test_bad_arguments() -> None:
     X = points()
     source = Rows(X, numbers(X))
-    for ridge in (0.0, -1.0, float("nan"), "1"):
-        with pytest.raises(ValueError, match="ridge must be a positive finite number, got"):
-            fit_landmark_ridge(Gaussian(), X[:5], source, ridge=ridge)
+    for alpha in (0.0, -1.0, float("nan"), "1"):
+        with pytest.raises(ValueError, match="alpha must be a positive finite number, got"):
+            fit_landmark_ridge(Gaussian(), X[:5], source, alpha=alpha)
     with pytest.raises(ValueError, match="landmarks must have 3 columns, got 2"):
         fit_landmark_ridge(Gaussian(), X[:5, :2], source)
     with pytest.raises(ValueError, match="landmarks must be finite"):

@@ -147,9 +147,9 @@ def _fit_sgd(
 def _fit_ridge(plan: KernelPlan, task: Task, z: Any) -> nn.Module:
     """Normal equations; without a given penalty, the one of least validation loss."""
     if plan.alpha is not None:
-        return FeatureModel(z, fit_ridge(z, task.all_rows, ridge=plan.alpha, num_classes=task.num_classes))
+        return FeatureModel(z, fit_ridge(z, task.all_rows, alpha=plan.alpha, num_classes=task.num_classes))
     penalties = [factor / num_rows(task.all_rows) for factor in PENALTIES]
-    heads = fit_ridge_path(z, task.train, ridges=penalties, num_classes=task.num_classes)
+    heads = fit_ridge_path(z, task.train, alphas=penalties, num_classes=task.num_classes)
     return min((FeatureModel(z, head) for head in heads), key=lambda model: validation_loss(model, task, "squared"))
 
 
@@ -159,7 +159,7 @@ def _fit_saga(plan: KernelPlan, task: Task, z: Any) -> nn.Module:
         z,
         task.all_rows,
         loss=task.loss,
-        ridge=1 / num_rows(task.all_rows) if plan.alpha is None else plan.alpha,
+        alpha=1 / num_rows(task.all_rows) if plan.alpha is None else plan.alpha,
         num_classes=task.num_classes,
         max_epochs=plan.params.max_epochs,
         generator=seeded(task.seed, "solver"),
@@ -182,7 +182,7 @@ def _fit_on_landmarks(
 
     def fit(rows: Source, alpha: float | None) -> LandmarkModel:
         landmarks = sample_rows(rows, plan.n_components, generator=generator).X
-        return method(kernel, landmarks, rows, ridge=alpha, num_classes=task.num_classes, memory_budget=cache)
+        return method(kernel, landmarks, rows, alpha=alpha, num_classes=task.num_classes, memory_budget=cache)
 
     alpha = plan.alpha
     if alpha is None and num_rows(task.all_rows) <= EXACT_ROWS:

@@ -155,7 +155,7 @@ def _learn_metric(kernel: Kernel, plan: KernelPlan, task: Task, memory: MemoryPl
 
     def fit(kernel: Stationary) -> nn.Module:
         return fit_least_squares(
-            kernel, landmarks, rows, ridge=None, num_classes=task.num_classes, memory_budget=memory.metric_cache
+            kernel, landmarks, rows, alpha=None, num_classes=task.num_classes, memory_budget=memory.metric_cache
         )
 
     rounds = learn_metric(
@@ -233,15 +233,15 @@ def fit_least_squares(
     landmarks: Tensor,
     rows: Source,
     *,
-    ridge: float | None,
+    alpha: float | None,
     num_classes: int | None,
     memory_budget: int,
 ) -> LandmarkModel:
     """By preconditioned conjugate gradients, or by one factorisation where the landmarks are all of the rows."""
     if len(landmarks) == num_rows(rows):
-        return fit_exact_ridge(kernel, rows, ridge=ridge, num_classes=num_classes)
+        return fit_exact_ridge(kernel, rows, alpha=alpha, num_classes=num_classes)
     return fit_landmark_ridge(
-        kernel, landmarks, rows, ridge=ridge, num_classes=num_classes, memory_budget=memory_budget
+        kernel, landmarks, rows, alpha=alpha, num_classes=num_classes, memory_budget=memory_budget
     )
 
 

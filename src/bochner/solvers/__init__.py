@@ -1,12 +1,12 @@
-"""How models are fitted, as pure functions of a source of rows.
+"""How models are fitted: minibatch training (`sgd`) and solvers of convex problems, as functions of a source of rows.
 
-All solvers minimise one objective, so that `ridge` means the same everywhere:
+All solvers minimise one objective, in which `alpha` has the same meaning everywhere:
 
-    sum_i w_i l(y_i, f(x_i)) / sum_i w_i + ridge / 2 ||f||^2,
+    sum_i w_i l(y_i, f(x_i)) / sum_i w_i + alpha / 2 ||f||^2,
 
 with l the half squared error, the logistic or the softmax loss, and ||f|| the norm of the weights on features, or of f
-in the kernel's space when f is a sum over landmarks. The bias is not penalised. A penalty alpha on a sum over n rows,
-as in scikit-learn's `KernelRidge`, is ridge = alpha / n.
+in the kernel's space where f is a sum over landmarks. The bias is not penalised. This is the alpha of scikit-learn's
+`SGDClassifier`; the alpha of its `KernelRidge`, a penalty on a sum over n rows, is n times as large.
 """
 
 from bochner.solvers.landmarks import fit_exact_ridge, fit_landmark_ridge

@@ -1,4 +1,4 @@
-"""Exact kernel ridge regression: every row is a landmark, one factorisation."""
+"""Kernel ridge regression on landmarks by preconditioned conjugate gradients (Falkon), or exactly on all rows."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from bochner.ops import row_tiles
 from bochner.ops.linalg import Report, conjugate_gradients, warn_stopped
 from bochner.solvers.rows import Summary, Tile, read_encoded, split_tile, summarize
 
-# Columns of L^T W L made at once.
+# Columns of L^T W L computed at once: the zeros above the diagonal of L are skipped in blocks of this size.
 PRODUCT_COLUMNS = 512
-JITTER_ATTEMPTS = 8
+JITTER_ATTEMPTS = 8  # tenfold each: from 1e-16 to 1e-8 of the diagonal, beyond which a kernel is indefinite
 
 
 class Whitening:
     """L [m, m], lower, with L L^T = K_mm + jitter I, in float64.
 
-    f on landmarks has coefficients alpha and norm alpha^T K_mm alpha; gamma = L^T alpha has that norm as its own, which
-    makes the penalty a multiple of the identity. The jitter starts at the rounding of float64 and grows tenfold until
-    the factorisation goes through: duplicated landmarks do no harm. O(m^3 / 3).
+    f on landmarks has coefficients a and the squared norm a^T K_mm a, which is ||gamma||^2 for gamma = L^T a: the
+    penalty becomes a multiple of the identity. The jitter starts at the rounding of float64 and grows tenfold until the
+    factorisation succeeds, so that duplicated landmarks do no harm. O(m^3 / 3).
     """
 
     def __init__(self, kernel: Kernel, landmarks: Tensor) -> None:
@@ -48,15 +48,15 @@ class Whitening:
         return float(self.root.diagonal().min()) ** 2
 
     def coefficients(self, gamma: Tensor) -> Tensor:
-        """alpha = L^{-T} gamma."""
+        """a = L^{-T} gamma."""
         return torch.linalg.solve_triangular(self.root.T, gamma, upper=True)
 
     def pull(self, gradient: Tensor) -> Tensor:
-        """L^{-1} g: a gradient by alpha becomes one by gamma."""
+        """L^{-1} g: turns a gradient by a into one by gamma."""
         return torch.linalg.solve_triangular(self.root, gradient, upper=False)
 
-    def factor_hessian(self, curvature: Tensor | None, ridge: float) -> Tensor:
-        """The lower Cholesky factor of L^T W L / m + ridge I, W = diag(curvature [m]): the Hessian, were the rows of
+    def factor_hessian(self, curvature: Tensor | None, alpha: float) -> Tensor:
+        """The lower Cholesky factor of L^T W L / m + alpha I, W = diag(curvature [m]): the Hessian, were the rows of
         the data the landmarks. O(2 m^3 / 3): only the lower half, and without the zeros of L."""
         root, m = self.root, len(self.root)
         H = torch.zeros_like(root)
@@ -64,10 +64,10 @@ class Whitening:
             below = root[part.start :]
             left = below[:, part] if curvature is None else below[:, part] * curvature[part.start :, None]
             H[part, : part.stop] = left.T @ below[:, : part.stop]
-        H.div_(m).diagonal().add_(ridge)
+        H.div_(m).diagonal().add_(alpha)
         factor, failed = torch.linalg.cholesky_ex(H)
         if int(failed):
-            raise ValueError(f"ridge must be larger, got {ridge:g}: the preconditioner is singular to rounding.")
+            raise ValueError(f"alpha must be larger, got {alpha:g}: the preconditioner is singular to rounding.")
         return factor
 
 
@@ -77,17 +77,17 @@ def solve_factored(factor: Tensor, rhs: Tensor) -> Tensor:
     return torch.linalg.solve_triangular(factor.T, half, upper=True)
 
 
-# How much of the preconditioned residual may be rounding.
+# The part of the preconditioned residual that may be rounding: that of the default tolerance.
 ROUNDING = 1e-3
-# ridge = k(x, x) / (RIDGE_ROWS n) by default: see fit_landmark_ridge.
-RIDGE_ROWS = 5
+# The default is alpha = k(x, x) / (ALPHA_ROWS n): least squares on labels with little noise needs less than 1 / n.
+ALPHA_ROWS = 5
 
 
 class CrossKernel:
-    """K_nm = k(source, landmarks) as something that is walked through, block by block.
+    """K_nm = k(source, landmarks), computed block by block.
 
-    Blocks are kept as long as `memory_budget` bytes last and made anew in every walk after that: the result does not
-    depend on the budget.
+    Blocks are kept while they fit `memory_budget` bytes, and the others are computed again in every pass; the result
+    does not depend on the budget.
     """
 
     def __init__(
@@ -107,8 +107,8 @@ class CrossKernel:
         self._kept: dict[int, list[tuple[Tile, Tensor]]] = {}
         self._bytes_left = memory_budget
 
-    def walk(self) -> Iterator[tuple[Tile, Tensor]]:
-        """Pairs of rows and their block of K_nm [rows, m]."""
+    def blocks(self) -> Iterator[tuple[Tile, Tensor]]:
+        """One pass: pairs of rows and their block of K_nm [rows, m]."""
         for shard, size in enumerate(self._source.shard_sizes):
             if shard in self._kept:
                 yield from self._kept[shard]
@@ -122,17 +122,17 @@ class CrossKernel:
                 yield from self._kept[shard]
 
     def adjoint(self, values: Callable[[Tile, Tensor], Tensor]) -> Tensor:
-        """K_nm^T diag(w) V / sum(w) [m, t] in float64, with V [n, t] made block by block as values(rows, block)."""
+        """K_nm^T diag(w) V / sum(w) [m, t] in float64, with V [n, t] = values(rows, block) computed block by block."""
         total: Tensor | None = None
-        for tile, K in self.walk():
+        for tile, K in self.blocks():
             part = (values(tile, K) * tile.weight[:, None]).T @ K
             total = part.double() if total is None else total.add_(part)
         assert total is not None  # summarize has seen rows
         return total.T / self.summary.total_weight
 
-    def rows_of(self, alpha: Tensor) -> Tensor:
-        """alpha [m, t] as `scores` wants it."""
-        return alpha.T.to(self.landmarks).contiguous()
+    def rows_of(self, coefficients: Tensor) -> Tensor:
+        """Coefficients [m, t] transposed, in the dtype of the landmarks, as `scores` takes them."""
+        return coefficients.T.to(self.landmarks).contiguous()
 
     def _make(self, shard: int) -> Iterator[tuple[Tile, Tensor]]:
         rows = max(1, TILE_ELEMENTS // len(self.landmarks))
@@ -146,7 +146,7 @@ def fit_landmark_ridge(
     landmarks: Tensor,
     source: Source,
     *,
-    ridge: float | None = None,
+    alpha: float | None = None,
     num_classes: int | None = None,
     tolerance: float = 1e-3,
     max_iterations: int = 100,
@@ -155,40 +155,40 @@ def fit_landmark_ridge(
 ) -> LandmarkModel:
     """f = K_nm a + b with b the mean of y and a the minimum of
 
-        ||K_nm a + b - Y||^2 / n + ridge a^T K_mm a    (means weighted by the rows' weights),
+        ||K_nm a + b - Y||^2 / n + alpha a^T K_mm a    (means weighted by the rows' weights),
 
-    that is (K_nm^T K_nm + n ridge K_mm) a = K_nm^T (Y - b), solved by conjugate gradients for all outputs at once.
+    that is (K_nm^T K_nm + n alpha K_mm) a = K_nm^T (Y - b), solved by conjugate gradients for all outputs at once.
     The preconditioner takes the m landmarks for the n rows: K_nm^T K_nm / n ~ K_mm^2 / m, with K_mm = L L^T and
-    L^T L / m + ridge I = M M^T; for landmarks drawn uniformly from the rows and m of the order of 1 / ridge the
+    L^T L / m + alpha I = M M^T; for landmarks drawn uniformly from the rows and m of the order of 1 / alpha the
     iterations do not depend on n.
 
     kernel on landmarks [m, d]; y numbers [n] or [n, t], or class indices with `num_classes` (then one-hot, one against
-    the rest). K_nm is kept while it fits `memory_budget` bytes and made anew in every iteration otherwise. Sums and
-    factorisations are in float64, blocks of K_nm in the landmarks' dtype, unless K_mm is so close to singular and the
-    ridge so small that float32 could not resolve the solution: then in float64, and so is the model.
-    ridge None means k(x, x) / (5 n): least squares on labels with little noise wants less than 1 / n; choose it on
-    heldout rows where it matters. tolerance is the fall of the preconditioned residual; a ConvergenceWarning says when
-    `max_iterations` did not reach it.
-    O(m^3) once, O(n m (d + t)) an iteration (n m t where K_nm is kept); O(m^2) memory beside the budget.
+    the rest). K_nm is kept while it fits `memory_budget` bytes and computed again in every iteration otherwise. Sums
+    and factorisations are in float64, blocks of K_nm in the landmarks' dtype, unless K_mm is so close to singular and
+    alpha so small that float32 could not resolve the solution: then in float64, and so is the model.
+    alpha None means k(x, x) / (5 n): least squares on labels with little noise needs less than 1 / n; choose it on
+    validation rows where it matters. tolerance is the relative reduction of the preconditioned residual; a
+    ConvergenceWarning is issued if `max_iterations` did not reach it.
+    O(m^3) once, O(n m (d + t)) per iteration (n m t where K_nm is kept); O(m^2) memory beside the budget.
     Source: Rudi, Carratino & Rosasco 2017 (Falkon).
 
     >>> from bochner.kernels import Gaussian; from bochner.data import ArraySource
     >>> X = torch.linspace(-2, 2, 200)[:, None]
-    >>> model = fit_landmark_ridge(Gaussian(), X[::10], ArraySource(X, X[:, 0].sin()), ridge=1e-7)
+    >>> model = fit_landmark_ridge(Gaussian(), X[::10], ArraySource(X, X[:, 0].sin()), alpha=1e-7)
     >>> bool((model.decision(X) - X.sin()).abs().max() < 1e-2)
     True
     """
     checks.positive_float("tolerance", tolerance)
     checks.positive_int("max_iterations", max_iterations)
-    K, space, ridge = prepare(
-        kernel, landmarks, source, LOSSES["squared"], ridge=ridge, num_classes=num_classes, memory_budget=memory_budget
+    K, space, alpha = prepare(
+        kernel, landmarks, source, LOSSES["squared"], alpha=alpha, num_classes=num_classes, memory_budget=memory_budget
     )
-    factor = space.factor_hessian(None, ridge)
+    factor = space.factor_hessian(None, alpha)
     bias = K.summary.mean.to(K.landmarks)
 
     def apply(gamma: Tensor) -> Tensor:
-        alpha = K.rows_of(space.coefficients(gamma))
-        return space.pull(K.adjoint(lambda _, block: scores(block, alpha))) + ridge * gamma
+        coefficients = K.rows_of(space.coefficients(gamma))
+        return space.pull(K.adjoint(lambda _, block: scores(block, coefficients))) + alpha * gamma
 
     gamma, left = conjugate_gradients(
         apply,
@@ -204,7 +204,7 @@ def fit_landmark_ridge(
             limit=f"max_iterations={max_iterations}",
             reached=f"{left:.3g} of the residual left",
             tolerance=tolerance,
-            remedy="raise max_iterations, or raise the ridge, which makes the problem easier",
+            remedy="raise max_iterations, or raise alpha, which makes the problem easier",
         )
     return LandmarkModel(kernel, K.landmarks, space.coefficients(gamma).to(K.landmarks), bias)
 
@@ -215,56 +215,56 @@ def prepare(
     source: Source,
     loss: Loss,
     *,
-    ridge: float | None,
+    alpha: float | None,
     num_classes: int | None,
     memory_budget: int,
 ) -> tuple[CrossKernel, Whitening, float]:
-    """K_nm, the landmarks' space, and the ridge.
+    """K_nm, the landmarks' space, and alpha.
 
-    Rounding errors eps of K_nm reach the preconditioned residual as eps / sqrt(ridge lambda), lambda the smallest
-    eigenvalue of K_mm; where that is too much in the landmarks' dtype, K_nm is made in float64.
+    Rounding errors eps of K_nm reach the preconditioned residual as eps / sqrt(alpha lambda), lambda the smallest
+    eigenvalue of K_mm; where that is too much in the landmarks' dtype, K_nm is computed in float64.
     """
     checks.inputs("landmarks", landmarks, width=source.num_inputs)
     summary = summarize(source, num_classes=num_classes)
     space = Whitening(kernel, landmarks)
-    if ridge is None:
+    if alpha is None:
         curvature = float(loss.curvature(loss.offset(summary.mean)[None]))
-        ridge = curvature * space.amplitude / (RIDGE_ROWS * summary.num_rows)
-    checks.positive_float("ridge", ridge)
-    noise = torch.finfo(landmarks.dtype).eps / (ridge * space.smallest / space.amplitude**2) ** 0.5
+        alpha = curvature * space.amplitude / (ALPHA_ROWS * summary.num_rows)
+    checks.positive_float("alpha", alpha)
+    noise = torch.finfo(landmarks.dtype).eps / (alpha * space.smallest / space.amplitude**2) ** 0.5
     points = landmarks.double() if noise > ROUNDING else landmarks
     K = CrossKernel(kernel, points, source, summary, num_classes=num_classes, memory_budget=memory_budget)
-    return K, space, ridge
+    return K, space, alpha
 
 
 def fit_exact_ridge(
-    kernel: Kernel, source: Source, *, ridge: float | None = None, num_classes: int | None = None
+    kernel: Kernel, source: Source, *, alpha: float | None = None, num_classes: int | None = None
 ) -> LandmarkModel:
     """What `fit_landmark_ridge` minimises, with all rows as landmarks: f = K a + b with b the mean of y and
 
-        (W^{1/2} K W^{1/2} + sum(w) ridge I) c = W^{1/2} (Y - b),    a = W^{1/2} c,    W = diag(w),
+        (W^{1/2} K W^{1/2} + sum(w) alpha I) c = W^{1/2} (Y - b),    a = W^{1/2} c,    W = diag(w),
 
     for the rows' weights w. Arguments as there. In float64; the model is of the rows' dtype where that can resolve it.
     O(n^3 / 3 + n^2 d) time, a fourth of what landmarks and a preconditioner take; two matrices [n, n].
 
     >>> from bochner.kernels import Gaussian; from bochner.data import ArraySource
     >>> X = torch.linspace(-2, 2, 50)[:, None]
-    >>> model = fit_exact_ridge(Gaussian(), ArraySource(X, X[:, 0].sin()), ridge=1e-7)
+    >>> model = fit_exact_ridge(Gaussian(), ArraySource(X, X[:, 0].sin()), alpha=1e-7)
     >>> bool((model.decision(X) - X.sin()).abs().max() < 1e-3)
     True
     """
     summary, rows = summarize(source, num_classes=num_classes), _read_all(source, num_classes)
     K = checks.finite("k(X, X)", kernel(rows.X.double()))
     amplitude = float(K.diagonal().mean())
-    if ridge is None:
-        ridge = amplitude / (RIDGE_ROWS * summary.num_rows)
+    if alpha is None:
+        alpha = amplitude / (ALPHA_ROWS * summary.num_rows)
     residual = rows.targets.double() - summary.mean.to(K)
     K.diagonal().add_(amplitude * len(K) * torch.finfo(K.dtype).eps)  # its rounding
-    shift = summary.total_weight * checks.positive_float("ridge", ridge)
-    alpha = _solve(kernel, K, residual, rows.weight.to(K), shift)
-    noise = torch.finfo(rows.X.dtype).eps * amplitude * float(alpha.norm())
+    shift = summary.total_weight * checks.positive_float("alpha", alpha)
+    coefficients = _solve(kernel, K, residual, rows.weight.to(K), shift)
+    noise = torch.finfo(rows.X.dtype).eps * amplitude * float(coefficients.norm())
     points = rows.X.double() if noise > ROUNDING * float(residual.norm()) / len(K) ** 0.5 else rows.X
-    return LandmarkModel(kernel, points, alpha.to(points), summary.mean.to(points))
+    return LandmarkModel(kernel, points, coefficients.to(points), summary.mean.to(points))
 
 
 def _read_all(source: Source, num_classes: int | None) -> Tile:
@@ -273,7 +273,7 @@ def _read_all(source: Source, num_classes: int | None) -> Tile:
 
 
 def _solve(kernel: Kernel, K: Tensor, residual: Tensor, weight: Tensor, shift: float) -> Tensor:
-    """a of the formula above; K is lost."""
+    """a of the formula above; K is overwritten."""
     root_weight = weight.sqrt()[:, None]
     K.mul_(root_weight).mul_(root_weight.T).diagonal().add_(shift)
     factor, failed = torch.linalg.cholesky_ex(K)

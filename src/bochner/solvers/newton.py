@@ -16,11 +16,11 @@ from bochner.ops.linalg import Report, Solution, conjugate_gradients, warn_stopp
 from bochner.solvers.landmarks import CrossKernel, Whitening, prepare, solve_factored
 from bochner.solvers.rows import Tile
 
-# The ridge falls by this factor a Newton step on its way down.
+# The factor of alpha per Newton step on its way from k(x, x) down to its value.
 DECAY = 0.03
-# Conjugate gradients solve for a Newton step to this part.
+# The relative residual to which conjugate gradients solve for a Newton step.
 FORCING = 0.1
-# A step that does not lower the objective is halved at most so often.
+# A step that does not lower the objective is halved at most this often: 1e-6 of it is left.
 HALVINGS = 20
 
 
@@ -31,8 +31,8 @@ class Point(NamedTuple):
     loss: float
     gradient: Tensor
 
-    def objective(self, ridge: float) -> float:
-        return self.loss + ridge / 2 * float(self.gamma.square().sum())
+    def objective(self, alpha: float) -> float:
+        return self.loss + alpha / 2 * float(self.gamma.square().sum())
 
 
 def fit_landmark_logistic(
@@ -41,7 +41,7 @@ def fit_landmark_logistic(
     source: Source,
     *,
     num_classes: int,
-    ridge: float | None = None,
+    alpha: float | None = None,
     tolerance: float = 1e-3,
     max_steps: int = 30,
     max_iterations: int = 100,
@@ -50,25 +50,26 @@ def fit_landmark_logistic(
 ) -> LandmarkModel:
     """f = K_nm a + b with b the logits of the class frequencies and a [m, t] the minimum of
 
-        mean_i loss(y_i, f(x_i)) + ridge / 2 trace(a^T K_mm a)    (means weighted by the rows' weights):
+        mean_i loss(y_i, f(x_i)) + alpha / 2 trace(a^T K_mm a)    (means weighted by the rows' weights):
 
-    logistic loss and one output, the log-odds of class 1, for two classes; softmax loss and one output a class for
+    logistic loss and one output, the log-odds of class 1, for two classes; softmax loss and one output per class for
     more. Newton steps with the exact Hessian, the softmax's coupling of classes included, each solved by conjugate
     gradients to a tenth; the preconditioner is that of `fit_landmark_ridge` weighted by p (1 - p) at the landmarks,
-    averaged over classes. The ridge starts at k(x, x) and falls by 0.03 a step down to its value, which keeps every
-    start inside the region where Newton's method converges quickly; a step that would raise the objective is halved.
+    averaged over classes. alpha starts at k(x, x) and is multiplied by 0.03 per step down to its value, which keeps
+    every start inside the region where Newton's method converges quickly; a step that would raise the objective is
+    halved.
 
     Stops when half the squared Newton decrement, the distance of the objective to its minimum in nats, is below
-    `tolerance`; `report` gets the step and that number, and a ConvergenceWarning says when `max_steps`, rounding or the
-    `max_iterations` of the last step kept it from being reached. ridge None means q k(x, x) / (5 n), with q
+    `tolerance`; `report` gets the step and that number, and a ConvergenceWarning is issued if `max_steps`, rounding or
+    the `max_iterations` of the last step kept it from being reached. alpha None means q k(x, x) / (5 n), with q
     the loss's curvature p (1 - p) at the class frequencies: as strong as the default for least squares.
-    O(m^3) and at most `max_iterations` walks of O(n m (d + t)) a step; memory as `fit_landmark_ridge`.
+    O(m^3) and at most `max_iterations` passes of O(n m (d + t)) per step; memory as `fit_landmark_ridge`.
     Source: Marteau-Ferey, Bach & Rudi 2019.
 
     >>> from bochner.kernels import Gaussian; from bochner.data import ArraySource
     >>> X = torch.linspace(-2, 2, 200)[:, None]
     >>> source = ArraySource(X, (X[:, 0] > 1).long())
-    >>> model = fit_landmark_logistic(Gaussian(), X[::10], source, num_classes=2, ridge=1e-4)
+    >>> model = fit_landmark_logistic(Gaussian(), X[::10], source, num_classes=2, alpha=1e-4)
     >>> bool(((model.decision(X) > 0) == (X > 1)).float().mean() > 0.98)
     True
     """
@@ -76,39 +77,39 @@ def fit_landmark_logistic(
     checks.positive_int("max_steps", max_steps)
     checks.positive_int("max_iterations", max_iterations)
     loss = choose_loss("logistic" if num_classes == 2 else "softmax", num_classes)
-    K, space, ridge = prepare(
-        kernel, landmarks, source, loss, ridge=ridge, num_classes=num_classes, memory_budget=memory_budget
+    K, space, alpha = prepare(
+        kernel, landmarks, source, loss, alpha=alpha, num_classes=num_classes, memory_budget=memory_budget
     )
     newton = _Newton(K, space, loss)
-    point, current = newton.evaluate(newton.start()), max(ridge, space.amplitude)
+    point, current = newton.evaluate(newton.start()), max(alpha, space.amplitude)
     end = f"max_steps={max_steps}"
     for step in range(1, max_steps + 1):
         used, (direction, unsolved) = current, newton.direction(point, current, max_iterations)
         left = float((direction * (point.gradient + used * point.gamma)).sum()) / 2
         if report is not None:
             report(step, left)
-        if used == ridge and left <= tolerance:
+        if used == alpha and left <= tolerance:
             # a direction cut short makes the distance look shorter than it is
             end = "" if unsolved <= FORCING else f"max_iterations={max_iterations} in its last step"
             break
         moved = newton.descend(point, direction, used)
-        if moved is None and used == ridge:
+        if moved is None and used == alpha:
             end = "rounding"
             break
-        point, current = moved or point, max(ridge, used * DECAY)
+        point, current = moved or point, max(alpha, used * DECAY)
     if end:
         warn_stopped(
             "Newton's method",
             limit=end,
-            reached=f"the objective last seen {left:.3g} above its minimum for a ridge of {used:.3g}",
+            reached=f"the objective last seen {left:.3g} above its minimum for alpha = {used:.3g}",
             tolerance=tolerance,
-            remedy="raise the tolerance" if end == "rounding" else f"raise that, or the ridge, {ridge:.3g}",
+            remedy="raise the tolerance" if end == "rounding" else f"raise that, or alpha, {alpha:.3g}",
         )
     return LandmarkModel(kernel, K.landmarks, space.coefficients(point.gamma).to(K.landmarks), newton.bias)
 
 
 class _Newton:
-    """The objective in gamma = L^T a, where its penalty is ridge / 2 ||gamma||^2."""
+    """The objective in gamma = L^T a, where its penalty is alpha / 2 ||gamma||^2."""
 
     def __init__(self, K: CrossKernel, space: Whitening, loss: Loss) -> None:
         self.K, self.space, self.loss = K, space, loss
@@ -119,48 +120,48 @@ class _Newton:
         return self.space.root.new_zeros(len(self.space.root), len(self.offset))
 
     def evaluate(self, gamma: Tensor) -> Point:
-        alpha = self.K.rows_of(self.space.coefficients(gamma))
+        coefficients = self.K.rows_of(self.space.coefficients(gamma))
         total = 0.0
 
         def residual(rows: Tile, block: Tensor) -> Tensor:
             nonlocal total
-            f, targets = scores(block, alpha) + self.bias, self.loss.targets(rows.targets)
+            f, targets = scores(block, coefficients) + self.bias, self.loss.targets(rows.targets)
             total += float((self.loss.value(f, targets) * rows.weight).sum(dtype=torch.float64))
             return self.loss.residual(f, targets)
 
         gradient = self.space.pull(self.K.adjoint(residual))
         return Point(gamma, total / self.K.summary.total_weight, gradient)
 
-    def direction(self, point: Point, ridge: float, max_iterations: int) -> Solution:
+    def direction(self, point: Point, alpha: float, max_iterations: int) -> Solution:
         """H^{-1} gradient, to a tenth; all outputs are one unknown, since the softmax couples them."""
         m, t = point.gamma.shape
-        alpha = self.space.coefficients(point.gamma)
+        coefficients = self.space.coefficients(point.gamma)
         at_landmarks = self.space.root @ point.gamma + self.offset
-        factor = self.space.factor_hessian(self.loss.curvature(at_landmarks), ridge)
+        factor = self.space.factor_hessian(self.loss.curvature(at_landmarks), alpha)
 
         def apply(flat: Tensor) -> Tensor:
             gamma = flat.view(m, t)
-            both = self.K.rows_of(torch.cat([alpha, self.space.coefficients(gamma)], dim=1))
+            both = self.K.rows_of(torch.cat([coefficients, self.space.coefficients(gamma)], dim=1))
 
             def curve(rows: Tile, block: Tensor) -> Tensor:
                 f, directions = scores(block, both).split(t, dim=1)
                 return self.loss.curve(f + self.bias, directions)
 
-            return (self.space.pull(self.K.adjoint(curve)) + ridge * gamma).reshape(-1, 1)
+            return (self.space.pull(self.K.adjoint(curve)) + alpha * gamma).reshape(-1, 1)
 
         flat, left = conjugate_gradients(
             apply,
-            (point.gradient + ridge * point.gamma).reshape(-1, 1),
+            (point.gradient + alpha * point.gamma).reshape(-1, 1),
             lambda residual: solve_factored(factor, residual.view(m, t)).reshape(-1, 1),
             tolerance=FORCING,
             max_iterations=max_iterations,
         )
         return Solution(flat.view(m, t), left)
 
-    def descend(self, point: Point, direction: Tensor, ridge: float) -> Point | None:
+    def descend(self, point: Point, direction: Tensor, alpha: float) -> Point | None:
         """The first of the steps 1, 1/2, 1/4 .. that lowers the objective, if any."""
         for halving in range(HALVINGS):
             trial = self.evaluate(point.gamma - direction * 0.5**halving)
-            if trial.objective(ridge) < point.objective(ridge):
+            if trial.objective(alpha) < point.objective(alpha):
                 return trial
         return None

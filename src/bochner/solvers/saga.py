@@ -15,7 +15,7 @@ from bochner.models.losses import Loss, choose_loss
 from bochner.ops.linalg import Report, warn_stopped
 from bochner.solvers.rows import Summary, Tile, read_encoded, split_tile, summarize
 
-# Rows of a shard that its spread is measured on.
+# Rows of a shard on which the largest eigenvalue of its covariance is measured, by their Gram matrix [512, 512].
 SPREAD_ROWS = 512
 TILE_ROWS = 2048
 
@@ -25,7 +25,7 @@ def fit_saga(
     source: Source,
     *,
     loss: str,
-    ridge: float,
+    alpha: float,
     num_classes: int | None = None,
     batch_size: int = 64,
     tolerance: float = 1e-4,
@@ -33,21 +33,21 @@ def fit_saga(
     generator: Generator,
     report: Report | None = None,
 ) -> LinearHead:
-    """The minimum of mean_i loss(y_i, z(x_i) W + b) + ridge / 2 ||W||^2, loss "squared", "logistic" or "softmax".
+    """The minimum of mean_i loss(y_i, z(x_i) W + b) + alpha / 2 ||W||^2, loss "squared", "logistic" or "softmax".
 
     For a batch B of b rows with residuals r_i = loss'(f(x_i)) and the residuals r'_i stored when row i was last seen,
 
         W <- prox[W - step (sum_B z_i (r_i - r'_i) / b + G)],   G <- G + sum_B z_i (r_i - r'_i) / N,   r'_B <- r_B,
 
-    with prox the division by 1 + step ridge. The gradient of a row is z_i r_i, so the residuals [N, t] are all that is
+    with prox the division by 1 + step alpha. The gradient of a row is z_i r_i, so the residuals [N, t] are all that is
     stored. Shards in random order, batches in random order within each. Features are moved by their mean, which is then
     taken back into the bias: the largest eigenvalue of their covariance, and so the step, no longer sees the mean.
 
     step = 1 / 3 L with L = l'' (2 s + max ||z||^2 / b): s the largest eigenvalue of the covariance within a shard
     (measured on 512 of its rows), l'' the loss's smoothness. Stops when the norm of the gradient, by the stored
-    residuals, has fallen by `tolerance`; a ConvergenceWarning says when `max_epochs` did not reach it.
+    residuals, has fallen by `tolerance`; a ConvergenceWarning is issued if `max_epochs` did not reach it.
     The head's weights [t, D] are W^T. Logistic: one output, the log-odds of class 1.
-    O(N (z + D t)) an epoch, of which about max(N / b, L / ridge) b / N are wanted; O(N t + D t + 2048 D) memory.
+    O(N (z + D t)) per epoch, of which about max(N / b, L / alpha) b / N are needed; O(N t + D t + 2048 D) memory.
     Source: Defazio, Bach & Lacoste-Julien 2014; the step for batches, Gower, Richtarik & Bach 2018.
 
     >>> from bochner.features import FourierMap; from bochner.kernels import Gaussian
@@ -56,20 +56,20 @@ def fit_saga(
     >>> X = torch.linspace(-2, 2, 200)[:, None]
     >>> y = (X[:, 0] > 1).long()
     >>> head = fit_saga(
-    ...     z, ArraySource(X, y), loss="softmax", num_classes=2, ridge=1e-2, generator=Generator().manual_seed(0)
+    ...     z, ArraySource(X, y), loss="softmax", num_classes=2, alpha=1e-2, generator=Generator().manual_seed(0)
     ... )
     >>> bool((head(z(X)).argmax(dim=1) == y).float().mean() > 0.95)
     True
     """
-    checks.nonnegative_float("ridge", ridge)
+    checks.nonnegative_float("alpha", alpha)
     checks.positive_int("batch_size", batch_size)
     checks.positive_float("tolerance", tolerance)
     checks.positive_int("max_epochs", max_epochs)
     criterion = choose_loss(loss, num_classes)
-    saga = _Saga(feature_map, source, criterion, ridge, num_classes, batch_size, generator)
+    saga = _Saga(feature_map, source, criterion, alpha, num_classes, batch_size, generator)
     first = saga.gradient_norm()
     for epoch in range(1, max_epochs + 1):
-        saga.walk()
+        saga.run_epoch()
         left = saga.gradient_norm() / max(first, torch.finfo(torch.float64).tiny)
         if not left < float("inf"):
             raise ValueError(
@@ -85,7 +85,7 @@ def fit_saga(
             limit=f"max_epochs={max_epochs}",
             reached=f"{left:.3g} of the gradient left",
             tolerance=tolerance,
-            remedy="raise max_epochs, or raise the ridge, which makes the problem easier",
+            remedy="raise max_epochs, or raise alpha, which makes the problem easier",
         )
     return saga.result()
 
@@ -103,12 +103,12 @@ class _Saga:
         feature_map: FeatureMap,
         source: Source,
         loss: Loss,
-        ridge: float,
+        alpha: float,
         num_classes: int | None,
         batch_size: int,
         generator: Generator,
     ) -> None:
-        self.feature_map, self.source, self.loss, self.ridge = feature_map, source, loss, ridge
+        self.feature_map, self.source, self.loss, self.alpha = feature_map, source, loss, alpha
         self.num_classes, self.batch_size, self.generator = num_classes, batch_size, generator
         self.summary: Summary = summarize(source, num_classes=num_classes)
         self.shift = self._mean()
@@ -121,15 +121,14 @@ class _Saga:
         batch_part = (geometry.longest + geometry.spread) / batch_size
         self.step = 1 / (3 * loss.smoothness * (2 * geometry.spread + batch_part))
 
-    def walk(self) -> None:
-        """One epoch."""
+    def run_epoch(self) -> None:
         for shard in self._permutation(len(self.stored)).tolist():
             tile = self._read(shard)
             for rows in self._permutation(len(tile.X)).split(self.batch_size):
                 self._update(Tile(*(part[rows] for part in tile)), self.stored[shard], rows)
 
     def gradient_norm(self) -> float:
-        gradient = self.weights_gradient + self.ridge * self.weights
+        gradient = self.weights_gradient + self.alpha * self.weights
         return float((gradient.double().square().sum() + self.bias_gradient.double().square().sum()).sqrt())
 
     def result(self) -> LinearHead:
@@ -142,7 +141,7 @@ class _Saga:
         stored[rows] = residual
         by_weights, by_bias = change.T @ Z, change.sum(dim=0)
         self.weights -= self.step * (by_weights / self.batch_size + self.weights_gradient)
-        self.weights /= 1 + self.step * self.ridge
+        self.weights /= 1 + self.step * self.alpha
         self.bias -= self.step * self.bias_rate * (by_bias / self.batch_size + self.bias_gradient)
         self.weights_gradient += by_weights / self.summary.num_rows
         self.bias_gradient += by_bias / self.summary.num_rows
