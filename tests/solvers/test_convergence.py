@@ -45,8 +45,8 @@ ENDS: list[tuple[Callable[..., None], dict[str, float], str]] = [
     (
         newton,
         {"max_steps": 2},  # alpha is still on its way down from 1
-        f"Newton's method stopped at max_steps=2 with the objective last seen {NUMBER} above its minimum for an alpha "
-        r"of 0\.03, tolerance 0.001: raise that, or alpha, 0.001",
+        f"Newton's method stopped at max_steps=2 with the objective last seen {NUMBER} above its minimum for alpha = "
+        r"0\.03, tolerance 0.001: raise that, or alpha, 0.001",
     ),
     (newton, {"max_iterations": 1, "tolerance": 0.1, "alpha": 1e-5}, "max_iterations=1 in its last step with"),
     (newton, {"tolerance": 1e-300}, r"stopped at rounding with .* tolerance 1e-300: raise the tolerance\."),
@@ -56,7 +56,7 @@ ENDS: list[tuple[Callable[..., None], dict[str, float], str]] = [
 @pytest.mark.parametrize(
     ("fit", "arguments", "message"), ENDS, ids=["ridge", "saga", "steps", "iterations", "rounding"]
 )
-def test_a_limit_is_told(fit: Callable[..., None], arguments: dict[str, float], message: str) -> None:
+def test_a_limit_is_reported(fit: Callable[..., None], arguments: dict[str, float], message: str) -> None:
     with pytest.warns(ConvergenceWarning) as caught:
         fit(**arguments)
     assert len(caught) == 1

@@ -6,13 +6,14 @@ import math
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 
 from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
-from bochner.solvers.tracking import MLflowWriter, TensorBoardWriter
+from bochner.solvers.tracking import MLflowWriter, TensorBoardWriter, check_tracking, make_callbacks
 from tests.solvers.runs import model, sources
 
 SETTINGS = SGDSettings(batch_size=64, learning_rate=4.0, max_epochs=3, criterion="erll:0.5")
@@ -150,3 +151,50 @@ def test_a_missing_library_names_its_extra(monkeypatch, tmp_path: Path) -> None:
         TensorBoardWriter(tmp_path)
     with pytest.raises(ImportError, match=r"MLflowWriter needs mlflow-skinny.*pip install 'bochner\[mlflow\]'"):
         MLflowWriter()
+
+
+class FakeClient:
+    """What `MLflowWriter` uses of MLflow's client."""
+
+    log: ClassVar[list[tuple[str, object]]] = []
+
+    def __init__(self, uri: str | None) -> None:
+        self.log.append(("uri", uri))
+
+    def get_experiment_by_name(self, name: str) -> SimpleNamespace:
+        return SimpleNamespace(experiment_id=name)
+
+    def create_run(self, experiment_id: str, run_name: str | None) -> SimpleNamespace:
+        return SimpleNamespace(info=SimpleNamespace(run_id=f"{experiment_id}/{run_name}"))
+
+    def log_batch(self, run_id: str, **batch: list[object]) -> None:
+        self.log += [(run_id, name) for name in batch]
+
+    def set_terminated(self, run_id: str, status: str) -> None:
+        self.log.append((run_id, status))
+
+
+def test_tracking_by_name(monkeypatch, tmp_path: Path) -> None:
+    entities = SimpleNamespace(**{name: lambda *values: values for name in ("Param", "Metric", "RunTag")})
+    monkeypatch.setitem(sys.modules, "mlflow", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "mlflow.entities", entities)
+    monkeypatch.setitem(sys.modules, "mlflow.tracking", SimpleNamespace(MlflowClient=FakeClient))
+    with make_callbacks("mlflow:sqlite:///runs.db", settings=SETTINGS, run_name="rings") as callbacks:
+        history = train(model(), *sources(), SETTINGS, verbose=False, callbacks=callbacks)
+    run = "Default/rings"
+    epochs = [(run, "metrics"), (run, "tags")] * len(history)
+    assert FakeClient.log == [("uri", "sqlite:///runs.db"), (run, "params"), *epochs, (run, "FINISHED")]
+    with make_callbacks("mlflow") as (callback,):
+        assert isinstance(callback, MLflowWriter)
+    with make_callbacks(f"tensorboard:{tmp_path}") as (callback,):
+        assert isinstance(callback, TensorBoardWriter)
+    second = SimpleNamespace(is_first=False)
+    for tracking, group in ((None, None), ("mlflow", second)):
+        with make_callbacks(tracking, group=group) as callbacks:
+            assert callbacks == []
+
+
+@pytest.mark.parametrize("tracking", ["", "tensorboard", "wandb:project"])
+def test_unknown_tracking_is_refused(tracking: str) -> None:
+    with pytest.raises(ValueError, match=r"tracking.*tensorboard:DIR.*mlflow:URI"):
+        check_tracking(tracking)
