@@ -107,7 +107,7 @@ class BaseModel(SavableMixin):
 
         Without `validation_data`, a random `validation_fraction` of the rows is set aside.
         """
-        seed = self._seed()
+        seed = make_generator(self.random_state).initial_seed()
         if is_source(X):
             source = self._encode_source(X)
             if validation_data is None:
@@ -150,7 +150,9 @@ class BaseModel(SavableMixin):
 
     def _fit_rows(self, plan: KernelPlan | NetworkPlan, rows: Rows, *, num_classes: int | None, group: Any) -> None:
         """Fit `model_`: see `bochner.search.fit_model`, which reads from top to bottom."""
-        task = make_task(*rows, num_classes=num_classes, seed=self._seed(), params=plan.params)
+        task = make_task(
+            *rows, num_classes=num_classes, seed=make_generator(self.random_state).initial_seed(), params=plan.params
+        )
         fitted = fit_model(plan, task, verbose=self.verbose, group=group)
         self.n_features_in_ = rows.train.num_inputs
         self.model_, self.solver_, self.history_ = fitted.model, fitted.solver, fitted.history
@@ -169,7 +171,13 @@ class BaseModel(SavableMixin):
         if not hasattr(self, "model_"):
             mean, std = _moments(y, num_classes)
             task = make_task(
-                rows, rows, rows, num_classes=num_classes, seed=self._seed(), params=plan.params, mean=mean
+                rows,
+                rows,
+                rows,
+                num_classes=num_classes,
+                seed=make_generator(self.random_state).initial_seed(),
+                params=plan.params,
+                mean=mean,
             )
             model, self.kernel_ = start_online(plan, task, generator=generator)
             if num_classes is None:
@@ -225,10 +233,6 @@ class BaseModel(SavableMixin):
     def _export(self, path: Any, **outputs: Any) -> None:
         check_is_fitted(self)
         export_onnx(self.model_, path, dtype=torch.float32, **outputs)
-
-    def _seed(self) -> int:
-        """The number that everything random in a fit follows from."""
-        return make_generator(self.random_state).initial_seed()
 
     def _params_to_save(self) -> dict[str, Any]:
         """Constructor parameters without those that describe this process and its file system."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,8 +22,13 @@ from bochner.models.heads import FeatureModel, LogitAverage
 from bochner.models.landmarks import LandmarkModel
 from bochner.models.losses import LOSSES
 from bochner.models.network import Network
-from bochner.search.features import choose_features, needs_landmarks, start_head
-from bochner.search.kernel import choose_kernel, fit_least_squares, validation_loss
+from bochner.search.kernel import (
+    choose_features,
+    choose_kernel,
+    fit_least_squares,
+    start_head,
+    validation_loss,
+)
 from bochner.search.memory import MemoryPlan, Sizes, plan_memory
 from bochner.search.plan import KernelPlan, NetworkPlan, Task, parse_bytes
 from bochner.solvers import (
@@ -125,17 +131,18 @@ def _fit_sgd(
     limit = {} if memory.preconditioner_rows is None else {"preconditioner_rows": memory.preconditioner_rows}
     settings = params.sgd_settings(task.loss, alpha=plan.alpha or 0.0, num_rows=rows, seed=task.seed, **limit)
     bias, generator = LOSSES[task.loss].offset(task.mean), seeded(task.seed, "head")
+    directory = None if params.checkpoint_dir is None else Path(params.checkpoint_dir)
     models: list[nn.Module] = []
     history: list[Record] = []
     for number, z in enumerate(maps):
-        head = start_head(z.num_features, z.dtype, bias, params.rank, generator)
+        head = start_head(z.num_features, task.dtype, bias, params.rank, generator)
         model = FeatureModel(z, head).to(task.device)
         records = train(
             model,
             task.train,
             task.validation_data,
             settings,
-            checkpoint_dir=params.directory("" if len(maps) == 1 else f"block{number}"),
+            checkpoint_dir=directory if directory is None or len(maps) == 1 else directory / f"block{number}",
             verbose=verbose,
             group=group,
         )
@@ -237,7 +244,7 @@ def _divide_memory(plan: KernelPlan, task: Task, solver: str) -> MemoryPlan:
         plan.n_components,
         task.dtype.itemsize,
         copies=6 + OPTIMIZER_COPIES[params.optimizer] + (0 if params.checkpoint_dir is None else 6),
-        has_landmarks=isinstance(plan.kernel, Kernel) and needs_landmarks(plan.kernel),
+        has_landmarks=isinstance(plan.kernel, Kernel) and not plan.kernel.spectral,
     )
     preconditioned = solver == "sgd" and settings.preconditioner_rank != 0
     metric = plan.adapt if plan.adapt is not None and plan.adapt.method == "agop" else None

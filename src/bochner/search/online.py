@@ -12,8 +12,7 @@ from bochner.data.blocks import Source, num_rows
 from bochner.data.transforms import MappedSource
 from bochner.kernels import Kernel
 from bochner.models.heads import FeatureModel
-from bochner.search.features import choose_features, start_head
-from bochner.search.kernel import choose_kernel
+from bochner.search.kernel import choose_features, choose_kernel, start_head
 from bochner.search.memory import MemoryPlan
 from bochner.search.plan import KernelPlan, Task, move_block
 from bochner.solvers.learning_rate import START

@@ -234,6 +234,10 @@ class KernelPlan:
                 f"selection must be None with adapt={self.adapt.method!r}: features are either selected as they are "
                 "drawn or adapted; adapt='agop' can be combined with a selection."
             )
+        if self.n_components % self.params.num_blocks:
+            raise ValueError(
+                f"n_components must be a multiple of num_blocks, {self.params.num_blocks}, got {self.n_components}."
+            )
         if self.params.num_blocks > 1 and (self.selection is not None or self.basis is not None):
             raise ValueError(f"num_blocks must be 1 with selection or an adapted basis, got {self.params.num_blocks}.")
 
@@ -244,11 +248,11 @@ class KernelPlan:
 
     @property
     def needs_sgd(self) -> str | None:
-        """The first option that only "sgd" has, as "name=value"."""
-        special = {"selection": self.selection, "rank": self.params.rank, "checkpoint_dir": self.params.checkpoint_dir}
-        if self.params.num_blocks > 1:
-            special["num_blocks"] = self.params.num_blocks
-        return next((f"{name}={value!r}" for name, value in special.items() if value is not None), None)
+        """The first option that only "sgd" has, as "name=value", or None."""
+        blocks = self.params.num_blocks if self.params.num_blocks > 1 else None
+        options = {"selection": self.selection, "rank": self.params.rank, "num_blocks": blocks}
+        options["checkpoint_dir"] = self.params.checkpoint_dir
+        return next((f"{name}={value!r}" for name, value in options.items() if value is not None), None)
 
 
 # Networks are trained without preconditioning or averaging; Adam and small batches as in scikit-learn's MLPClassifier.
