@@ -14,7 +14,7 @@ from bochner.lowrank.errors import (
 from bochner.lowrank.factor import DenseFactor, Eigenpairs, Factor, extend
 from bochner.lowrank.lela import TwoSidedFactor, fit_lela
 from bochner.lowrank.meka import BlockFactor, ClusterMap, fit_meka
-from bochner.lowrank.methods import LOWRANK_METHODS, Fit, Method, fit_equal_meka, fit_factor
+from bochner.lowrank.methods import LOWRANK_METHODS, Fit, fit_equal_meka, fit_factor
 from bochner.lowrank.nystrom import fit_ensemble, fit_fourier, fit_nystrom, fit_pivoted_cholesky
 from bochner.lowrank.regression import (
     ExactSolution,
@@ -39,7 +39,6 @@ __all__ = [
     "ExactSolution",
     "Factor",
     "Fit",
-    "Method",
     "RidgeProblem",
     "TwoSidedFactor",
     "candidate_alphas",

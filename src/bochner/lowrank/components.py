@@ -38,13 +38,10 @@ def principal_components(root: Tensor, *, n_components: int) -> Components:
     U, mean = centred(root.double())
     values, vectors = torch.linalg.eigh(gram(U))
     directions = vectors.flip(1)[:, :n_components]
-    return Components(values.flip(0)[:n_components].clamp_min(0), directions * _signs(U @ directions), mean)
-
-
-def _signs(scores: Tensor) -> Tensor:
-    """-1 or 1 for each column [c]: the sign of its entry of largest magnitude."""
-    farthest = scores.abs().argmax(dim=0, keepdim=True)
-    return torch.where(scores.gather(0, farthest)[0] < 0, -1.0, 1.0).to(scores)
+    scores = U @ directions
+    farthest = scores.gather(0, scores.abs().argmax(dim=0, keepdim=True))
+    signs = torch.where(farthest < 0, -1.0, 1.0).to(U)
+    return Components(values.flip(0)[:n_components].clamp_min(0), directions * signs, mean)
 
 
 def spectral_embedding(factor: Factor, *, n_components: int) -> Tensor:

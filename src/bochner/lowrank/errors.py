@@ -16,7 +16,7 @@ from bochner.kernels import Kernel
 from bochner.lowrank.factor import Factor
 from bochner.ops import TILE_ELEMENTS, row_tiles
 
-# Up to this many points K - U U^T is decomposed in memory: 32 MiB, and a second or two.
+# Up to this many points an [n, n] matrix is decomposed in memory: 32 MiB, and a second or two.
 EXACT_POINTS = 2048
 # Columns of a block of Lanczos vectors: kernel values dominate the cost of a sweep over K, not these few products.
 LANCZOS_COLUMNS = 4

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from torch import Generator, Tensor
 
@@ -33,13 +34,6 @@ MethodName = Literal[
     "fourier",
 ]
 MEKA_CLUSTERS = 5  # Si, Hsieh & Dhillon use 3 to 10; the thesis does not say
-
-
-class Method(NamedTuple):
-    """A function that fits a factor, and the options that make it the method of this name."""
-
-    fit: Fit
-    options: Mapping[str, Any] = MappingProxyType({})
 
 
 def fit_factor(
@@ -72,8 +66,7 @@ def fit_factor(
     """
     if isinstance(method, str):
         checks.one_of("method", method, LOWRANK_METHODS)
-        named = LOWRANK_METHODS[method]
-        return named.fit(kernel, X, rank=rank, generator=generator, **{**named.options, **options})
+        method = LOWRANK_METHODS[method]
     return method(kernel, X, rank=rank, generator=generator, **options)
 
 
@@ -102,17 +95,17 @@ def fit_equal_meka(kernel: Kernel, X: Tensor, *, rank: int, generator: Generator
     return fit_meka(kernel, X, rank=c * q, num_clusters=c, generator=generator)
 
 
-LOWRANK_METHODS: Mapping[str, Method] = MappingProxyType(
+LOWRANK_METHODS: Mapping[str, Fit] = MappingProxyType(
     {
-        "nystrom": Method(fit_nystrom),
-        "truncated-kmeans-nystrom": Method(fit_nystrom, {"landmarks": "kmeans"}),
-        "uniform-nystrom": Method(_fit_untruncated, {"landmarks": "uniform"}),
-        "kmeans-nystrom": Method(_fit_untruncated, {"landmarks": "kmeans"}),
-        "ensemble": Method(fit_ensemble),
-        "pivoted-cholesky": Method(fit_pivoted_cholesky),
-        "als": Method(fit_als),
-        "svd": Method(truncate),
-        "meka": Method(fit_equal_meka),
-        "fourier": Method(fit_fourier),
+        "nystrom": fit_nystrom,
+        "truncated-kmeans-nystrom": partial(fit_nystrom, landmarks="kmeans"),
+        "uniform-nystrom": partial(_fit_untruncated, landmarks="uniform"),
+        "kmeans-nystrom": partial(_fit_untruncated, landmarks="kmeans"),
+        "ensemble": fit_ensemble,
+        "pivoted-cholesky": fit_pivoted_cholesky,
+        "als": fit_als,
+        "svd": truncate,
+        "meka": fit_equal_meka,
+        "fourier": fit_fourier,
     }
 )

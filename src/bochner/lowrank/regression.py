@@ -93,8 +93,9 @@ def loo_errors(problem: RidgeProblem, alphas: Sequence[float]) -> Tensor:
     for tile in row_tiles(n, row_elements=len(inverses) + t * len(alphas), tile_elements=TILE_ELEMENTS):
         rows = problem.rows[tile]
         residuals = problem.targets[tile, :, None] - (rows @ solutions).reshape(-1, t, len(alphas))
-        free = 1 - 1 / n - rows.square() @ inverses
-        total += (residuals / _positive(free)[:, None]).square().sum(dim=(0, 1))
+        # 1 - h_i, which rounding can make 0 at a point that determines its own prediction
+        free = (1 - 1 / n - rows.square() @ inverses).clamp_min(torch.finfo(rows.dtype).eps)
+        total += (residuals / free[:, None]).square().sum(dim=(0, 1))
     return total / problem.targets.numel()
 
 
@@ -120,11 +121,6 @@ def _checked(alphas: Sequence[float]) -> Tensor:
     if len(alphas) == 0:
         raise ValueError("alphas must hold at least one number, got none.")
     return torch.tensor([checks.positive_float("alphas", alpha) for alpha in alphas], dtype=torch.float64)
-
-
-def _positive(free: Tensor) -> Tensor:
-    """1 - h_i, which rounding can make 0 at a point that determines its own prediction."""
-    return free.clamp_min(torch.finfo(free.dtype).eps)
 
 
 class ExactSolution(NamedTuple):

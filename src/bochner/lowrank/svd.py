@@ -8,12 +8,10 @@ from torch import Generator, Tensor
 from bochner import checks
 from bochner.features.landmarks import pivoted_cholesky, uniform_sample
 from bochner.kernels import Kernel
-from bochner.lowrank.errors import orthogonal
+from bochner.lowrank.errors import EXACT_POINTS, orthogonal
 from bochner.lowrank.factor import DenseFactor, check_definite, check_problem, extend, kernel_matrix
 from bochner.ops.linalg import warn_stopped
 
-# Up to this many points K is decomposed in memory: 32 MiB, and a second or two.
-EXACT_POINTS = 2048
 # Eigenvalues below this many units of rounding of the largest are set to zero.
 ROUNDING = 10
 # Ritz vectors kept from one sweep to the next, as a multiple of the rank.
