@@ -11,21 +11,22 @@ from sklearn.datasets import load_digits
 
 import bochner
 from bochner import KernelClassifier, KernelRegressor
+from tests.estimators.cases import options
 
 pytestmark = pytest.mark.gpu
 
 X, y = load_digits(return_X_y=True)
 X = X.astype(np.float32)
-SMALL = {"num_features": 256, "random_state": 0, "progress": False}
+SMALL = {"n_components": 256, "random_state": 0, "verbose": False}
 
 
 @pytest.mark.parametrize(
     "settings",
-    [{"solver": "sgd"}, {"solver": "sgd", "rank": 9, "batch_size": 64}, {"solver": "sgd", "num_blocks": 2}],
+    [{}, {"rank": 9, "batch_size": 64}, {"num_blocks": 2}, {"selection": 2}, {"adapt": "dab"}],
 )
 def test_stochastic_solvers_learn_as_well(settings) -> None:
     scores = [
-        KernelClassifier(**SMALL, **settings, solver_params={"max_epochs": 8, "device": device})
+        KernelClassifier(**options(SMALL, settings, solver="sgd", max_epochs=8, device=device))
         .fit(X[:1200], y[:1200])
         .score(X[1200:], y[1200:])
         for device in ("cpu", "cuda")

@@ -14,11 +14,15 @@ from bochner import (
     FourierFeatures,
     KernelClassifier,
     KernelRegressor,
+    NetworkClassifier,
+    NetworkRegressor,
     NystromFeatures,
     TensorSketchFeatures,
 )
+from bochner.estimators.base import BaseModel
 from bochner.features import LANDMARK_RULES, PROJECTION_NAMES
 from bochner.kernels import STATIONARY_NAMES, Gaussian, Laplacian
+from tests.estimators.cases import NETWORK, options
 
 PUBLIC = [thing for thing in vars(bochner).values() if inspect.isclass(thing) and issubclass(thing, BaseEstimator)]
 
@@ -32,8 +36,8 @@ VARIANTS = [
     TensorSketchFeatures(n_components=32, degree=3, offset=0.0),
 ]
 
-EXACT = {"num_features": 32, "bandwidth": 4.0, "ridge": 1e-3, "precision": "float64"}
-MACHINES = [
+EXACT = options(n_components=32, bandwidth=4.0, alpha=1e-3, precision="float64")
+ESTIMATORS = [
     KernelClassifier(solver="ridge", **EXACT),
     KernelRegressor(solver="ridge", **EXACT),
     *[KernelClassifier(solver=solver, n_components=32) for solver in ("ridge", "landmarks", "newton")],
@@ -41,33 +45,39 @@ MACHINES = [
     KernelClassifier(solver="saga", n_components=32, solver_params={"max_epochs": 5}),
     KernelRegressor(solver="saga", n_components=32, standardize=True, solver_params={"max_epochs": 5}),
 ]
-SGD = {"solver": "sgd", "num_features": 32, "max_epochs": 10, "batch_size": 16, "random_state": 0}
+SGD = options(solver="sgd", n_components=32, max_epochs=10, batch_size=16, random_state=0)
 STOCHASTIC = [
     KernelClassifier(**SGD),
-    KernelClassifier(kernel="laplacian", **SGD, solver_params={"num_blocks": 2, "learning_rate": 1.0}),
-    KernelClassifier(**SGD, solver_params={"rank": 1, "learning_rate": 2.0}),
+    KernelClassifier(kernel="laplacian", **options(SGD, num_blocks=2, learning_rate=1.0)),
+    KernelClassifier(**options(SGD, rank=1, learning_rate=2.0)),
     KernelRegressor(**SGD),
-    KernelRegressor(
-        standardize=True, **SGD, solver_params={"optimizer": "adam", "learning_rate": 0.05, "precision": "float64"}
-    ),
+    KernelRegressor(standardize=True, **options(SGD, optimizer="adam", learning_rate=0.05, precision="float64")),
+    KernelClassifier(kernel="arc-cosine1", **SGD),
+    KernelClassifier(selection=2, **SGD),
+    KernelClassifier(selection={"method": "fobos", "rounds": 3}, **SGD),
+    *[KernelClassifier(adapt=method, **SGD) for method in ("agop", "uab", "sab", "dab")],
+    KernelClassifier(bandwidth="search", **SGD),
+    KernelRegressor(adapt="dab", **SGD),
+    NetworkClassifier(**options(NETWORK, activation="tanh", pretrain=True)),
+    NetworkRegressor(**options(NETWORK, standardize=False, alpha=1e-4)),
 ]
 
 REASONS = {
-    "ridge": "which rows are held out to choose the ridge, and the median distance, depend on repetitions",
+    "ridge": "which rows are held out to choose the penalty, and the median distance, depend on repetitions",
     "landmarks": "conjugate gradients stop at a tolerance of 1e-3, and landmarks are drawn from the rows",
     "newton": "Newton's steps stop at a tolerance of 1e-3, and landmarks are drawn from the rows",
     "saga": "batches in random order, up to a tolerance of 1e-4",
     "sgd": "batches in random order, as in SGDClassifier",
-    "auto": "the ridge is chosen on rows held out at random",
+    "auto": "the penalty is chosen on rows held out at random",
 }
 
 
 def expected_failures(estimator: BaseEstimator) -> dict[str, str]:
     """Only the sum of losses over weighted and over repeated rows is the same: not the draws, nor the way to it."""
-    if not isinstance(estimator, KernelClassifier | KernelRegressor) or estimator.get_params().items() >= EXACT.items():
+    if not isinstance(estimator, BaseModel) or all(estimator.get_params()[name] == EXACT[name] for name in EXACT):
         return {}
-    kinds = ("dense", "sparse")
-    return {f"check_sample_weight_equivalence_on_{kind}_data": REASONS[estimator.solver] for kind in kinds}
+    reason = REASONS[getattr(estimator, "solver", "sgd")]
+    return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")}
 
 
 @parametrize_with_checks([cls() for cls in PUBLIC], expected_failed_checks=expected_failures)
@@ -81,14 +91,14 @@ def test_variants(estimator, check) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(MACHINES, expected_failed_checks=expected_failures)
-def test_machines(estimator, check) -> None:
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
+def test_solvers(estimator, check) -> None:
     check(estimator)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(STOCHASTIC, expected_failed_checks=expected_failures)
-def test_stochastic_machines(estimator, check) -> None:
+def test_stochastic_solvers(estimator, check) -> None:
     check(estimator)
 
 
@@ -108,6 +118,8 @@ def test_every_public_estimator_is_checked() -> None:
         "TensorSketchFeatures",
         "KernelClassifier",
         "KernelRegressor",
+        "NetworkClassifier",
+        "NetworkRegressor",
         "LowRankRidge",
         "LowRankPCA",
         "LowRankSpectralClustering",

@@ -31,20 +31,20 @@ def through_a_file(fitted, folder: Path):
 
 
 @pytest.mark.parametrize(
-    ("machine", "data"),
-    [*((machine, rings) for machine in CLASSIFIERS.values()), *((machine, waves) for machine in REGRESSORS.values())],
+    ("estimator", "data"),
+    [*((estimator, rings) for estimator in CLASSIFIERS.values()), *((estimator, waves) for estimator in REGRESSORS.values())],
     ids=[*CLASSIFIERS, *REGRESSORS],
 )
-def test_every_solver_comes_back_bit_equal(machine, data, tmp_path: Path) -> None:
+def test_every_solver_comes_back_bit_equal(estimator, data, tmp_path: Path) -> None:
     X, y = data()
-    fitted = clone(machine).fit(X, y)
+    fitted = clone(estimator).fit(X, y)
     loaded = through_a_file(fitted, tmp_path)
     assert type(loaded) is type(fitted)
     assert loaded.get_params() == {**fitted.get_params(), "device": "auto"}
     assert (loaded.solver_, loaded.n_features_in_) == (fitted.solver_, X.shape[1])
     assert repr(loaded.kernel_) == repr(fitted.kernel_)
     np.testing.assert_array_equal(loaded.predict(X), fitted.predict(X))
-    if isinstance(machine, KernelClassifier):
+    if isinstance(estimator, KernelClassifier):
         np.testing.assert_array_equal(loaded.predict_proba(X), fitted.predict_proba(X))
 
 
@@ -66,8 +66,8 @@ def test_bools_names_kernels_and_weights_come_back(tmp_path: Path) -> None:
     X, y = rings()
     frame = pd.DataFrame(X, columns=["east", "north"])
     weight = {True: 2.0, False: np.float32(0.5)}
-    machine = KernelClassifier(kernel=Laplacian(bandwidth=2.0), class_weight=weight, solver="ridge", **QUICK)
-    fitted = machine.fit(frame, y > 0)
+    estimator = KernelClassifier(kernel=Laplacian(bandwidth=2.0), class_weight=weight, solver="ridge", **QUICK)
+    fitted = estimator.fit(frame, y > 0)
     loaded = through_a_file(fitted, tmp_path)
     assert loaded.classes_.dtype == bool
     assert loaded.class_weight == {True: 2.0, False: 0.5}
@@ -92,8 +92,8 @@ def test_kernels_given_as_objects(kernel, solver: str, tmp_path: Path) -> None:
 
 def test_what_only_this_process_knows_is_left_out(tmp_path: Path) -> None:
     X, y = rings()
-    machine = KernelClassifier(**{**QUICK, "random_state": np.random.RandomState(0), "folder": tmp_path / "run"})
-    loaded = through_a_file(machine.fit(X, y), tmp_path)
+    estimator = KernelClassifier(**{**QUICK, "random_state": np.random.RandomState(0), "folder": tmp_path / "run"})
+    loaded = through_a_file(estimator.fit(X, y), tmp_path)
     assert (loaded.random_state, loaded.folder, loaded.device) == (None, None, "auto")
 
 

@@ -11,15 +11,15 @@ import bochner
 from tests.estimators.cases import REGRESSORS, waves
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-every_regressor = pytest.mark.parametrize("machine", REGRESSORS.values(), ids=REGRESSORS)
+every_regressor = pytest.mark.parametrize("estimator", REGRESSORS.values(), ids=REGRESSORS)
 
 
 @every_regressor
 @pytest.mark.parametrize(("mean", "std"), [(1e6, 1e-3), (-1e9, 1.0), (0.0, 1e-12), (0.0, 1e12)])
-def test_units_and_origin_do_not_matter(machine, mean: float, std: float) -> None:
+def test_units_and_origin_do_not_matter(estimator, mean: float, std: float) -> None:
     X, y = waves(400)
-    plain = clone(machine).fit(X, y).score(X, y)
-    moved = clone(machine).fit(X, mean + std * y)
+    plain = clone(estimator).fit(X, y).score(X, y)
+    moved = clone(estimator).fit(X, mean + std * y)
     assert moved.score(X, mean + std * y) == pytest.approx(plain, abs=0.02)
     assert plain > 0.85
 
@@ -33,33 +33,33 @@ def test_far_targets_survive_a_file(tmp_path) -> None:
 
 def test_far_targets_a_few_at_a_time() -> None:
     X, y = waves(400)
-    machine = clone(REGRESSORS["sgd"]).set_params(num_features=256)
+    estimator = clone(REGRESSORS["sgd"]).set_params(n_components=256)
     far = 1e6 + 1e-3 * y
     for _ in range(5):
-        machine.partial_fit(X, far)
-    assert machine.score(X, far) > 0.8
+        estimator.partial_fit(X, far)
+    assert estimator.score(X, far) > 0.8
     fitted = clone(REGRESSORS["sgd"]).fit(X, far)
     before = fitted.score(X, far)
     assert fitted.partial_fit(X, far).score(X, far) > before - 0.1
 
 
 @every_regressor
-def test_a_constant_is_learned(machine) -> None:
+def test_a_constant_is_learned(estimator) -> None:
     X, _ = waves(60)
     for value in (0.0, 7.0, 1e6 + 1e-3):
-        predicted = clone(machine).fit(X, np.full(60, value)).predict(X)
+        predicted = clone(estimator).fit(X, np.full(60, value)).predict(X)
         np.testing.assert_allclose(predicted, value, rtol=1e-7, atol=1e-6)
 
 
 @every_regressor
-def test_several_numbers_at_once(machine) -> None:
+def test_several_numbers_at_once(estimator) -> None:
     X, y = waves(300)
     Y = np.stack([y, 100 - y, np.full(300, 3.0)], axis=1)
-    fitted = clone(machine).fit(X, Y)
+    fitted = clone(estimator).fit(X, Y)
     predicted = fitted.predict(X)
     assert predicted.shape == (300, 3)
     np.testing.assert_allclose(predicted[:, 2], 3.0, atol=1e-4)
     assert 1 - np.mean((predicted[:, 1] - Y[:, 1]) ** 2) / y.var() > 0.85
     assert fitted.predict(torch.as_tensor(X)).shape == (300, 3)
-    assert clone(machine).fit(X, y[:, None]).predict(X).shape == (300, 1)
-    assert clone(machine).fit(X, y).predict(X).shape == (300,)
+    assert clone(estimator).fit(X, y[:, None]).predict(X).shape == (300, 1)
+    assert clone(estimator).fit(X, y).predict(X).shape == (300,)

@@ -145,15 +145,13 @@ def _standardized(
 ) -> Stationary:
     """The kernel on inputs divided by their standard deviations, as a scale inside the kernel."""
     std = statistics(task.all_rows).std.to(X)
-    kernel = resolve_kernel(plan.kernel, None if plan.gamma else 1.0, X, generator, gamma=plan.gamma)
-    if not isinstance(plan.kernel, str):
-        kernel = plan.kernel
+    kernel = kernel_named(plan.kernel, num_inputs=X.shape[1]) if isinstance(plan.kernel, str) else plan.kernel
     if not isinstance(kernel, Stationary) or kernel.scale is not None or kernel.metric is not None:
         raise ValueError(f"standardize=True needs a stationary kernel without scale or metric, got {plan.kernel!r}.")
     scaled = kernel.replace(scale=torch.where(std > 0, std, 1.0).reciprocal())
-    if rule is None:
-        rule = "median" if isinstance(plan.kernel, str) and plan.gamma is None else kernel.bandwidth
-    return scaled.with_bandwidth(rule, X, generator=generator)
+    if rule is None and plan.gamma is None and isinstance(plan.kernel, str):
+        rule = "median"
+    return resolve_kernel(scaled, rule, X, generator, gamma=plan.gamma)
 
 
 def _learn_metric(kernel: Kernel, plan: KernelPlan, task: Task, memory: MemoryPlan) -> Stationary:

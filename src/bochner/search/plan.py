@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
+from types import NoneType
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -20,7 +21,9 @@ from torch import Tensor
 from bochner import checks
 from bochner.data.blocks import Block, Source, num_rows
 from bochner.data.transforms import MappedSource
+from bochner.features import PROJECTION_NAMES
 from bochner.kernels import Kernel
+from bochner.models.criteria import Criterion
 from bochner.models.network import ACTIVATIONS
 from bochner.solvers.rows import summarize
 from bochner.solvers.settings import OPTIMIZERS, PRECISIONS, SGDSettings
@@ -34,6 +37,15 @@ UNITS = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 BUFFERED_SHARDS = 11  # shuffling holds 8 shards; one more is being read, with its parts, and a batch is assembled
 MAX_BUFFER_BYTES = 2**26  # a larger shuffling buffer does not mix rows noticeably better
 MIN_SHARD_ROWS, MAX_SHARD_ROWS = 64, 8192
+# Types of the options that are neither numbers nor one of a few words.
+SOLVER_TYPES: dict[str, tuple[type, ...]] = {
+    "device": (str, torch.device),
+    "memory_budget": (int, str, NoneType),
+    "average": (bool,),
+    "criterion": (str, NoneType),
+    "checkpoint_dir": (str, os.PathLike, NoneType),
+    "tracking": (str, NoneType),
+}
 
 Value = TypeVar("Value", bound=Storable)
 Params = TypeVar("Params", bound="SolverParams | AdaptParams | SelectionParams")
@@ -105,7 +117,15 @@ class SolverParams:
 
     def __post_init__(self) -> None:
         # SGDSettings checks the options of the loop again; here they are checked whatever the solver
+        for name, kinds in SOLVER_TYPES.items():
+            if not isinstance(getattr(self, name), kinds):
+                allowed = " or ".join(kind.__name__ for kind in kinds)
+                raise ValueError(f"{name} must be {allowed}, got {getattr(self, name)!r}.")
+        parse_bytes(self.memory_budget)
+        if self.criterion is not None:
+            Criterion.parse(self.criterion)
         checks.one_of("precision", self.precision, ["float64", *PRECISIONS])
+        checks.one_of("projection", self.projection, PROJECTION_NAMES)
         checks.one_of("optimizer", self.optimizer, OPTIMIZERS)
         for name in ("max_epochs", "num_blocks", "batch_size", "max_halvings"):
             checks.positive_int(name, getattr(self, name))
@@ -142,8 +162,15 @@ class SolverParams:
         return SGDSettings(**{**values, **changes})
 
     def directory(self, name: str = "") -> Path | None:
-        """A directory for checkpoints, or None."""
-        return None if self.checkpoint_dir is None else Path(self.checkpoint_dir) / name
+        """A directory for checkpoints, created if necessary, or None."""
+        if self.checkpoint_dir is None:
+            return None
+        path = Path(self.checkpoint_dir) / name
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ValueError(f"checkpoint_dir must be a writable directory, got {str(path)!r}: {error}.") from error
+        return path
 
     @property
     def dtype(self) -> torch.dtype:

@@ -1,4 +1,4 @@
-"""The classifier and the regressor in a user's hands."""
+"""Classifiers and regressors: what they learn, which data they accept, reproducibility, scikit-learn's tools."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ import pandas as pd
 import pytest
 import torch
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bochner import KernelClassifier, KernelRegressor
+from bochner import KernelClassifier, KernelRegressor, NetworkClassifier
 from bochner.data import ArraySource, SparseSource
 from bochner.kernels import Gaussian, Laplacian, Polynomial
-from tests.estimators.cases import CLASSIFIERS, QUICK, REGRESSORS, rings, waves
+from tests.estimators.cases import CLASSIFIERS, QUICK, REGRESSORS, options, rings, waves
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-every_classifier = pytest.mark.parametrize("machine", CLASSIFIERS.values(), ids=CLASSIFIERS)
-every_regressor = pytest.mark.parametrize("machine", REGRESSORS.values(), ids=REGRESSORS)
-every_machine = pytest.mark.parametrize(
-    ("machine", "data"),
-    [*((machine, rings) for machine in CLASSIFIERS.values()), *((machine, waves) for machine in REGRESSORS.values())],
+every_classifier = pytest.mark.parametrize("estimator", CLASSIFIERS.values(), ids=CLASSIFIERS)
+every_regressor = pytest.mark.parametrize("estimator", REGRESSORS.values(), ids=REGRESSORS)
+every_estimator = pytest.mark.parametrize(
+    ("estimator", "data"),
+    [*((estimator, rings) for estimator in CLASSIFIERS.values()), *((estimator, waves) for estimator in REGRESSORS.values())],
     ids=[*CLASSIFIERS, *REGRESSORS],
 )
 
@@ -41,10 +41,10 @@ every_machine = pytest.mark.parametrize(
 
 
 @every_classifier
-def test_learns_what_no_line_separates(machine) -> None:
+def test_learns_what_no_line_separates(estimator) -> None:
     X, y = rings(400)
     test, truth = rings(300, seed=1, noise=0.0)
-    fitted = clone(machine).fit(X, y)
+    fitted = clone(estimator).fit(X, y)
     assert fitted.score(test, truth) > 0.85
     p = fitted.predict_proba(test)
     np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-12)
@@ -55,10 +55,10 @@ def test_learns_what_no_line_separates(machine) -> None:
 
 
 @every_regressor
-def test_r2_of_a_known_function(machine) -> None:
+def test_r2_of_a_known_function(estimator) -> None:
     X, y = waves(600)
     test, truth = waves(300, seed=1)
-    assert clone(machine).fit(X, y).score(test, truth) > 0.9
+    assert clone(estimator).fit(X, y).score(test, truth) > 0.9
 
 
 @pytest.mark.parametrize("solver", ["sgd", "ridge", "landmarks", "newton", "saga"])
@@ -75,13 +75,13 @@ def test_two_classes_have_one_score(solver: str) -> None:
 
 def test_defaults_are_the_documented_solvers() -> None:
     X, y = rings(2100)
-    quick = {"max_epochs": 1, "num_features": 16, "random_state": 0}
+    quick = options(max_epochs=1, n_components=16, random_state=0)
     assert KernelClassifier(random_state=0).fit(X[:200], y[:200]).solver_ == "newton"
     assert KernelClassifier(**quick).fit(X, y).solver_ == "sgd"
     assert KernelRegressor(random_state=0).fit(X[:200], y[:200]).solver_ == "landmarks"
     assert KernelRegressor(**quick).fit(X, y).solver_ == "ridge"
-    assert KernelClassifier(**quick, solver_params={"rank": 1}).fit(X[:200], y[:200]).solver_ == "sgd"
-    assert KernelClassifier(**quick, solver_params={"num_blocks": 2}).fit(X[:200], y[:200]).solver_ == "sgd"
+    assert KernelClassifier(**options(quick, rank=1)).fit(X[:200], y[:200]).solver_ == "sgd"
+    assert KernelClassifier(**options(quick, num_blocks=2)).fit(X[:200], y[:200]).solver_ == "sgd"
 
 
 def test_kernels_and_bandwidths() -> None:
@@ -97,9 +97,9 @@ def test_kernels_and_bandwidths() -> None:
 def test_standardize_makes_units_irrelevant() -> None:
     X, y = rings()
     units = X * [1.0, 1e4]
-    machine = KernelClassifier(solver="ridge", standardize=True, **QUICK)
-    assert clone(machine).fit(units, y).score(units, y) == pytest.approx(clone(machine).fit(X, y).score(X, y), abs=0.02)
-    assert clone(machine).set_params(standardize=False).fit(units, y).score(units, y) < 0.7
+    estimator = KernelClassifier(solver="ridge", standardize=True, **QUICK)
+    assert clone(estimator).fit(units, y).score(units, y) == pytest.approx(clone(estimator).fit(X, y).score(X, y), abs=0.02)
+    assert clone(estimator).set_params(standardize=False).fit(units, y).score(units, y) < 0.7
 
 
 # -- types -------------------------------------------------------------------------------------------------------------
@@ -124,12 +124,12 @@ CONTAINERS: dict[str, Callable[[np.ndarray], Any]] = {
 def test_containers_agree(container, solver: str) -> None:
     X, y = rings(120)
     X = X.astype(np.float32).astype(np.float64)  # so that no container loses anything
-    machine = KernelClassifier(solver=solver, **QUICK)
-    expected = clone(machine).fit(X, y).predict_proba(X)
-    given = container(X)
-    found = clone(machine).fit(given, torch.as_tensor(y) if isinstance(given, torch.Tensor) else y)
-    np.testing.assert_allclose(np.asarray(found.predict_proba(given)), expected, atol=1e-6)
-    assert found.n_features_in_ == 2
+    estimator = KernelClassifier(solver=solver, **QUICK)
+    expected = clone(estimator).fit(X, y).predict_proba(X)
+    inputs = container(X)
+    fitted = clone(estimator).fit(inputs, torch.as_tensor(y) if isinstance(inputs, torch.Tensor) else y)
+    np.testing.assert_allclose(np.asarray(fitted.predict_proba(inputs)), expected, atol=1e-6)
+    assert fitted.n_features_in_ == 2
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -185,63 +185,63 @@ def test_frames_keep_their_names() -> None:
         fitted.predict(frame[["north", "east"]])
 
 
-@pytest.mark.parametrize("machine", [CLASSIFIERS["sgd"], CLASSIFIERS["newton"], REGRESSORS["ridge"]])
-def test_sources_of_rows(machine) -> None:
+@pytest.mark.parametrize("estimator", [CLASSIFIERS["sgd"], CLASSIFIERS["newton"], CLASSIFIERS["network"], REGRESSORS["ridge"]]
+)
+def test_sources_of_rows(estimator) -> None:
     X, y = rings(200)
-    is_classifier = isinstance(machine, KernelClassifier)
-    targets = np.array(["a", "b", "c"])[y] if is_classifier else y.astype(float)
+    targets = np.array(["a", "b", "c"])[y] if is_classifier(estimator) else y.astype(float)
     source = ArraySource(X, targets, shard_rows=64)
-    fitted = clone(machine).fit(source)
+    fitted = clone(estimator).fit(source)
     np.testing.assert_array_equal(fitted.predict(source), fitted.predict(X))
     assert fitted.score(X, targets) > 0.7
-    wide = SparseSource(sparse.csr_matrix(X), y if is_classifier else y.astype(float), shard_rows=64)
+    wide = SparseSource(sparse.csr_matrix(X), y if is_classifier(estimator) else y.astype(float), shard_rows=64)
     assert fitted.predict(wide).shape == (200,)
-    held = clone(machine).fit(source, heldout=ArraySource(X[:50], targets[:50]))
-    pair = clone(machine).fit(source, heldout=(X[:50], targets[:50]))
+    held = clone(estimator).fit(source, validation_data=ArraySource(X[:50], targets[:50]))
+    pair = clone(estimator).fit(source, validation_data=(X[:50], targets[:50]))
     np.testing.assert_array_equal(held.predict(X), pair.predict(X))
 
 
-@pytest.mark.parametrize("machine", [CLASSIFIERS["sgd"], REGRESSORS["ridge"]])
-def test_heldout_rows_of_one_s_own(machine) -> None:
+@pytest.mark.parametrize("estimator", [CLASSIFIERS["sgd"], REGRESSORS["ridge"]])
+def test_validation_data_as_arrays_or_source(estimator) -> None:
     X, y = rings(300)
-    kept = clone(machine).fit(X[:200], y[:200], heldout=(X[200:], y[200:]))
-    again = clone(machine).fit(X[:200], y[:200], heldout=ArraySource(X[200:], y[200:].astype(kept_type(machine))))
+    kept = clone(estimator).fit(X[:200], y[:200], validation_data=(X[200:], y[200:]))
+    again = clone(estimator).fit(X[:200], y[:200], validation_data=ArraySource(X[200:], y[200:].astype(kept_type(estimator))))
     np.testing.assert_array_equal(kept.predict(X), again.predict(X))
 
 
-def kept_type(machine) -> type:
-    return int if isinstance(machine, KernelClassifier) else float
+def kept_type(estimator) -> type:
+    return int if is_classifier(estimator) else float
 
 
-# -- the same every time -----------------------------------------------------------------------------------------------
+# -- reproducibility -----------------------------------------------------------------------------------------------
 
 
-@every_machine
-def test_same_seed_same_bits(machine, data) -> None:
+@every_estimator
+def test_same_seed_same_bits(estimator, data) -> None:
     X, y = data()
-    first, second = (clone(machine).fit(X, y).predict(X) for _ in range(2))
+    first, second = (clone(estimator).fit(X, y).predict(X) for _ in range(2))
     np.testing.assert_array_equal(first, second)
 
 
-@pytest.mark.parametrize("machine", [CLASSIFIERS[name] for name in ("sgd", "ridge", "landmarks", "newton", "saga")])
-def test_another_seed_another_model(machine) -> None:
+@pytest.mark.parametrize("estimator", [CLASSIFIERS[name] for name in CLASSIFIERS if name != "default"])
+def test_another_seed_another_model(estimator) -> None:
     X, y = rings()
-    scores = [clone(machine).set_params(random_state=seed).fit(X, y).decision_function(X) for seed in (0, 1)]
+    scores = [clone(estimator).set_params(random_state=seed).fit(X, y).decision_function(X) for seed in (0, 1)]
     assert not np.array_equal(*scores)
 
 
-@every_machine
-def test_a_row_s_scores_do_not_depend_on_its_neighbours(machine, data) -> None:
+@every_estimator
+def test_a_row_s_scores_do_not_depend_on_its_neighbours(estimator, data) -> None:
     X, y = data()
-    fitted = clone(machine).fit(X, y)
-    method = fitted.decision_function if isinstance(fitted, KernelClassifier) else fitted.predict
+    fitted = clone(estimator).fit(X, y)
+    method = fitted.decision_function if is_classifier(fitted) else fitted.predict
     whole = method(X)
     np.testing.assert_array_equal(np.concatenate([method(X[i : i + 1]) for i in range(20)]), whole[:20])
     np.testing.assert_array_equal(method(X[::-1])[::-1], whole)
 
 
-@every_machine
-def test_nothing_global_is_touched(machine, data) -> None:
+@every_estimator
+def test_nothing_global_is_touched(estimator, data) -> None:
     X, y = data()
 
     def state() -> list[Any]:
@@ -260,7 +260,7 @@ def test_nothing_global_is_touched(machine, data) -> None:
         ]
 
     before = state()
-    fitted = clone(machine).fit(X, y)
+    fitted = clone(estimator).fit(X, y)
     fitted.predict(X)
     assert state() == before
 
@@ -280,20 +280,20 @@ def test_importing_changes_nothing_in_torch() -> None:
     subprocess.run([sys.executable, "-c", IMPORT], check=True)
 
 
-@every_machine
+@every_estimator
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix, torch.as_tensor])
-def test_inputs_are_never_modified(machine, data, container) -> None:
+def test_inputs_are_never_modified(estimator, data, container) -> None:
     X, y = data(80)
     weight = np.random.default_rng(1).uniform(0.5, 2, size=80)
-    given = container(X.copy())
-    arrays = [given.data] if sparse.issparse(given) else [given]
+    inputs = container(X.copy())
+    arrays = [inputs.data] if sparse.issparse(inputs) else [inputs]
     copies = [np.asarray(part).copy() for part in (*arrays, y, weight)]
     for part in (*arrays, y, weight):
         if isinstance(part, np.ndarray):
             part.flags.writeable = False
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*not writable.*")
-        clone(machine).fit(given, y, sample_weight=weight).predict(given)
+        clone(estimator).fit(inputs, y, sample_weight=weight).predict(inputs)
     for part, copy in zip((*arrays, y, weight), copies, strict=True):
         np.testing.assert_array_equal(np.asarray(part), copy)
 
@@ -301,13 +301,13 @@ def test_inputs_are_never_modified(machine, data, container) -> None:
 # -- scikit-learn's tools ----------------------------------------------------------------------------------------------
 
 
-@every_machine
-def test_pickle_and_clone(machine, data) -> None:
+@every_estimator
+def test_pickle_and_clone(estimator, data) -> None:
     X, y = data()
-    fitted = clone(machine).fit(X, y)
+    fitted = clone(estimator).fit(X, y)
     revived = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(revived.predict(X), fitted.predict(X))
-    assert clone(fitted).get_params() == machine.get_params()
+    assert clone(fitted).get_params() == estimator.get_params()
     assert not hasattr(clone(fitted), "model_")
 
 
@@ -322,6 +322,6 @@ def test_in_a_pipeline_and_a_grid_search_over_processes() -> None:
 
 
 def test_parameters_are_checked_in_fit_not_before() -> None:
-    machine = KernelClassifier(n_components=-1)
-    assert machine.get_params()["num_features"] == -1
-    assert "num_features=-1" in repr(machine)
+    estimator = KernelClassifier(n_components=-1)
+    assert estimator.get_params()["n_components"] == -1
+    assert "n_components=-1" in repr(estimator)
