@@ -79,7 +79,8 @@ def test_solver_options(cls, option: str, values: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "suggestion"), [("batchsize", "batch_size"), ("learning_rat", "learning_rate"), ("chekpoint_dir", "checkpoint_dir")]
+    ("option", "suggestion"),
+    [("batchsize", "batch_size"), ("learning_rat", "learning_rate"), ("chekpoint_dir", "checkpoint_dir")],
 )
 def test_a_misspelt_option_gets_a_suggestion(option: str, suggestion: str) -> None:
     for estimator in (KernelClassifier(solver_params={option: 1}), NetworkRegressor(solver_params={option: 1})):
@@ -119,7 +120,10 @@ def test_class_weight_is_a_parameter_of_classes_only() -> None:
         (KernelClassifier(**options(SGD, num_blocks=3)), "multiple of num_blocks, 3, got 64"),
         (KernelClassifier(solver="ridge", solver_params={"rank": 2}), "rank=2 .*solver='sgd', got 'ridge'"),
         (KernelClassifier(solver="newton", solver_params={"num_blocks": 2}), "num_blocks=2 .*'sgd', got 'newton'"),
-        (KernelClassifier(solver="saga", solver_params={"checkpoint_dir": "x"}), "checkpoint_dir='x' .*'sgd', got 'saga'"),
+        (
+            KernelClassifier(solver="saga", solver_params={"checkpoint_dir": "x"}),
+            "checkpoint_dir='x' .*'sgd', got 'saga'",
+        ),
         (KernelClassifier(solver="ridge", selection=3), "selection=.*'sgd', got 'ridge'"),
         (KernelClassifier(adapt="uab", solver="newton"), "adapt='uab' .*'sgd', got 'newton'"),
         (KernelClassifier(adapt="uab", selection=2), "selection .*adapt='uab'"),
@@ -260,7 +264,7 @@ def test_validation_data() -> None:
     assert len(fewer.classes_) == 3
 
 
-# -- learning rates and checkpoints -------------------------------------------------------------------------------------------------
+# -- learning rates and checkpoints ------------------------------------------------------------------------------------
 
 
 def test_a_rate_that_is_too_large_is_cut() -> None:

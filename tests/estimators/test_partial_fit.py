@@ -48,7 +48,7 @@ def test_numbers_from_a_stream() -> None:
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_call_is_one_epoch_of_the_formula(weighted: bool) -> None:
-    """One batch without a preconditioner: Theta = rate z^T (w (onehot - p)) / B from p = 1/3; weights count as they are."""
+    """One batch without preconditioner: Theta = rate z^T (w (onehot - p)) / B from p = 1/3; weights are not scaled."""
     estimator = KernelClassifier(
         solver="sgd",
         **options(GIVEN, n_components=16, alpha=None, preconditioner_rank=0, learning_rate=2.0, batch_size=1000),

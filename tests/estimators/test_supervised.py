@@ -21,10 +21,10 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bochner import KernelClassifier, KernelRegressor, NetworkClassifier
+from bochner import KernelClassifier, KernelRegressor
 from bochner.data import ArraySource, SparseSource
 from bochner.kernels import Gaussian, Laplacian, Polynomial
-from tests.estimators.cases import CLASSIFIERS, QUICK, REGRESSORS, options, rings, waves
+from tests.estimators.cases import CLASSIFIERS, QUICK, REGRESSORS, least_r2, options, rings, waves
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -32,7 +32,10 @@ every_classifier = pytest.mark.parametrize("estimator", CLASSIFIERS.values(), id
 every_regressor = pytest.mark.parametrize("estimator", REGRESSORS.values(), ids=REGRESSORS)
 every_estimator = pytest.mark.parametrize(
     ("estimator", "data"),
-    [*((estimator, rings) for estimator in CLASSIFIERS.values()), *((estimator, waves) for estimator in REGRESSORS.values())],
+    [
+        *((estimator, rings) for estimator in CLASSIFIERS.values()),
+        *((estimator, waves) for estimator in REGRESSORS.values()),
+    ],
     ids=[*CLASSIFIERS, *REGRESSORS],
 )
 
@@ -58,7 +61,7 @@ def test_learns_what_no_line_separates(estimator) -> None:
 def test_r2_of_a_known_function(estimator) -> None:
     X, y = waves(600)
     test, truth = waves(300, seed=1)
-    assert clone(estimator).fit(X, y).score(test, truth) > 0.9
+    assert clone(estimator).fit(X, y).score(test, truth) > least_r2(estimator, 0.9)
 
 
 @pytest.mark.parametrize("solver", ["sgd", "ridge", "landmarks", "newton", "saga"])
@@ -98,7 +101,9 @@ def test_standardize_makes_units_irrelevant() -> None:
     X, y = rings()
     units = X * [1.0, 1e4]
     estimator = KernelClassifier(solver="ridge", standardize=True, **QUICK)
-    assert clone(estimator).fit(units, y).score(units, y) == pytest.approx(clone(estimator).fit(X, y).score(X, y), abs=0.02)
+    assert clone(estimator).fit(units, y).score(units, y) == pytest.approx(
+        clone(estimator).fit(X, y).score(X, y), abs=0.02
+    )
     assert clone(estimator).set_params(standardize=False).fit(units, y).score(units, y) < 0.7
 
 
@@ -185,7 +190,8 @@ def test_frames_keep_their_names() -> None:
         fitted.predict(frame[["north", "east"]])
 
 
-@pytest.mark.parametrize("estimator", [CLASSIFIERS["sgd"], CLASSIFIERS["newton"], CLASSIFIERS["network"], REGRESSORS["ridge"]]
+@pytest.mark.parametrize(
+    "estimator", [CLASSIFIERS["sgd"], CLASSIFIERS["newton"], CLASSIFIERS["network"], REGRESSORS["ridge"]]
 )
 def test_sources_of_rows(estimator) -> None:
     X, y = rings(200)
@@ -205,12 +211,10 @@ def test_sources_of_rows(estimator) -> None:
 def test_validation_data_as_arrays_or_source(estimator) -> None:
     X, y = rings(300)
     kept = clone(estimator).fit(X[:200], y[:200], validation_data=(X[200:], y[200:]))
-    again = clone(estimator).fit(X[:200], y[:200], validation_data=ArraySource(X[200:], y[200:].astype(kept_type(estimator))))
+    again = clone(estimator).fit(
+        X[:200], y[:200], validation_data=ArraySource(X[200:], y[200:].astype(kept_type(estimator)))
+    )
     np.testing.assert_array_equal(kept.predict(X), again.predict(X))
-
-
-def kept_type(estimator) -> type:
-    return int if is_classifier(estimator) else float
 
 
 # -- reproducibility -----------------------------------------------------------------------------------------------

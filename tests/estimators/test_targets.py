@@ -8,7 +8,7 @@ import torch
 from sklearn.base import clone
 
 import bochner
-from tests.estimators.cases import REGRESSORS, waves
+from tests.estimators.cases import REGRESSORS, least_r2, waves
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 every_regressor = pytest.mark.parametrize("estimator", REGRESSORS.values(), ids=REGRESSORS)
@@ -21,7 +21,7 @@ def test_units_and_origin_do_not_matter(estimator, mean: float, std: float) -> N
     plain = clone(estimator).fit(X, y).score(X, y)
     moved = clone(estimator).fit(X, mean + std * y)
     assert moved.score(X, mean + std * y) == pytest.approx(plain, abs=0.02)
-    assert plain > 0.85
+    assert plain > least_r2(estimator, 0.85)
 
 
 def test_far_targets_survive_a_file(tmp_path) -> None:
@@ -59,7 +59,7 @@ def test_several_numbers_at_once(estimator) -> None:
     predicted = fitted.predict(X)
     assert predicted.shape == (300, 3)
     np.testing.assert_allclose(predicted[:, 2], 3.0, atol=1e-4)
-    assert 1 - np.mean((predicted[:, 1] - Y[:, 1]) ** 2) / y.var() > 0.85
+    assert 1 - np.mean((predicted[:, 1] - Y[:, 1]) ** 2) / y.var() > least_r2(estimator, 0.85)
     assert fitted.predict(torch.as_tensor(X)).shape == (300, 3)
     assert clone(estimator).fit(X, y[:, None]).predict(X).shape == (300, 1)
     assert clone(estimator).fit(X, y).predict(X).shape == (300,)

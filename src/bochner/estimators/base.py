@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -237,21 +237,14 @@ class BaseModel(SavableMixin):
     def _params_to_save(self) -> dict[str, Any]:
         """Constructor parameters without those that describe this process and its file system."""
         params = super()._params_to_save()
-        options = as_params(SolverParams, self.solver_params, name="solver_params", defaults=self._default_params())
-        changed = {
-            name: getattr(options, name)
-            for name in SolverParams.__dataclass_fields__
-            if getattr(options, name) != getattr(self._default_params(), name)
-            and name not in ("device", "checkpoint_dir", "tracking")
-        }
-        return {**params, "solver_params": changed or None}
-
-    @staticmethod
-    def _default_params() -> SolverParams:
-        return SolverParams()
+        options = self.solver_params
+        options = asdict(options) if isinstance(options, SolverParams) else options or {}
+        kept = {name: value for name, value in options.items() if name not in ("device", "checkpoint_dir", "tracking")}
+        return {**params, "solver_params": kept or None}
 
     def _check_fitted_state(self) -> None:
         """The model takes rows of `n_features_in_`, and returns a score for each class, or one for two."""
+        self.make_plan()  # checks the parameters
         with torch.no_grad():
             outputs = self.model_(bias_of(self.model_).new_zeros(1, self.n_features_in_)).shape[1]
         classes = getattr(self, "classes_", None)

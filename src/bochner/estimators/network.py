@@ -50,10 +50,6 @@ class NetworkModel(BaseModel):
             params=as_params(SolverParams, self.solver_params, name="solver_params", defaults=NETWORK_PARAMS),
         )
 
-    @staticmethod
-    def _default_params() -> SolverParams:
-        return NETWORK_PARAMS
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NetworkClassifier(ClassifierBase, NetworkModel):

@@ -108,14 +108,14 @@ class KernelRegressor(RegressorBase, KernelModel):
 
 
 class TargetScale:
-    """Blocks with targets (y - mean) / std [n, t]."""
+    """Blocks with targets (y - mean) / std [n, t]; one that never varies (std 0) is only centred."""
 
     def __init__(self, mean: Tensor, std: Tensor, *, is_single: bool) -> None:
         self.mean, self.std, self.is_single = mean, std, is_single
 
     @classmethod
     def of(cls, source: Source) -> TargetScale:
-        """From one pass over the targets, in float64; a target that never varies keeps its size."""
+        """From one pass over the targets, in float64."""
         count, total, squares, is_single = 0, torch.zeros(1), torch.zeros(1), True
         shift: Tensor | None = None
         for shard, size in enumerate(source.shard_sizes):
@@ -129,8 +129,9 @@ class TargetScale:
         if shift is None:
             raise ValueError("source must hold at least one row, got none.")
         std = (squares / count - (total / count).square()).clamp_min(0).sqrt()
-        return cls(shift + total / count, torch.where(std > 0, std, 1.0), is_single=is_single)
+        return cls(shift + total / count, std, is_single=is_single)
 
     def __call__(self, block: Block) -> Block:
-        y = (block.y.reshape(len(block.y), -1).to(self.mean) - self.mean) / self.std
+        scale = torch.where(self.std > 0, self.std, 1.0)
+        y = (block.y.reshape(len(block.y), -1).to(self.mean) - self.mean) / scale
         return block._replace(y=y.to(block.X))

@@ -140,9 +140,7 @@ def with_gamma(kernel: Kernel, gamma: float) -> Kernel:
     )
 
 
-def _standardized(
-    plan: KernelPlan, task: Task, X: Tensor, rule: float | str | None, generator: Generator
-) -> Stationary:
+def _standardized(plan: KernelPlan, task: Task, X: Tensor, rule: float | str | None, generator: Generator) -> Kernel:
     """The kernel on inputs divided by their standard deviations, as a scale inside the kernel."""
     std = statistics(task.all_rows).std.to(X)
     kernel = kernel_named(plan.kernel, num_inputs=X.shape[1]) if isinstance(plan.kernel, str) else plan.kernel

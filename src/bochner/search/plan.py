@@ -121,7 +121,8 @@ class SolverParams:
             if not isinstance(getattr(self, name), kinds):
                 allowed = " or ".join(kind.__name__ for kind in kinds)
                 raise ValueError(f"{name} must be {allowed}, got {getattr(self, name)!r}.")
-        parse_bytes(self.memory_budget)
+        if self.memory_budget is not None:
+            parse_bytes(self.memory_budget)
         if self.criterion is not None:
             Criterion.parse(self.criterion)
         checks.one_of("precision", self.precision, ["float64", *PRECISIONS])

@@ -1,0 +1,14 @@
+"""Adapted bases take a few steps only: the data sets of these tests are small."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bochner.search import features
+
+
+@pytest.fixture(autouse=True)
+def short_basis(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(features, "BASIS", replace(features.BASIS, batches=8, heldout_batches=4, max_epochs=2))
