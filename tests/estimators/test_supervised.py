@@ -211,9 +211,8 @@ def test_sources_of_rows(estimator) -> None:
 def test_validation_data_as_arrays_or_source(estimator) -> None:
     X, y = rings(300)
     kept = clone(estimator).fit(X[:200], y[:200], validation_data=(X[200:], y[200:]))
-    again = clone(estimator).fit(
-        X[:200], y[:200], validation_data=ArraySource(X[200:], y[200:].astype(kept_type(estimator)))
-    )
+    source = ArraySource(X[200:], y[200:] if is_classifier(estimator) else y[200:].astype(float))
+    again = clone(estimator).fit(X[:200], y[:200], validation_data=source)
     np.testing.assert_array_equal(kept.predict(X), again.predict(X))
 
 
