@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from bochner.search import features
+from bochner.search import kernel
 
 
 @pytest.fixture(autouse=True)
 def short_basis(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(features, "BASIS", replace(features.BASIS, batches=8, heldout_batches=4, max_epochs=2))
+    monkeypatch.setattr(kernel, "BASIS", replace(kernel.BASIS, batches=8, heldout_batches=4, max_epochs=2))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -131,7 +130,6 @@ def _fit_sgd(
     limit = {} if memory.preconditioner_rows is None else {"preconditioner_rows": memory.preconditioner_rows}
     settings = params.sgd_settings(task.loss, alpha=plan.alpha or 0.0, num_rows=rows, seed=task.seed, **limit)
     bias, generator = LOSSES[task.loss].offset(task.mean), seeded(task.seed, "head")
-    directory = None if params.checkpoint_dir is None else Path(params.checkpoint_dir)
     models: list[nn.Module] = []
     history: list[Record] = []
     for number, z in enumerate(maps):
@@ -142,7 +140,7 @@ def _fit_sgd(
             task.train,
             task.validation_data,
             settings,
-            checkpoint_dir=directory if directory is None or len(maps) == 1 else directory / f"block{number}",
+            checkpoint_dir=params.directory("" if len(maps) == 1 else f"block{number}"),
             verbose=verbose,
             group=group,
         )
