@@ -278,7 +278,7 @@ class KernelPlan:
     def needs_sgd(self) -> str | None:
         """The first option that only "sgd" has, as "name=value", or None."""
         blocks = self.params.num_blocks if self.params.num_blocks > 1 else None
-        options = {"selection": self.selection, "rank": self.params.rank, "num_blocks": blocks}
+        options: dict[str, Any] = {"selection": self.selection, "rank": self.params.rank, "num_blocks": blocks}
         options["checkpoint_dir"] = self.params.checkpoint_dir
         return next((f"{name}={value!r}" for name, value in options.items() if value is not None), None)
 
