@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +39,7 @@ from bochner.solvers import (
 )
 from bochner.solvers.pretraining import pretrain
 from bochner.solvers.sgd import Record, train
+from bochner.solvers.tracking import make_callbacks
 
 logger = logging.getLogger(__name__)
 
@@ -74,15 +76,24 @@ def fit_model(plan: KernelPlan | NetworkPlan, task: Task, *, verbose: bool | Non
 
     `verbose` None shows progress bars on a terminal. `group` is the process group of a run in several processes.
     """
-    if isinstance(plan, NetworkPlan):
-        return _fit_network(plan, task, verbose, group)
+    tracking = plan.params.tracking
+    context: AbstractContextManager[list[Any]] = nullcontext([])
+    if tracking is not None:
+        context = make_callbacks(tracking, group=group)
+    with context as callbacks:
+        run: dict[str, Any] = {"verbose": verbose, "callbacks": callbacks, "group": group}
+        return _fit_network(plan, task, run) if isinstance(plan, NetworkPlan) else _fit_kernel_model(plan, task, run)
+
+
+def _fit_kernel_model(plan: KernelPlan, task: Task, run: dict[str, Any]) -> Fitted:
+    """Solver, kernel, features, penalty and fit, in this order; `run` are arguments of `train`."""
     solver = choose_solver(plan, num_rows=num_rows(task.all_rows), num_classes=task.num_classes)
     memory = MemoryPlan() if plan.params.memory_budget is None else _divide_memory(plan, task, solver)
-    kernel, choices = choose_kernel(plan, task, memory)
+    kernel, choices = choose_kernel(plan, task, memory, group=run["group"])
     if solver in ("landmarks", "newton"):
         model: nn.Module = _fit_on_landmarks(plan, task, kernel, memory, newton=solver == "newton")
         return Fitted(model, solver, kernel, choices=choices)
-    maps, facts = choose_features(kernel, plan, task, verbose=verbose, group=group)
+    maps, facts = choose_features(kernel, plan, task, verbose=run["verbose"], group=run["group"])
     if plan.basis is not None:
         choices |= facts
     match solver:
@@ -90,7 +101,7 @@ def fit_model(plan: KernelPlan | NetworkPlan, task: Task, *, verbose: bool | Non
             return Fitted(_fit_ridge(plan, task, maps[0]), solver, kernel, choices=choices)
         case "saga":
             return Fitted(_fit_saga(plan, task, maps[0]), solver, kernel, choices=choices)
-    model, history = _fit_sgd(plan, task, maps, memory, verbose, group)
+    model, history = _fit_sgd(plan, task, maps, memory, run)
     choices |= {"rate": history[0]["rate"]} if history else {}
     return Fitted(model, solver, kernel, history, choices, facts if plan.selection is not None else None)
 
@@ -122,7 +133,7 @@ def choose_solver(plan: KernelPlan, *, num_rows: int, num_classes: int | None) -
 
 
 def _fit_sgd(
-    plan: KernelPlan, task: Task, maps: list[Any], memory: MemoryPlan, verbose: bool | None, group: Any
+    plan: KernelPlan, task: Task, maps: list[Any], memory: MemoryPlan, run: dict[str, Any]
 ) -> tuple[nn.Module, list[Record]]:
     """Minibatch training of a linear or bottleneck head on each map; blocks of features are averaged in the logits."""
     params = plan.params
@@ -141,8 +152,7 @@ def _fit_sgd(
             task.validation_data,
             settings,
             checkpoint_dir=params.directory("" if len(maps) == 1 else f"block{number}"),
-            verbose=verbose,
-            group=group,
+            **run,
         )
         history += [{"block": number, **record} for record in records] if len(maps) > 1 else records
         models.append(model)
@@ -198,7 +208,7 @@ def _fit_on_landmarks(
     return fit(task.all_rows, alpha)
 
 
-def _fit_network(plan: NetworkPlan, task: Task, verbose: bool | None, group: Any) -> Fitted:
+def _fit_network(plan: NetworkPlan, task: Task, run: dict[str, Any]) -> Fitted:
     """A random start, layer-wise pre-training where asked for, then training of the whole.
 
     Source: May 2018, Section 4.3.
@@ -221,9 +231,9 @@ def _fit_network(plan: NetworkPlan, task: Task, verbose: bool | None, group: Any
     settings = params.sgd_settings(task.loss, alpha=plan.alpha or 0.0, num_rows=num_rows(task.all_rows), seed=task.seed)
     if plan.pretrain:
         generator, directory = seeded(task.seed, "heads"), params.directory("pretraining")
-        pretrain(network, *rows, settings, generator=generator, checkpoint_dir=directory, verbose=verbose, group=group)
+        pretrain(network, *rows, settings, generator=generator, checkpoint_dir=directory, **run)
     directory = params.directory("training")
-    history = train(network, *rows, settings, checkpoint_dir=directory, verbose=verbose, group=group)
+    history = train(network, *rows, settings, checkpoint_dir=directory, **run)
     if plan.standardize:
         network.fold_inputs(scale.mean, torch.where(scale.std > 0, scale.std, 1.0))
     return Fitted(network, "sgd", history=history, choices={"rate": history[0]["rate"]} if history else {})

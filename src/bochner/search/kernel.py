@@ -71,7 +71,9 @@ TRIAL_FEATURES, TRIAL_ROWS, TRIAL_EPOCHS = 1024, 16384, 3
 ROWS_AT_ONCE = 4096
 
 
-def choose_kernel(plan: KernelPlan, task: Task, memory: MemoryPlan) -> tuple[Kernel, dict[str, Any]]:
+def choose_kernel(
+    plan: KernelPlan, task: Task, memory: MemoryPlan, *, group: Any = None
+) -> tuple[Kernel, dict[str, Any]]:
     """The kernel of a plan for the rows of a task, and what was chosen on validation rows.
 
     First a bandwidth, by a rule on a sample of the rows or as given; then, with adapt="agop", a metric on the inputs;
@@ -98,7 +100,7 @@ def choose_kernel(plan: KernelPlan, task: Task, memory: MemoryPlan) -> tuple[Ker
         adapted = _learn_metric(kernel, plan, task, memory) if learns_metric else kernel
         return _search_bandwidth(adapted, plan, task, sample, generator) if searched else (adapted, {})
 
-    return stored(plan, task, "kernel", choose)
+    return stored(plan, task, "kernel", choose, group)
 
 
 def resolve_kernel(
@@ -297,7 +299,7 @@ def choose_features(
     generator = seeded(task.seed, "features")
     if plan.selection is not None:
         selected, facts = stored(
-            plan, task, "selection", lambda: _select(draw, make_head, kernel, plan, task, verbose, group)
+            plan, task, "selection", lambda: _select(draw, make_head, kernel, plan, task, verbose, group), group
         )
         return [selected], facts
     if plan.basis is not None:
@@ -306,6 +308,7 @@ def choose_features(
             task,
             "basis",
             lambda: _adapt(draw(plan.n_components, generator), make_head, plan.basis or "", task, verbose),
+            group,
         )
         return [adapted], facts
     blocks = plan.params.num_blocks

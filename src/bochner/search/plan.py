@@ -456,11 +456,14 @@ def resolve_device(device: str | torch.device) -> torch.device:
 
 
 def stored(
-    plan: KernelPlan, task: Task, name: str, make: Callable[[], tuple[Value, dict[str, Any]]]
+    plan: KernelPlan, task: Task, name: str, make: Callable[[], tuple[Value, dict[str, Any]]], group: Any
 ) -> tuple[Value, dict[str, Any]]:
-    """What `make` returns, computed once for each checkpoint_dir: a kernel or map, and facts about it."""
+    """What `make` returns, computed once for each checkpoint_dir: a kernel or map, and facts about it.
+
+    The processes of a `group` compute it together, or each for itself, every time.
+    """
     directory = plan.params.directory(name)
-    if directory is None:
+    if directory is None or group is not None:
         return make()
     path = directory / "value.safetensors"
 
