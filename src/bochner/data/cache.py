@@ -25,7 +25,6 @@ def cache_to_disk(
     *,
     shard_rows: int | None = None,
     labels: Sequence[str] | None = None,
-    column_names: Sequence[str] | None = None,
 ) -> CachedSource:
     """Write blocks (X, y) or (X, y, weight) of arrays or tensors to disk, and return a source of them; y may be None.
 
@@ -34,17 +33,14 @@ def cache_to_disk(
     them or, after an error, none; else they are in a temporary directory until the source is closed or collected.
 
     Text in y needs `labels`, since a stream is read once; integers in y together with `labels` are indices into them.
-    `labels` and `column_names` are by default those of `blocks`, if it has them, and are stored with the files.
+    Labels, by default those of `blocks`, and its column names are stored with the files.
 
     >>> import torch
     >>> with cache_to_disk((torch.full((4, 2), float(i)), torch.arange(4)) for i in range(3)) as source:
     ...     source.shard_sizes
     [12]
     """
-    names = StoredNames(
-        labels_of(blocks) if labels is None else checked_labels(labels),
-        column_names_of(blocks) if column_names is None else tuple(column_names),
-    )
+    names = StoredNames(labels_of(blocks) if labels is None else checked_labels(labels), column_names_of(blocks))
     final = None if directory is None else Path(directory)
     if final is not None:
         if final.exists() and (not final.is_dir() or any(final.iterdir())):

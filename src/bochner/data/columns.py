@@ -12,10 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bochner.data.blocks import Block
-from bochner.data.compressed import DAMAGE
-from bochner.data.convert import (
-    Names,
+from bochner.data.arrays import (
     check_finite,
     checked,
     input_type,
@@ -24,6 +21,8 @@ from bochner.data.convert import (
     target_type,
     to_tensor,
 )
+from bochner.data.blocks import Block
+from bochner.data.compressed import DAMAGE
 from bochner.data.labels import abbreviated, distinct, refuse_label
 
 
@@ -70,7 +69,7 @@ class Roles(NamedTuple):
         weight = None
         if self.weight is not None:
             weight = to_tensor(_values(table, self.weight, path, first_row).to_numpy(), self.weight_type)
-        names = Names(f"{path}: X", _column(path, self.target), _column(path, self.weight))
+        names = [f"{path}: X", _column(path, self.target), _column(path, self.weight)]
         return checked(
             Block(X, self.targets(table, path, first_row), weight), names, first_row=first_row, columns=self.inputs
         )

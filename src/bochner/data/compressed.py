@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 OPENERS: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 # Raised for damaged archives, besides OSError, which has other causes too.
@@ -32,17 +32,12 @@ def inner_suffix(path: Path) -> str:
     return (path.with_suffix("") if is_compressed(path) else path).suffix.lower()
 
 
-def open_bytes(path: Path) -> IO[bytes]:
-    """The file's bytes, decompressed."""
-    opener = OPENERS.get(path.suffix.lower())
-    return path.open("rb") if opener is None else opener(path)
-
-
 def decompressed(path: Path) -> Path:
     """A new temporary file with the bytes of the compressed `path`; the caller removes it."""
     with tempfile.NamedTemporaryFile(prefix="bochner-text-", delete=False) as file:
         try:
-            with reading_errors(f"{path} cannot be decompressed, it is damaged"), open_bytes(path) as packed:
+            opener = OPENERS[path.suffix.lower()]
+            with reading_errors(f"{path} cannot be decompressed, it is damaged"), opener(path) as packed:
                 shutil.copyfileobj(packed, file, 2**20)
         except BaseException:
             Path(file.name).unlink()

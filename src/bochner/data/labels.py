@@ -1,25 +1,17 @@
-"""Text labels of classes: the labels in a target, targets as indices into them, and the names kept with cached rows."""
+"""Text labels of classes, and the names that are stored with cached rows."""
 
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-import torch
-
-from bochner.data.convert import Array, DType, Part, RowArray
-from bochner.ops import row_tiles
 
 # More different texts in a target than this are taken for names or sentences, not classes.
 MAX_LABELS = 100_000
-# Targets that are read at once when their labels are collected: a few MB of text.
-TARGETS_AT_ONCE = 65_536
 NAMES_FILE = "names.json"
-UNKNOWN = -1
 
 
 def labels_of(source: object) -> tuple[str, ...] | None:
@@ -85,104 +77,6 @@ def abbreviated(words: Sequence[object]) -> str:
     """The first 20 of `words`, and their number if there are more."""
     first = ", ".join(map(repr, words[:20]))
     return f"[{first}]" if len(words) <= 20 else f"[{first}, ... {len(words)} in all]"
-
-
-# -- targets of arrays -------------------------------------------------------------------------------------------------
-
-
-def encode_targets(
-    parts: Sequence[Part], labels: Sequence[str] | None, stored: tuple[str, ...] | None = None
-) -> tuple[list[Part], tuple[str, ...] | None]:
-    """The parts with y as indices into the labels, and the labels; parts with numbers stay as they are.
-
-    Labels that are not given are collected in one pass over y. `stored` are the labels of a y that holds indices
-    already, as `cache_to_disk` writes it.
-    """
-    targets = [part.y for part in parts if part.y]
-    known = None if labels is None else checked_labels(labels)
-    if stored is not None:
-        known = known or stored
-        return [part._replace(y=part.y and ReindexedArray(part.y, stored, known)) for part in parts], known
-    if known is None and any(_is_text(y.dtype) for y in targets):
-        known = distinct(targets[0].name, (labels for y in targets for labels in _collect_labels(y)))
-    if known is None or not targets:
-        return list(parts), known
-    return [part._replace(y=part.y and LabelArray(part.y, known)) for part in parts], known
-
-
-class LabelArray:
-    """The array `y` [n] of text, or of integers that are looked up as text, as indices into `labels`."""
-
-    dtype: DType = np.dtype(np.int64)
-
-    def __init__(self, y: RowArray, labels: tuple[str, ...]) -> None:
-        _check_labels_fit(y)
-        self.name, self.shape = y.name, y.shape
-        self._y, self._labels = y, labels
-
-    def read(self, rows: slice) -> Array:
-        return encode_labels(self._labels, _read_text(self._y, rows), name=self.name, first_row=rows.start)
-
-
-class ReindexedArray:
-    """The array `y` [n] of indices into the labels `stored`, as indices into `labels`."""
-
-    dtype: DType = np.dtype(np.int64)
-
-    def __init__(self, y: RowArray, stored: tuple[str, ...], labels: tuple[str, ...]) -> None:
-        _check_labels_fit(y)
-        self.name, self.shape = y.name, y.shape
-        new = {label: index for index, label in enumerate(labels)}
-        self._y, self._stored, self._labels = y, stored, labels
-        self._new_index = np.array([new.get(label, UNKNOWN) for label in stored])
-
-    def read(self, rows: slice) -> Array:
-        stored = np.asarray(self._y.read(rows))
-        outside = (stored < 0) | (stored >= len(self._stored))
-        if outside.any():
-            row = int(outside.argmax())
-            raise ValueError(
-                f"{self.name} must hold indices of its {len(self._stored)} labels, "
-                f"but row {rows.start + row} is {stored[row]}."
-            )
-        codes = self._new_index[stored]
-        if (unknown := codes == UNKNOWN).any():
-            row = int(unknown.argmax())
-            refuse_label(self.name, self._stored[stored[row]], rows.start + row, self._labels)
-        return codes
-
-
-def _is_text(dtype: DType) -> bool:
-    return isinstance(dtype, np.dtype) and dtype.kind == "U"
-
-
-def _check_labels_fit(y: RowArray) -> None:
-    if len(y.shape) != 1:
-        raise ValueError(f"{y.name} must have shape [rows] to hold labels, got {y.shape}.")
-    if isinstance(y.dtype, torch.dtype):
-        is_integer = not (y.dtype.is_floating_point or y.dtype.is_complex or y.dtype == torch.bool)
-    else:
-        is_integer = y.dtype.kind in "iu"
-    if not _is_text(y.dtype) and not is_integer:
-        raise ValueError(f"{y.name} must hold text or integers to be looked up in labels, got dtype {y.dtype}.")
-
-
-def _collect_labels(y: RowArray) -> Iterator[list[str]]:
-    _check_labels_fit(y)
-    for rows in row_tiles(y.shape[0], row_elements=1, tile_elements=TARGETS_AT_ONCE):
-        yield np.unique(_read_text(y, rows)).tolist()
-
-
-def _read_text(y: RowArray, rows: slice) -> np.ndarray[Any, Any]:
-    words = np.asarray(y.read(rows)).astype(str)
-    words = words.astype(words.dtype.newbyteorder("="))
-    # A damaged file may hold numbers that are no code points, on which Python fails in several ways.
-    if words.nbytes and words.view(np.uint32).max() > sys.maxunicode:
-        raise ValueError(f"{y.name} must hold text, but holds invalid code points; it is damaged.")
-    return words
-
-
-# -- names of cached rows ----------------------------------------------------------------------------------------------
 
 
 class StoredNames(NamedTuple):

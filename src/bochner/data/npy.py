@@ -14,10 +14,9 @@ from typing import IO, Any
 
 import numpy as np
 
-from bochner.data.arrays import PartsSource
+from bochner.data.arrays import Part, PartsSource
 from bochner.data.compressed import DAMAGE as COMPRESSION_DAMAGE
 from bochner.data.compressed import reading_errors
-from bochner.data.convert import Part
 from bochner.data.labels import read_names
 
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}

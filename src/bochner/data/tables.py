@@ -5,36 +5,77 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor
 
-from bochner.data.arrays import resolve_shard_rows
+from bochner.data.arrays import TARGETS_AT_ONCE, resolve_shard_rows
 from bochner.data.blocks import Block
 from bochner.data.columns import assign_roles, labels_in, pyarrow, reading
-from bochner.data.labels import TARGETS_AT_ONCE, checked_labels
+from bochner.data.labels import checked_labels
 from bochner.ops import row_tiles
 
 
-class Table(Protocol):
-    """A file whose rows come in groups."""
+class _ArrowTable:
+    """An Arrow file: rows in groups, the record batches; and single columns from first to last."""
 
-    def __init__(self, path: Path) -> None: ...
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with pyarrow().OSFile(str(path)) as file:
+            reader = pyarrow("ipc").open_file(file)
+            self.schema = reader.schema
+            # The number of rows is stored in each batch: one of its columns is read to learn it.
+            reader = pyarrow("ipc").open_file(file, options=_only([0]))
+            self.group_sizes = [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
 
-    @property
-    def path(self) -> Path: ...
-
-    @property
-    def schema(self) -> Any: ...
-
-    @property
-    def group_sizes(self) -> Sequence[int]: ...
-
-    def read(self, group: int, rows: slice, columns: Sequence[str]) -> Any: ...
+    def read(self, group: int, rows: slice, columns: Sequence[str]) -> Any:
+        options = _only([self.schema.get_field_index(name) for name in columns])
+        with pyarrow().OSFile(str(self.path)) as file:
+            batch = pyarrow("ipc").open_file(file, options=options).get_batch(group)
+        return pyarrow().Table.from_batches([batch.slice(rows.start, rows.stop - rows.start)])
 
     def stream(self, column: str) -> Iterator[Any]:
-        """One column from first to last, some rows at a time."""
-        ...
+        with pyarrow().OSFile(str(self.path)) as file:
+            reader = pyarrow("ipc").open_file(file, options=_only([self.schema.get_field_index(column)]))
+            for group in range(reader.num_record_batches):
+                yield reader.get_batch(group).column(0)
+
+
+def _only(fields: list[int]) -> Any:
+    return pyarrow("ipc").IpcReadOptions(included_fields=fields, use_threads=False)
+
+
+class _ParquetTable:
+    """The same for a Parquet file and its row groups."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with pyarrow("parquet").ParquetFile(path) as file:
+            self._metadata = file.metadata
+            self.schema = file.schema_arrow
+        self.group_sizes = [self._metadata.row_group(i).num_rows for i in range(self._metadata.num_row_groups)]
+
+    def read(self, group: int, rows: slice, columns: Sequence[str]) -> Any:
+        batches, row = [], 0
+        with pyarrow("parquet").ParquetFile(self.path, metadata=self._metadata, pre_buffer=False) as file:
+            step = rows.stop - rows.start
+            for batch in file.iter_batches(step, row_groups=[group], columns=list(columns), use_threads=False):
+                start, stop = max(rows.start - row, 0), min(rows.stop - row, len(batch))
+                if start < stop:
+                    batches.append(batch.slice(start, stop - start))
+                row += len(batch)
+                if row >= rows.stop:
+                    break
+        return pyarrow().Table.from_batches(batches, batches[0].schema if batches else self.schema)
+
+    def stream(self, column: str) -> Iterator[Any]:
+        # As a dictionary, each distinct value is decoded once.
+        with pyarrow("parquet").ParquetFile(self.path, read_dictionary=[column], pre_buffer=False) as file:
+            for batch in file.iter_batches(TARGETS_AT_ONCE, columns=[column], use_threads=False):
+                yield batch.column(0)
+
+
+Table = _ArrowTable | _ParquetTable
 
 
 class _Shard(NamedTuple):
@@ -48,7 +89,7 @@ class TableSource:
     """The rows of one table, or of all in a directory; a group of rows is one shard, or several of `shard_rows`."""
 
     suffixes: ClassVar[tuple[str, ...]]
-    _table: ClassVar[type[Table]]
+    _table: ClassVar[type[_ArrowTable] | type[_ParquetTable]]
 
     def __init__(
         self,
@@ -88,7 +129,7 @@ class TableSource:
         paths = sorted(p for p in path.iterdir() if p.suffix in self.suffixes) if path.is_dir() else [path]
         if not paths:
             raise ValueError(f"{path} must hold {' or '.join(self.suffixes)} files, found none.")
-        tables = []
+        tables: list[Table] = []
         for file in paths:
             with reading(file):
                 tables.append(table := self._table(file))
@@ -116,61 +157,6 @@ def _shards(table: Table, shard_rows: int) -> Iterator[_Shard]:
         for rows in row_tiles(size, row_elements=1, tile_elements=shard_rows):
             yield _Shard(table, group, rows, first_row + rows.start)
         first_row += size
-
-
-class _ArrowTable:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with pyarrow().OSFile(str(path)) as file:
-            reader = pyarrow("ipc").open_file(file)
-            self.schema = reader.schema
-            # The number of rows is stored in each batch: one of its columns is read to learn it.
-            reader = pyarrow("ipc").open_file(file, options=_only([0]))
-            self.group_sizes = [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
-
-    def read(self, group: int, rows: slice, columns: Sequence[str]) -> Any:
-        options = _only([self.schema.get_field_index(name) for name in columns])
-        with pyarrow().OSFile(str(self.path)) as file:
-            batch = pyarrow("ipc").open_file(file, options=options).get_batch(group)
-        return pyarrow().Table.from_batches([batch.slice(rows.start, rows.stop - rows.start)])
-
-    def stream(self, column: str) -> Iterator[Any]:
-        with pyarrow().OSFile(str(self.path)) as file:
-            reader = pyarrow("ipc").open_file(file, options=_only([self.schema.get_field_index(column)]))
-            for group in range(reader.num_record_batches):
-                yield reader.get_batch(group).column(0)
-
-
-def _only(fields: list[int]) -> Any:
-    return pyarrow("ipc").IpcReadOptions(included_fields=fields, use_threads=False)
-
-
-class _ParquetTable:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with pyarrow("parquet").ParquetFile(path) as file:
-            self._metadata = file.metadata
-            self.schema = file.schema_arrow
-        self.group_sizes = [self._metadata.row_group(i).num_rows for i in range(self._metadata.num_row_groups)]
-
-    def read(self, group: int, rows: slice, columns: Sequence[str]) -> Any:
-        batches, row = [], 0
-        with pyarrow("parquet").ParquetFile(self.path, metadata=self._metadata, pre_buffer=False) as file:
-            step = rows.stop - rows.start
-            for batch in file.iter_batches(step, row_groups=[group], columns=list(columns), use_threads=False):
-                start, stop = max(rows.start - row, 0), min(rows.stop - row, len(batch))
-                if start < stop:
-                    batches.append(batch.slice(start, stop - start))
-                row += len(batch)
-                if row >= rows.stop:
-                    break
-        return pyarrow().Table.from_batches(batches, batches[0].schema if batches else self.schema)
-
-    def stream(self, column: str) -> Iterator[Any]:
-        # As a dictionary, each distinct value is decoded once.
-        with pyarrow("parquet").ParquetFile(self.path, read_dictionary=[column], pre_buffer=False) as file:
-            for batch in file.iter_batches(TARGETS_AT_ONCE, columns=[column], use_threads=False):
-                yield batch.column(0)
 
 
 class ParquetSource(TableSource):

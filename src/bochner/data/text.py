@@ -16,11 +16,10 @@ from sklearn.datasets import load_svmlight_file
 from torch import Tensor
 
 from bochner import checks
-from bochner.data.arrays import dense, resolve_shard_rows
+from bochner.data.arrays import check_finite, checked, dense, resolve_shard_rows
 from bochner.data.blocks import Block
 from bochner.data.columns import Roles, assign_roles, labels_in, pyarrow, reading
 from bochner.data.compressed import decompressed, is_compressed
-from bochner.data.convert import Names, check_finite, checked
 from bochner.data.labels import checked_labels
 
 # Dtypes of a numeric target in a CSV file with their names in pyarrow, in the order in which they are tried.
@@ -180,7 +179,10 @@ class LibsvmSource:
         self.path = Path(path)
         if num_inputs is not None:
             checks.positive_int("num_inputs", num_inputs)
-        self._text = _plain_text(self)
+        self._text = self.path
+        if is_compressed(self.path):
+            self._text = decompressed(self.path)
+            weakref.finalize(self, self._text.unlink, missing_ok=True)
         self._shards = self._cut(num_inputs, shard_rows)
         widest = max(shard.num_inputs for shard in self._shards)
         if num_inputs is not None and widest > num_inputs:
@@ -196,7 +198,7 @@ class LibsvmSource:
     def read(self, shard: int) -> Block:
         X, y = self._read(shard)
         block = Block(torch.from_numpy(dense(X, self.num_inputs)), y)
-        names = Names(f"{self.path}: X", f"{self.path}: y")
+        names = [f"{self.path}: {part}" for part in Block._fields]
         return checked(block, names, first_row=self._shards[shard].first_row)
 
     def read_targets(self, shard: int) -> Tensor:
@@ -256,14 +258,6 @@ class _Shard(NamedTuple):
     rows: int
     num_inputs: int
     whole: bool
-
-
-def _plain_text(source: LibsvmSource) -> Path:
-    if not is_compressed(source.path):
-        return source.path
-    text = decompressed(source.path)
-    weakref.finalize(source, text.unlink, missing_ok=True)
-    return text
 
 
 def _pieces(file: IO[bytes], lines: int) -> Iterator[list[bytes]]:

@@ -17,17 +17,6 @@ from bochner.kernels.stationary import open_uniforms
 from bochner.ops import TILE_ELEMENTS, hadamard_transform, row_tiles
 from bochner.storage import Storable
 
-__all__ = [
-    "PROJECTION_NAMES",
-    "CirculantProjection",
-    "DenseProjection",
-    "FastfoodProjection",
-    "HadamardProjection",
-    "Projection",
-    "SparseProjection",
-    "draw_projection",
-]
-
 
 class Projection(Storable, abstract=True):
     """A linear map from d inputs to P outputs, W [d, P], whose columns are frequencies of a spectral kernel.

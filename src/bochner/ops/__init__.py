@@ -4,8 +4,6 @@ from bochner.ops.cosines import write_cosines
 from bochner.ops.descent import (
     FeatureColumns,
     bottleneck_gradient,
-    descend_bottleneck,
-    descend_linear,
     linear_gradient,
     minibatches_at_once,
     superbatch_steps,
@@ -29,8 +27,6 @@ __all__ = [
     "bottleneck_gradient",
     "cosine_features",
     "cosine_scores",
-    "descend_bottleneck",
-    "descend_linear",
     "hadamard_matrix",
     "hadamard_transform",
     "linear_gradient",

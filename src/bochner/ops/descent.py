@@ -39,12 +39,13 @@ def superbatch_steps(
     weights are written once: the iterates of plain SGD up to rounding. O(nDC + n^2 D / 2), with the memory traffic of
     the weights divided by the number of minibatches. `copy` is that of `update_head`; products then read the copy.
     Preconditioned steps pass other features as `along` [n, D]: its rows replace z_k in the first line and z_j in the
-    second.
+    second. Source: May 2018, Section 4.1.
 
-    >>> Z, weights = torch.eye(2).repeat(2, 1), torch.zeros(1, 2)
-    >>> superbatch_steps(weights, Z, lambda outputs, rows, out: torch.sub(outputs, 1, out=out), rate=0.5, batch_size=1)
-    >>> weights  # half of the way to 1, twice
-    tensor([[0.7500, 0.7500]])
+    >>> weights, bias, y = torch.zeros(2, 1), torch.zeros(2), torch.tensor([1])
+    >>> gradient = linear_gradient(bias, y, rate=1.0)
+    >>> superbatch_steps(weights, torch.ones(1, 1), gradient, rate=1.0, batch_size=1)
+    >>> weights.T, bias
+    (tensor([[-0.5000,  0.5000]]), tensor([-0.5000,  0.5000]))
     """
     along = Z if along is None else along
     outputs = long_product(Z, weights if copy is None else copy)[:, : len(weights)]
@@ -69,68 +70,13 @@ def minibatches_at_once(num_outputs: int, batch_size: int) -> int:
     return max(1, round(math.sqrt(OPERATIONS_PER_WEIGHT * num_outputs) / batch_size))
 
 
-def descend_linear(
-    weights: Tensor,
-    bias: Tensor,
-    Z: Tensor,
-    y: Tensor,
-    *,
-    rate: float,
-    batch_size: int,
-    weight: Tensor | None = None,
-    copy: Tensor | None = None,
-    along: tuple[Tensor, Tensor] | None = None,
-) -> None:
-    """Theta <- Theta - rate z^T (p - onehot(y)) / B and the same for the bias, one step for each minibatch of Z.
-
-    weights [C, D] = Theta^T, bias [C], Z [n, D], y [n], in place. `copy` is the weights in the 16-bit dtype of Z:
-    products read it, and it is updated with them. `weight` [n] multiplies the rows' losses. `along` ([n, D], [n])
-    replaces Z, and the ones that multiply the bias, in the steps.
-    Cost: see `superbatch_steps`. Source: May 2018, Section 4.1.
-
-    >>> import torch
-    >>> weights, bias = torch.zeros(2, 1), torch.zeros(2)
-    >>> descend_linear(weights, bias, torch.ones(1, 1), torch.tensor([1]), rate=1.0, batch_size=1)
-    >>> weights.T, bias
-    (tensor([[-0.5000,  0.5000]]), tensor([-0.5000,  0.5000]))
-    """
-    rows, ones = along or (None, None)
-    gradient = linear_gradient(bias, y, rate=rate, weight=weight, ones=ones)
-    superbatch_steps(weights, Z, gradient, rate=rate, batch_size=batch_size, copy=copy, along=rows)
-
-
-def descend_bottleneck(
-    first: Tensor,
-    second: Tensor,
-    bias: Tensor,
-    Z: Tensor,
-    y: Tensor,
-    *,
-    rate: float,
-    batch_size: int,
-    weight: Tensor | None = None,
-    copies: tuple[Tensor, Tensor] | None = None,
-    along: Tensor | None = None,
-) -> None:
-    """The same for Theta^T = second first: `first` [r, D] by superbatches, `second` [C, r] at every minibatch.
-
-    >>> import torch
-    >>> first, second, bias = torch.ones(1, 1), torch.ones(2, 1), torch.zeros(2)
-    >>> descend_bottleneck(first, second, bias, torch.ones(1, 1), torch.tensor([1]), rate=1.0, batch_size=1)
-    >>> first, second.T
-    (tensor([[1.]]), tensor([[0.5000, 1.5000]]))
-    """
-    copy, second_copy = copies or (None, None)
-    gradient = bottleneck_gradient(second, bias, y, rate=rate, weight=weight, copy=second_copy)
-    superbatch_steps(first, Z, gradient, rate=rate, batch_size=batch_size, copy=copy, along=along)
-
-
 def linear_gradient(
     bias: Tensor, y: Tensor, *, rate: float, weight: Tensor | None = None, ones: Tensor | None = None
 ) -> Gradient:
-    """The part of a step between its two products: derivatives from scores, and the update of the bias [C].
+    """The gradient of the softmax loss by the scores of a linear model for classes y [n], which also updates bias [C].
 
-    `ones` [n] replace the ones that multiply the bias.
+    With p = softmax(scores + bias) the derivatives are (p - onehot(y)) / B, times the `weight` [n] of the rows, and
+    bias <- bias - rate sum of them. Preconditioned steps pass `ones` [n] in place of the ones that multiply the bias.
     """
 
     def gradient(scores: Tensor, rows: slice, out: Tensor) -> None:
@@ -143,7 +89,10 @@ def linear_gradient(
 def bottleneck_gradient(
     second: Tensor, bias: Tensor, y: Tensor, *, rate: float, weight: Tensor | None = None, copy: Tensor | None = None
 ) -> Gradient:
-    """The same for a bottleneck: derivatives from its outputs [B, r]; `second` [C, r] and the bias are updated."""
+    """The same for a bottleneck, scores = second h: derivatives by h [B, r]; `second` [C, r] and the bias are updated.
+
+    `copy` is that of `update_head` for `second`.
+    """
     factor = second if copy is None else copy
 
     def gradient(hidden: Tensor, rows: slice, out: Tensor) -> None:

@@ -4,7 +4,6 @@ features a few columns at a time."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -17,13 +16,12 @@ from bochner.ops import (
     FeatureColumns,
     bottleneck_gradient,
     cosine_features,
-    descend_bottleneck,
-    descend_linear,
     linear_gradient,
     long_product,
     minibatches_at_once,
     row_tiles,
     sparse_cosine_features,
+    superbatch_steps,
 )
 from bochner.ops.descent import Gradient
 from bochner.solvers.preconditioner import Preconditioner
@@ -120,12 +118,6 @@ ALIGNED = 16
 LEAST_COLUMNS, MOST_COLUMNS = 2**20, 2**24
 
 
-class Settings(TypedDict):
-    rate: float
-    batch_size: int
-    weight: Tensor | None
-
-
 class FusedSteps:
     """SGD of softmax regression on a GPU: the same steps as `take_step`, up to the rounding of `precision`.
 
@@ -172,18 +164,16 @@ class FusedSteps:
         Z, weight = self._features(X), None if weight is None else weight.to(self.parts[0])
         for rows in row_tiles(len(y), row_elements=1, tile_elements=self.minibatches * self.batch_size):
             part = None if weight is None else weight[rows]
-            self._descend(Z[rows], y[rows], Settings(rate=rate, batch_size=self.batch_size, weight=part))
+            self._descend(Z[rows], y[rows], rate, part)
 
-    def _descend(self, Z: Tensor, y: Tensor, settings: Settings) -> None:
+    def _descend(self, Z: Tensor, y: Tensor, rate: float, weight: Tensor | None) -> None:
         along, ones = (None, None) if self._evened is None else self._evened(Z)
+        copy, second_copy, *_ = (*self.copies, None, None)
         if len(self.parts) == 2:
-            weights, bias = self.parts
-            pair = None if along is None or ones is None else (along, ones)
-            descend_linear(weights, bias, Z, y, **settings, copy=self.copies[0] if self.copies else None, along=pair)
+            gradient = linear_gradient(self.parts[1], y, rate=rate, weight=weight, ones=ones)
         else:
-            first, second, bias = self.parts
-            copies = (self.copies[0], self.copies[1]) if self.copies else None
-            descend_bottleneck(first, second, bias, Z, y, **settings, copies=copies, along=along)
+            gradient = bottleneck_gradient(self.parts[1], self.parts[2], y, rate=rate, weight=weight, copy=second_copy)
+        superbatch_steps(self.parts[0], Z, gradient, rate=rate, batch_size=self.batch_size, copy=copy, along=along)
 
     def _features(self, X: Tensor) -> Tensor:
         z = self.feature_map
