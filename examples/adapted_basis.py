@@ -1,6 +1,6 @@
-"""The same number of features, random and adapted: what a basis that has seen the data does for a small model.
+"""Compare random features with features adapted to the data, at the same number of features.
 
-Run `python examples/adapted_basis.py --num_features 32`.
+Run `python examples/adapted_basis.py --n_components 32`.
 """
 
 import torch
@@ -15,17 +15,17 @@ from bochner.features import FeatureMap, FourierMap
 from bochner.kernels import Gaussian
 
 
-def main(*, num_features: int = 32, seed: int = 0) -> None:
+def main(*, n_components: int = 32, seed: int = 0) -> None:
     """Args:
-    num_features: Features of all four bases.
-    seed: Of the frequencies and of the batches.
+    n_components: Number of features of each basis.
+    seed: Seed of the frequencies and of the batches.
     """
     digits = load_digits()
     X, y = torch.tensor(digits.data, dtype=torch.float32), torch.tensor(digits.target)
     rows = ArraySource(X[:1297], y[:1297])
     kernel = Gaussian().with_bandwidth("median", X[:1297])
     generator = Generator().manual_seed(seed)
-    random = FourierMap.draw(kernel, num_inputs=64, num_features=num_features, form="cosine", generator=generator)
+    random = FourierMap.draw(kernel, num_inputs=64, num_features=n_components, form="cosine", generator=generator)
     plan = Plan(batches=100, heldout_batches=10, max_epochs=2, learning_rate=0.02, seed=seed)
     bases = {"random": random}
     for objective in ("kernel", "alignment", "loss"):
@@ -35,7 +35,7 @@ def main(*, num_features: int = 32, seed: int = 0) -> None:
 
 
 def accuracy(basis: FeatureMap, X: torch.Tensor, y: torch.Tensor) -> float:
-    """Of ridge regression on the features, trained on the first 1,297 rows, on the others."""
+    """Accuracy of ridge regression on the features: trained on the first 1,297 rows, tested on the others."""
     Z = basis(X)
     return float(RidgeClassifier(alpha=0.01).fit(Z[:1297], y[:1297]).score(Z[1297:], y[1297:]))
 

@@ -15,7 +15,7 @@ from bochner import KernelClassifier
 
 def main(*, model: Path = Path("digits.safetensors")) -> None:
     """Args:
-    model: Where the model is saved.
+    model: Path of the saved model.
     """
     X_train, X_test, y_train, y_test = train_test_split(*load_digits(return_X_y=True), random_state=0)
     classifier = KernelClassifier(
@@ -23,11 +23,11 @@ def main(*, model: Path = Path("digits.safetensors")) -> None:
     )
     classifier.fit(X_train, y_train)
     for record in classifier.history_[::5]:
-        print(f"epoch {record['epoch']:2}   heldout cross-entropy {record['ce']:.4f}   error {record['err']:.4f}")
+        print(f"epoch {record['epoch']:2}   validation cross-entropy {record['ce']:.4f}   error {record['err']:.4f}")
     bochner.save(classifier, model)
     loaded = bochner.load(model)
     print(f"test accuracy {loaded.score(X_test, y_test):.4f} of the model in {model}")
-    print(f"first images: {loaded.predict(X_test[:5])}, in truth {y_test[:5]}")
+    print(f"first images: {loaded.predict(X_test[:5])}, true classes {y_test[:5]}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Train on a million rows that stay on disk, within a budget of memory.
+"""Train on a million rows that stay on disk, within a memory budget.
 
-The rows are made here, a piece at a time; yours would come from a Parquet, CSV, LIBSVM or NumPy file by the same
-`open_source`. Run `python examples/million_rows.py --rows 1000000`.
+The rows are generated here, a piece at a time; `open_source` reads Parquet, CSV, LIBSVM and NumPy files in the same
+way. Run `python examples/million_rows.py --rows 1000000`.
 """
 
 import resource
@@ -19,7 +19,7 @@ PIECE = 50_000
 NUM_INPUTS = 8
 
 
-def made_rows(count: int, *, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def generate_rows(count: int, *, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Pieces of X [n, 8] and y [n]: which of three shells around the origin a point is in, by four of its inputs."""
     rng = np.random.default_rng(seed)
     for start in range(0, count, PIECE):
@@ -27,24 +27,24 @@ def made_rows(count: int, *, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray
         yield X, np.digitize(np.linalg.norm(X[:, :4], axis=1), [1.5, 2.2])
 
 
-def main(*, rows: int = 1_000_000, num_features: int = 512, memory_budget: str = "200MB") -> None:
+def main(*, rows: int = 1_000_000, n_components: int = 512, memory_budget: str = "200MB") -> None:
     """Args:
-    rows: Training rows.
-    num_features: Random features.
-    memory_budget: What a fit may take beside the data.
+    rows: Number of training rows.
+    n_components: Number of random features.
+    memory_budget: Memory that a fit may allocate besides the data.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        cache_to_disk(made_rows(rows, seed=0), Path(folder, "train"))
-        cache_to_disk(made_rows(rows // 10, seed=1), Path(folder, "test"))
-        train, test = (open_source(Path(folder, part)) for part in ("train", "test"))
+    with tempfile.TemporaryDirectory() as directory:
+        cache_to_disk(generate_rows(rows, seed=0), Path(directory, "train"))
+        cache_to_disk(generate_rows(rows // 10, seed=1), Path(directory, "test"))
+        train, test = (open_source(Path(directory, part)) for part in ("train", "test"))
         print(f"{sum(train.shard_sizes):,} rows in {len(train.shard_sizes)} shards")
         model = KernelClassifier(
-            n_components=num_features, random_state=0, solver_params={"memory_budget": memory_budget, "max_epochs": 2}
+            n_components=n_components, random_state=0, solver_params={"memory_budget": memory_budget, "max_epochs": 2}
         )
         model.fit(train)
         truth = np.concatenate([test.read(shard).y.numpy() for shard in range(len(test.shard_sizes))])
         print(f"solver {model.solver_}, test accuracy {np.mean(model.predict(test) == truth):.4f}")
-    print(f"at most {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB of memory, libraries included")
+    print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB, libraries included")
 
 
 if __name__ == "__main__":

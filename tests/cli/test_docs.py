@@ -1,4 +1,4 @@
-"""The page on the command line: its commands run, and print what it shows but for the numbers."""
+"""Pages of the documentation: their commands run and print what the pages show, except for numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.files import run
 
-PAGE = Path(__file__).parents[2] / "docs" / "command_line.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def steps(page: str) -> list[tuple[str, str]]:
@@ -25,21 +25,21 @@ def words_of(text: str) -> str:
     return "\n".join(sorted(re.sub(r"[-\d.,e]*\d[-\d.,e]*", "#", line).strip() for line in text.splitlines()))
 
 
-def test_the_page_shows_what_its_commands_print(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("page", "num_commands"), [("command_line.md", 11), ("tutorial.md", 3)])
+def test_pages_show_what_their_commands_print(
+    page: str, num_commands: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    page = PAGE.read_text()
-    exec(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0], {})
-    commands = steps(page)
-    assert len([command for command, _ in commands if command.startswith("bochner")]) >= 9
+    text = (DOCS / page).read_text()
+    exec(re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0], {})
+    commands = steps(text)
+    assert sum(command.startswith("bochner") for command, _ in commands) == num_commands
     for command, shown in commands:
-        printed = _do(command, capsys)
-        assert words_of(printed) == words_of(shown), command
+        assert words_of(output_of(command, capsys)) == words_of(shown), command
 
 
-def _do(command: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """What a command of the page prints; it knows `bochner ... > FILE`, `cat FILE` and `head -N FILE`."""
+def output_of(command: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """The output of a command: `bochner ...`, `bochner ... > FILE`, `cat FILE` or `head -N FILE`."""
     words, _, file = command.partition(" > ")
     name, *rest = shlex.split(words)
     if name in ("cat", "head"):

@@ -16,25 +16,31 @@ from tests.cli.files import rings, run
 
 Capture = pytest.CaptureFixture[str]
 # Epochs of milliseconds, and more of them than there is time for before the kill.
-OPTIONS = ["--solver=sgd", "--n_components=32", "--batch_size=32", "--learning_rate=0.05", "--preconditioner_rank=0"]
-OPTIONS += ["--max_epochs=20", "--max_halvings=25"]
+SHORT_EPOCHS = ["--batch_size=32", "--learning_rate=0.05", "--max_epochs=20", "--max_halvings=25"]
+OPTIONS = {
+    "kernel": ["--solver=sgd", "--n_components=32", "--preconditioner_rank=0", *SHORT_EPOCHS],
+    "network": ["--model=network", "--hidden=[8]", "--optimizer=sgd", *SHORT_EPOCHS],
+}
 
 
-def test_killed_at_any_moment_it_ends_as_if_undisturbed(tmp_path: Path, capsys: Capture) -> None:
+@pytest.mark.parametrize("model", OPTIONS)
+def test_a_killed_run_resumes_and_ends_like_an_uninterrupted_one(model: str, tmp_path: Path, capsys: Capture) -> None:
+    options = OPTIONS[model]
     X, y = rings(1500)
     data, killed, whole = tmp_path / "rings.npz", tmp_path / "killed", tmp_path / "whole"
     np.savez(data, X=X.astype(np.float32), y=y)
-    _kill_after_the_first_checkpoint(["train", str(data), *OPTIONS, f"--output-dir={killed}"], killed)
-    done = len((killed / "checkpoint" / "history.jsonl").read_text().splitlines())
+    _kill_after_the_first_checkpoint(["train", str(data), *options, f"--output-dir={killed}"], killed)
+    (record,) = (killed / "checkpoint").rglob("history.jsonl")
+    done = len(record.read_text().splitlines())
     assert not (killed / "model.safetensors").exists()
 
-    other = run(capsys, "train", data, *OPTIONS, f"--output_dir={killed}", "--batch_size=64")
+    other = run(capsys, "train", data, *options, f"--output_dir={killed}", "--batch_size=64")
     assert other.code == 1
     assert f"{killed} " in other.err
     assert "batch_size: 32 there, 64 here" in other.err
 
-    assert run(capsys, "train", data, *OPTIONS, f"--output_dir={killed}").code == 0
-    assert run(capsys, "train", data, *OPTIONS, f"--output_dir={whole}").code == 0
+    assert run(capsys, "train", data, *options, f"--output_dir={killed}").code == 0
+    assert run(capsys, "train", data, *options, f"--output_dir={whole}").code == 0
     history = (whole / "history.jsonl").read_text()
     assert 0 < done < len(history.splitlines())
     assert (killed / "history.jsonl").read_text() == history
@@ -47,7 +53,7 @@ def _kill_after_the_first_checkpoint(words: list[str], directory: Path) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen([sys.executable, "-m", "bochner", *words], env=environment) as process:
         deadline = time.monotonic() + 60
-        while not (directory / "checkpoint" / "checkpoint.safetensors").exists():
+        while not any((directory / "checkpoint").rglob("checkpoint.safetensors")):
             assert process.poll() is None, "it ended before it could be killed"
             assert time.monotonic() < deadline
             time.sleep(0.005)

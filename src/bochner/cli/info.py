@@ -49,10 +49,9 @@ def info(model: Path) -> None:
 
 
 def settings_of(estimator: Any) -> dict[str, Any]:
-    """The constructor arguments of an estimator, with the options of its solver beside the others."""
-    params = estimator.get_params(deep=False)
-    del params["solver_params"]
-    return params | asdict(estimator.make_plan().params)
+    """Arguments of an estimator and options of its solver, without those of progress bars and checkpoints."""
+    settings = estimator.get_params(deep=False) | asdict(estimator.make_plan().params)
+    return {name: settings[name] for name in settings if name not in ("solver_params", "verbose", "checkpoint_dir")}
 
 
 def architecture(estimator: Any) -> dict[str, str]:

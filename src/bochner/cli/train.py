@@ -53,7 +53,6 @@ logger = logging.getLogger(__name__)
 # with that of a fair coin.
 UNIT_RATIO, BINARY_STD = 100.0, 0.5
 
-
 ESTIMATORS: dict[str, dict[str, Any]] = {
     "kernel": {"classify": KernelClassifier, "regress": KernelRegressor},
     "network": {"classify": NetworkClassifier, "regress": NetworkRegressor},
@@ -137,11 +136,7 @@ def train(
     params = planned.make_plan().params  # invalid settings are errors before a large file is read
     table: dict[str, Any] = {"target": target, "columns": column_list(columns), "weight": weight}
     arguments = {"data": data, "model": model, **table, "validation_data": validation_data, "task": task}
-    # what is displayed, and where checkpoints are, does not identify a run
-    identifying = {
-        name: value for name, value in settings_of(planned).items() if name not in ("verbose", "checkpoint_dir")
-    }
-    options = plain_options({**arguments, **identifying})
+    options = plain_options({**arguments, **settings_of(planned)})
     launch_options = LaunchOptions(gpus, processes, nodes, rendezvous, max_restarts)
     if launch_options.is_needed:
         options |= {"output_dir": str(directory.path), "overwrite": overwrite, "quiet": quiet}
