@@ -67,6 +67,7 @@ def _files(directory: Path) -> None:
         ("train rings.csv --target ring --device moon", 1, "device must be 'auto' or"),
         ("train rings.csv --target ring --memory_budget lots", 1, "memory_budget must be bytes or text"),
         ("train rings.csv --target ring --memory_budget 1KB", 1, "memory_budget must be at least"),
+        ("train rings.csv --target ring --tracking paper", 1, "tracking must be"),
         ("train rings.csv --target ring --rank 3 --solver saga", 1, "needs solver='sgd'"),
         ("train rings.csv --target ring --n_components many", 2, "n_components"),
         ("train rings.csv --target ring --task guess", 2, "task"),

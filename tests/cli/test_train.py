@@ -127,8 +127,10 @@ def test_options_of_the_solver_are_flat(tmp_path: Path, capsys: Capture) -> None
     data, config = rings_csv(tmp_path / "rings.csv", 120), tmp_path / "run.yaml"
     config.write_text("kernel: rbf\nbatch_size: 16\nselection: {rounds: 2, method: rounds}\n")
     words = ["--target=ring", "--solver=sgd", "--n_components=16", "--max_epochs=2", "--device=cpu"]
-    outcome = run(capsys, "train", data, "--config", config, *words, f"--output_dir={tmp_path / 'm'}")
+    words += [f"--tracking=tensorboard:{tmp_path / 'events'}", f"--output_dir={tmp_path / 'm'}"]
+    outcome = run(capsys, "train", data, "--config", config, *words)
     assert outcome.code == 0, outcome.err
+    assert list((tmp_path / "events").glob("events*"))
     model = bochner.load(tmp_path / "m" / "model.safetensors")
     assert model.solver_params == {"batch_size": 16, "max_epochs": 2}
     assert (type(model.kernel_).__name__, model.selection) == ("Gaussian", {"rounds": 2, "method": "rounds"})

@@ -9,7 +9,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
@@ -143,7 +143,10 @@ def train(
         options |= {"verbose": planned.verbose, "feature_parallel": feature_parallel}
         launch("train", options | ({"device": "cpu"} if launch_options.uses_cpu else {}), launch_options)
         return
-    with joined(feature_parallel=feature_parallel, device=params.device) as group, _logging(group, quiet=quiet):
+    with ExitStack() as stack:
+        group = stack.enter_context(joined(feature_parallel=feature_parallel, device=params.device))
+        is_first = group is None or group.is_first  # this process logs and writes
+        stack.enter_context(logging_at(logging.INFO if is_first and not quiet else logging.WARNING))
         rows = open_training_rows(data, memory_budget=params.memory_budget, **table)
         choice = choose_task(task, rows)
         estimator = build_estimator(model, choice.task, random_state, settings)
@@ -155,13 +158,13 @@ def train(
         with _run(directory, options, group, overwrite=overwrite):
             _log_data(data, rows, split, choice)
             _log_solver(solver, estimator)
-            if group is None or group.is_first:
+            if is_first:
                 _warn_of_units(split.training, estimator)
             if solver == "sgd":
                 checkpoints = {**(estimator.solver_params or {}), "checkpoint_dir": directory.checkpoint}
                 estimator.set_params(solver_params=checkpoints)
             fit(estimator, split, directory, group)
-            if group is None or group.is_first:
+            if is_first:
                 finish(estimator, split, directory, options)
         _log_next_commands(data, target, columns, directory.path)
 
@@ -188,16 +191,9 @@ def solver_of(estimator: Any, choice: TaskChoice, split: Split, group: Workers |
         return "sgd"
     num_classes = len(classes_of(split.training)) if choice.task == "classify" else None
     solver = choose_solver(plan, num_rows=num_rows(split.training), num_classes=num_classes)
-    if group is not None and group.num_processes > 1 and solver != "sgd":
+    if group is not None and solver != "sgd":
         raise ValueError(f"solver: {solver!r} runs in one process, got {group.num_processes}; use --solver sgd.")
     return solver
-
-
-@contextmanager
-def _logging(group: Workers | None, *, quiet: bool) -> Iterator[None]:
-    """Only the first process logs more than warnings."""
-    with logging_at(logging.WARNING if quiet or not (group is None or group.is_first) else logging.INFO):
-        yield
 
 
 @contextmanager
@@ -221,7 +217,7 @@ def _run(directory: TrainDirectory, options: Options, group: Workers | None, *, 
         raise KeyboardInterrupt(f"interrupted; {outcome} ({directory.path}).") from None
 
 
-def fit(model: Any, split: Split, directory: TrainDirectory, group: Workers | None = None) -> None:
+def fit(model: Any, split: Split, directory: TrainDirectory, group: Workers | None) -> None:
     """Fit the model, or resume from its checkpoint, and log what it took."""
     epochs_done, start = directory.epochs_done(), time.perf_counter()
     model.fit(split.training, validation_data=split.validation, group=group)
