@@ -8,8 +8,9 @@ from argparse import SUPPRESS, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from types import NoneType
-from typing import Any, NoReturn, TypeVar, get_args
+from typing import Any, NoReturn, TypeVar, get_args, get_type_hints
 
+import docstring_parser
 import yaml  # type: ignore[import-untyped]
 from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace, get_loader, set_loader
 
@@ -79,12 +80,16 @@ class CommandParser(ArgumentParser):
         self.epilog = _body(function)
         return added
 
-    def _add_optional_arguments(self, option_class: type, skip: set[str | int]) -> list[str]:
-        added = self.add_class_arguments(option_class, skip=skip, instantiate=False)
+    def _add_optional_arguments(self, option_class: type, skip: set[str]) -> list[str]:
+        documentation = docstring_parser.parse(option_class.__doc__ or "")
+        descriptions = {param.arg_name: param.description for param in documentation.params}
+        group = self.add_argument_group((documentation.short_description or "").rstrip("."))
+        # resolved here: jsonargparse does not resolve the annotations of inherited dataclass fields
+        types, parameters = get_type_hints(option_class), inspect.signature(option_class).parameters
+        added = [name for name in parameters if name not in skip]
         for name in added:
-            action = self._option_string_actions[f"--{name}"]
-            action.help = f"{action.help or ''} (default: {action.default})".strip().replace("%", "%%")
-            action.default = SUPPRESS
+            text = f"{descriptions.get(name) or ''} (default: {parameters[name].default})".strip()
+            group.add_argument(f"--{name}", type=types[name], default=SUPPRESS, help=text.replace("%", "%%"))
         return added
 
     def parse_args(  # type: ignore[override]

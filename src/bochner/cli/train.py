@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -180,7 +180,8 @@ def build_estimator(model: str, task: str, random_state: int, settings: Mapping[
             raise ValueError(
                 f"{name} must not be given for {purpose}: {estimator_class.__name__} has no such argument."
             )
-    solver_params = {name: value for name, value in settings.items() if name in SOLVER_OPTIONS}
+    defaults = asdict(estimator_class().make_plan().params)
+    solver_params = {name: settings[name] for name in settings if name in defaults and settings[name] != defaults[name]}
     return estimator_class(**arguments, solver_params=solver_params or None, random_state=random_state)
 
 
