@@ -102,12 +102,13 @@ class BaseModel(SavableMixin):
         """A source whose targets are class indices or numbers."""
         return source
 
-    def _read_rows(self, X: Any, y: Any, sample_weight: Any, validation_data: Any, params: SolverParams) -> Rows:
+    def _read_rows(
+        self, X: Any, y: Any, sample_weight: Any, validation_data: Any, params: SolverParams, *, seed: int
+    ) -> Rows:
         """Rows with encoded targets, from checked arrays or from a source.
 
         Without `validation_data`, a random `validation_fraction` of the rows is set aside.
         """
-        seed = make_generator(self.random_state).initial_seed()
         if is_source(X):
             source = self._encode_source(X)
             if validation_data is None:
@@ -148,11 +149,11 @@ class BaseModel(SavableMixin):
         shard_rows = rows_per_shard(params.memory_budget, row_bytes=row_bytes)
         return ArrayRows(X, y, weight, order=order, shard_rows=shard_rows, dtype=dtype)
 
-    def _fit_rows(self, plan: KernelPlan | NetworkPlan, rows: Rows, *, num_classes: int | None, group: Any) -> None:
+    def _fit_rows(
+        self, plan: KernelPlan | NetworkPlan, rows: Rows, *, num_classes: int | None, seed: int, group: Any
+    ) -> None:
         """Fit `model_`: see `bochner.search.fit_model`, which reads from top to bottom."""
-        task = make_task(
-            *rows, num_classes=num_classes, seed=make_generator(self.random_state).initial_seed(), params=plan.params
-        )
+        task = make_task(*rows, num_classes=num_classes, seed=seed, params=plan.params)
         fitted = fit_model(plan, task, verbose=self.verbose, group=group)
         self.n_features_in_ = rows.train.num_inputs
         self.model_, self.solver_, self.history_ = fitted.model, fitted.solver, fitted.history
@@ -175,7 +176,7 @@ class BaseModel(SavableMixin):
                 rows,
                 rows,
                 num_classes=num_classes,
-                seed=make_generator(self.random_state).initial_seed(),
+                seed=generator.initial_seed(),
                 params=plan.params,
                 mean=mean,
             )

@@ -18,7 +18,7 @@ from torch import Tensor
 from bochner import checks
 from bochner.data.blocks import Block, Source
 from bochner.data.transforms import check_classes, with_classes
-from bochner.estimators.arrays import as_tensor
+from bochner.estimators.arrays import as_tensor, make_generator
 from bochner.estimators.base import BaseModel, KernelModel, is_source, refuse_targets
 from bochner.models.losses import probabilities
 from bochner.solvers.rows import summarize
@@ -51,7 +51,7 @@ class ClassifierBase(ClassifierMixin, BaseModel):
         -------
         self
         """
-        plan = self.make_plan()
+        plan, seed = self.make_plan(), make_generator(self.random_state).initial_seed()
         if is_source(X):
             refuse_targets(y, sample_weight)
             self.classes_ = check_classes(X, validation_data if is_source(validation_data) else None)
@@ -59,11 +59,11 @@ class ClassifierBase(ClassifierMixin, BaseModel):
             X, y = self._check_pair(X, y)
             check_classification_targets(y)
             self.classes_ = _distinct_classes(y)
-        rows = self._read_rows(X, y, sample_weight, validation_data, plan.params)
+        rows = self._read_rows(X, y, sample_weight, validation_data, plan.params, seed=seed)
         if self.class_weight is not None:
             weights = self._class_weights(rows.all_rows)
             rows = rows.mapped(lambda block: _weighted(block, weights))
-        self._fit_rows(plan, rows, num_classes=len(self.classes_), group=group)
+        self._fit_rows(plan, rows, num_classes=len(self.classes_), seed=seed, group=group)
         return self
 
     def decision_function(self, X: Any) -> Any:

@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 
 from bochner.data.blocks import Block, Source, read_targets
-from bochner.estimators.arrays import as_tensor
+from bochner.estimators.arrays import as_tensor, make_generator
 from bochner.estimators.base import (
     BaseModel,
     KernelModel,
@@ -37,15 +37,15 @@ class RegressorBase(RegressorMixin, BaseModel):
 
         The other arguments are those of `KernelClassifier.fit`. Targets are centred and scaled internally.
         """
-        plan = self.make_plan()
+        plan, seed = self.make_plan(), make_generator(self.random_state).initial_seed()
         if is_source(X):
             refuse_targets(y, sample_weight)
         else:
             X, y = self._check_pair(X, y)
-        rows = self._read_rows(X, y, sample_weight, validation_data, plan.params)
+        rows = self._read_rows(X, y, sample_weight, validation_data, plan.params, seed=seed)
         scale = TargetScale.of(rows.all_rows)
         self.single_target_ = scale.is_single
-        self._fit_rows(plan, rows.mapped(scale), num_classes=None, group=group)
+        self._fit_rows(plan, rows.mapped(scale), num_classes=None, seed=seed, group=group)
         if not resolves(scale.mean, scale.std):
             self.model_ = self.model_.double()
         rescale(self.model_, scale.mean, scale.std)
