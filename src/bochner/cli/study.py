@@ -45,15 +45,13 @@ def run(
 
     Examples:
 
-        bochner study run kernel-spectra --size smoke
-        bochner study run nystrom-rff-kernel-error --data_dir data --seeds '[0, 1]'
+        bochner study run kernel-spectra --size smoke --seeds '[0, 1]'
         bochner study run lowrank-sampling --parts '[table 5.3]' --sets '[german]'
         bochner study run adapted-bases --size paper --effort small --num_features '[10, 30000]'
         bochner study run nystrom-rff-performance --workers 4
-        bochner study run nystrom-rff-performance --cluster tcp://10.0.0.1:8786
 
-    An interrupted run is continued by the same command: each measured cell is stored in OUTPUT_DIR, and studies of the
-    same cells share them. The rows are in OUTPUT_DIR/rows/SIZE/NAME.json. Cells whose data file is missing are skipped.
+    The same command continues an interrupted run: measured cells are stored, and shared by the studies that show them.
+    The rows are in OUTPUT_DIR/rows/SIZE/NAME.json. Cells whose data file is missing are skipped.
 
     Args:
         name: One of `bochner study list`.
@@ -100,17 +98,17 @@ def all_(
         bochner study all --size smoke --data_dir data
         bochner study all --workers 4
 
-    An interrupted run is continued by the same command. If a study fails, the others are run, and it is an error.
+    The same command continues an interrupted run. A study that fails is an error, after the others have been run.
 
     Args:
         data_dir: Directory of the data files; cells whose file is missing are skipped.
         size: "smoke" takes a few minutes for all, "small" one or two hours on two cores, "paper" is for a GPU.
         output_dir: Directory of measured cells, rows and the report; one process at a time may use it.
         seeds: Other seeds than those of the size.
-        workers: As of `bochner study run`.
-        cluster: As of `bochner study run`.
-        retries: As of `bochner study run`.
-        device: As of `bochner study run`.
+        workers: Processes of this machine, see `bochner study run`.
+        cluster: Address of a Dask scheduler.
+        retries: How often workers repeat a cell that fails.
+        device: Where cells are measured.
     """
     from bochner.cli.errors import USER_ERRORS
     from bochner.stages import locked
@@ -157,9 +155,8 @@ def report(
         size: Of the rows.
         output_dir: Directory of the rows.
         page: The HTML page. Default: OUTPUT_DIR/report_SIZE.html.
-        results: The overview in Markdown: a new file, or one that has the lines
-            `<!-- bochner study report: begin -->` and `<!-- bochner study report: end -->`, between which it goes.
-            Default: OUTPUT_DIR/findings_SIZE.md.
+        results: The overview in Markdown: a new file, or one with the lines `<!-- bochner study report: begin -->` and
+            `<!-- bochner study report: end -->`, between which it goes. Default: OUTPUT_DIR/findings_SIZE.md.
     """
     from bochner.studies.registry import FINDINGS, STUDIES
     from bochner.studies.report import make_page, read_all, results_part, write_results

@@ -129,12 +129,9 @@ def cells_of(
 
 HELDOUT = {"mnist": 10_000, "covtype": 8_000, "ijcnn1": 5_000, "a9a": 3_560, "satimage": 500}
 FILES = {
-    "mnist": "mnist.npz",
-    "covtype": "covtype_sample.npz",
-    "ijcnn1": "ijcnn1.npz",
-    "a9a": "a9a.npz",
+    "mnist": "mnist.npz", "covtype": "covtype_sample.npz", "ijcnn1": "ijcnn1.npz", "a9a": "a9a.npz",
     "satimage": "satimage_scale.npz",
-}
+}  # fmt: skip
 TEST_SHARE = 0.2  # if the file has no test part
 SPLIT_SEED = 0  # parts are the same for every trial
 NUM_HALF = 5  # classes of a transfer task

@@ -133,18 +133,11 @@ def _show(figure: str, page: Page, rows: Sequence[Row]) -> None:
 
 def _study(name: str, title: str, figure: str, source: str) -> Study:
     return Study(
-        name,
-        title,
-        f"{ALBER}, {source}",
-        PROTOCOL,
-        "adapted_bases",
-        Cell,
-        partial(cells_of, figure),
-        prepare,
-        partial(_show, figure),
+        name, title, f"{ALBER}, {source}", PROTOCOL,
+        "adapted_bases", Cell, partial(cells_of, figure), prepare, partial(_show, figure),
         {TRANSFER_SET: FILES[TRANSFER_SET]} if figure == TRANSFER else FILES,
         options=("sets", "num_features", "effort"),
-    )
+    )  # fmt: skip
 
 
 STUDIES = (

@@ -432,17 +432,13 @@ def _study(name: str, title: str, source: str, show: Callable[[Page, Sequence[Ro
 
 
 MAY = "May 2018, Chapter 5"
+# fmt: off
 STUDIES = (
-    _study(
-        "feature-selection",
-        "What feature selection gains, by kernel",
-        f"{MAY}; May et al. 2019, Section 5",
-        show_losses,
-    ),
+    _study("feature-selection", "What feature selection gains, by kernel", f"{MAY}; May et al. 2019, Section 5",
+           show_losses),
     _study("survival-rates", "Survival of selected features against chance", f"{MAY}, Figure 5.2", show_survival),
     _study("input-weights", "Relative weights of inputs after selection", f"{MAY}, Figure 5.3", show_inputs),
 )
-# fmt: off
 FINDINGS: tuple[Finding, ...] = (
     finding("Feature selection lowers the loss of the Laplacian kernel.", MAY, "feature-selection",
             _change_of("laplacian"), "relative change of the heldout cross-entropy", below=0),

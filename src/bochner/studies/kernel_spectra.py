@@ -69,33 +69,17 @@ def show(page: Page, rows: Sequence[Row]) -> None:
     )
 
 
+# fmt: off
 STUDY = Study(
-    "kernel-spectra",
-    "Spectra of kernel matrices",
-    SOURCE,
+    "kernel-spectra", "Spectra of kernel matrices", SOURCE,
     "Eigenvalues of the Gaussian kernel matrix of n random training rows, divided by n; float64.",
-    "kernel_spectra",
-    Cell,
-    cells,
-    prepare,
-    show,
-    FILES,
+    "kernel_spectra", Cell, cells, prepare, show, FILES,
 )
 FINDINGS = (
-    finding(
-        "The largest eigenvalues of kernel matrices are significantly larger than the others.",
-        SOURCE,
-        STUDY.name,
-        lambda rows: {row["data"]: row["head_ratio"] for row in rows},
-        f"first over {HEAD + 1}th eigenvalue",
-        above=3,
-    ),
-    finding(
-        "There is a long tail of eigenvalues that are not negligible.",
-        SOURCE,
-        STUDY.name,
-        lambda rows: {row["data"]: row["tail_share"] for row in rows},
-        f"share of the trace beyond the first {TAIL} eigenvalues",
-        above=0.01,
-    ),
+    finding("The largest eigenvalues of kernel matrices are significantly larger than the others.", SOURCE, STUDY.name,
+            lambda rows: {row["data"]: row["head_ratio"] for row in rows},
+            f"first over {HEAD + 1}th eigenvalue", above=3),
+    finding("There is a long tail of eigenvalues that are not negligible.", SOURCE, STUDY.name,
+            lambda rows: {row["data"]: row["tail_share"] for row in rows},
+            f"share of the trace beyond the first {TAIL} eigenvalues", above=0.01),
 )

@@ -32,18 +32,10 @@ def _study(name: str, title: str, *own_parts: str) -> Study:
         return plan(size, sets=sets, parts=parts).cells()
 
     return Study(
-        name,
-        title,
-        f"{BHARDWAJ}, {', '.join(part.capitalize() for part in own_parts)}",
-        PROTOCOL,
-        "lowrank",
-        Cell,
-        cells,
-        lambda context: lambda cell: measure(cell, context.data_dir),
-        partial(_show, own_parts),
-        {point_set.name: point_set.file for point_set in SETS.values()},
-        options=("sets", "parts"),
-    )
+        name, title, f"{BHARDWAJ}, {', '.join(part.capitalize() for part in own_parts)}", PROTOCOL,
+        "lowrank", Cell, cells, lambda context: lambda cell: measure(cell, context.data_dir), partial(_show, own_parts),
+        {point_set.name: point_set.file for point_set in SETS.values()}, options=("sets", "parts"),
+    )  # fmt: skip
 
 
 def results_of(rows: Sequence[Row]) -> dict[Cell, Result]:

@@ -190,16 +190,10 @@ def _folds(cell: Cell, points: Points) -> Result:
     return {"rmse": (sum(errors) / FOLDS) ** 0.5, "seconds": time.perf_counter() - start}
 
 
-_KINDS: Mapping[Kind, Callable[[Cell, Points], Result]] = MappingProxyType(
-    {
-        "factor": _factor,
-        "seconds": _seconds,
-        "optimum": _optimum,
-        "stable rank": _stable_rank,
-        "split": _split,
-        "folds": _folds,
-    }
-)
+_KINDS: Mapping[Kind, Callable[[Cell, Points], Result]] = MappingProxyType({
+    "factor": _factor, "seconds": _seconds, "optimum": _optimum, "stable rank": _stable_rank, "split": _split,
+    "folds": _folds,
+})  # fmt: skip
 
 
 def predict(cell: Cell, X: Tensor, y: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:

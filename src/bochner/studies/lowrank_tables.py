@@ -241,34 +241,25 @@ def _seconds(sets: Sequence[PointSet], seeds: Sequence[int]) -> Table:
     for chosen in sets:
         if chosen.name in compared:
             few = seeds[: 1 if chosen.num_points > MANY_POINTS else FEW_SEEDS]
-            rows[chosen.name] = tuple(
-                Entry(
-                    tuple(replace(cell, kind="seconds") for cell in _factors(chosen, method, few)),
-                    "seconds",
-                    published.get(chosen.name, {}).get(method),
-                )
-                for method in columns
-            )
+            entries = []
+            for method in columns:
+                cells = tuple(replace(cell, kind="seconds") for cell in _factors(chosen, method, few))
+                entries.append(Entry(cells, "seconds", published.get(chosen.name, {}).get(method)))
+            rows[chosen.name] = tuple(entries)
     return Table("5.12", "seconds", "set", columns, rows)
 
 
 def _ridge(sets: Sequence[PointSet], seeds: Sequence[int]) -> Table:
     columns, published = ("exact", "pivoted-cholesky"), numbers_by_set("lowrank_ridge")
-    rows = {
-        f"{chosen.name}, bandwidth {chosen.tuned_bandwidth:g}, ridge {chosen.ridge:.3g}": tuple(
-            Entry(
-                tuple(
-                    _regression("folds", chosen, method, 0 if method == "exact" else RIDGE_RANK, seed)
-                    for seed in seeds[:FEW_SEEDS]
-                ),
-                "rmse",
-                published[chosen.name]["rmse"],
-            )
-            for method in columns
-        )
-        for chosen in sets
-        if chosen.name in published
-    }
+    rows = {}
+    for chosen in sets:
+        if chosen.name in published:
+            entries = []
+            for method, rank in zip(columns, (0, RIDGE_RANK), strict=True):
+                cells = tuple(_regression("folds", chosen, method, rank, seed) for seed in seeds[:FEW_SEEDS])
+                entries.append(Entry(cells, "rmse", published[chosen.name]["rmse"]))
+            label = f"{chosen.name}, bandwidth {chosen.tuned_bandwidth:g}, ridge {chosen.ridge:.3g}"
+            rows[label] = tuple(entries)
     return Table("5.13", f"ridge regression, 10 folds; the low rank is {RIDGE_RANK}", "set", columns, rows)
 
 
@@ -366,19 +357,10 @@ def _factors(
 ) -> tuple[Cell, ...]:
     """A method on a data set with the thesis's settings; without `samples` only ALS has its |Omega|."""
     few = seeds[:FEW_SEEDS] if method == "svd" and chosen.num_points > MANY_POINTS else seeds
-    return tuple(
-        Cell(
-            "factor",
-            chosen.name,
-            chosen.bandwidth if bandwidth is None else bandwidth,
-            seed,
-            method,
-            chosen.rank if rank is None else rank,
-            chosen.samples if samples is None and method == "als" else samples,
-            chosen.rounds if method == "als" else 3,
-        )
-        for seed in few
-    )
+    bandwidth, rank = bandwidth or chosen.bandwidth, rank or chosen.rank
+    samples = chosen.samples if samples is None and method == "als" else samples
+    rounds = chosen.rounds if method == "als" else 3
+    return tuple(Cell("factor", chosen.name, bandwidth, seed, method, rank, samples, rounds) for seed in few)
 
 
 def _regression(kind: str, chosen: PointSet, method: str, rank: int, seed: int) -> Cell:

@@ -179,24 +179,12 @@ def orthogonal_is_lower(rows: Sequence[Row]) -> Decision | None:
     return Decision(len(lower) == len(sizes), f"at {len(lower)} of {len(sizes)} numbers of features, on digits")
 
 
+# fmt: off
 STUDIES = (
-    Study(
-        "map-error",
-        "Kernel error of every feature map",
-        "every map of the papers, side by side",
-        PROTOCOL,
-        "map_error",
-        Cell,
-        cells,
-        prepare,
-        show,
-    ),
+    Study("map-error", "Kernel error of every feature map", "every map of the papers, side by side", PROTOCOL,
+          "map_error", Cell, cells, prepare, show),
 )
 FINDINGS = (
-    Finding(
-        "Orthogonal random features approximate the Gaussian kernel better than independent ones.",
-        "Alber et al. 2017, Section 3",
-        "map-error",
-        orthogonal_is_lower,
-    ),
+    Finding("Orthogonal random features approximate the Gaussian kernel better than independent ones.",
+            "Alber et al. 2017, Section 3", "map-error", orthogonal_is_lower),
 )

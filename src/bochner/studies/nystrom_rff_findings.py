@@ -10,7 +10,8 @@ from math import exp
 from statistics import fmean, median, stdev
 
 from bochner.report import Page
-from bochner.studies import kernel_spectra, nystrom_rff_report, nystrom_theorems
+from bochner.studies import kernel_spectra, nystrom_theorems
+from bochner.studies import nystrom_rff_report as plots
 from bochner.studies.findings import OFTEN, Finding, Rows, by, finding, per_set
 from bochner.studies.nystrom_rff import KMEANS, NYSTROM, POWERS, RFF, Cell, cells, effect_cells, prepare
 from bochner.studies.nystrom_rff_data import FILES
@@ -33,42 +34,22 @@ def _study(name: str, title: str, source: str, show: Callable[[Page, Sequence[Ro
     return Study(name, title, f"{MAY}, {source}", PROTOCOL, "nystrom_rff", Cell, cells, prepare, show, FILES)
 
 
+# fmt: off
 STUDIES = (
-    _study(
-        "nystrom-rff-kernel-error",
-        "Kernel error by features and by memory",
-        "Figure 6.1",
-        nystrom_rff_report.kernel_error,
-    ),
+    _study("nystrom-rff-kernel-error", "Kernel error by features and by memory", "Figure 6.1", plots.kernel_error),
     kernel_spectra.STUDY,
-    _study(
-        "nystrom-rff-performance",
-        "Heldout performance by features, memory and kernel error",
-        "Figure 6.3",
-        nystrom_rff_report.performance,
-    ),
-    _study(
-        "nystrom-rff-bias-variance",
-        "Errors at small and at large kernel values",
-        "Figure 6.4 and Table 6.2",
-        nystrom_rff_report.bias_and_variance,
-    ),
-    _study("nystrom-rff-norms", "Norms of features", "Figure 6.5", nystrom_rff_report.norms),
-    _study("nystrom-rff-error-powers", "Heldout performance by |error|^r", "Figure 6.6", nystrom_rff_report.powers),
+    _study("nystrom-rff-performance", "Heldout performance by features, memory and kernel error", "Figure 6.3",
+           plots.performance),
+    _study("nystrom-rff-bias-variance", "Errors at small and at large kernel values", "Figure 6.4 and Table 6.2",
+           plots.bias_and_variance),
+    _study("nystrom-rff-norms", "Norms of features", "Figure 6.5", plots.norms),
+    _study("nystrom-rff-error-powers", "Heldout performance by |error|^r", "Figure 6.6", plots.powers),
     nystrom_theorems.STUDY,
-    Study(
-        "effect-of-features",
-        "Effect of the number of features",
-        f"{MAY}, Figure 4.2",
-        PROTOCOL + " Laplacian and sparse Gaussian bandwidths are the median rule's.",
-        "nystrom_rff",
-        Cell,
-        effect_cells,
-        prepare,
-        nystrom_rff_report.effect_of_features,
-        FILES,
-    ),
+    Study("effect-of-features", "Effect of the number of features", f"{MAY}, Figure 4.2",
+          PROTOCOL + " Laplacian and sparse Gaussian bandwidths are the median rule's.",
+          "nystrom_rff", Cell, effect_cells, prepare, plots.effect_of_features, FILES),
 )
+# fmt: on
 
 # -- one number per data set, from its rows --------------------------------------------------------------------
 

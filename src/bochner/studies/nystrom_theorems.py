@@ -176,17 +176,10 @@ def show(page: Page, rows: Sequence[Row]) -> None:
 
 MAY = "May 2018"
 STUDY = Study(
-    "nystrom-theorems",
-    "Theorems 4 to 7 in numbers",
-    f"{MAY}, Sections 6.1 and 6.3",
+    "nystrom-theorems", "Theorems 4 to 7 in numbers", f"{MAY}, Sections 6.1 and 6.3",
     "Gaussian kernel; expectations are over the n points themselves, each with probability 1 / n; float64.",
-    "nystrom_theorems",
-    Cell,
-    cells,
-    prepare,
-    show,
-    FILES,
-)
+    "nystrom_theorems", Cell, cells, prepare, show, FILES,
+)  # fmt: skip
 
 
 def holds(theorem: str) -> Criterion:
@@ -201,17 +194,19 @@ def holds(theorem: str) -> Criterion:
     return decide
 
 
+_CLAIMS = {
+    "corollaries 1.2, 1.3": "A Nystrom map is a projection: norms do not grow, landmarks are exact.",
+    "4": "Around every point with an error lies a ball of underestimates.",
+    "5": "The expected error at k(x, x) is at least the tail of the centred spectrum.",
+    "6": "The probability of an error at k(x, x) has a lower bound.",
+    "7": "The mean error is the squared distance of the mean map from the landmarks' span.",
+}
 FINDINGS = tuple(
-    Finding(claim, f"{MAY}, {place}", STUDY.name, holds(theorem))
-    for theorem, place, claim in (
-        (
-            "corollaries 1.2, 1.3",
-            "Corollaries 1.2 and 1.3",
-            "A Nystrom map is a projection: norms do not grow, landmarks are exact.",
-        ),
-        ("4", "Theorem 4", "Around every point with an error lies a ball of underestimates."),
-        ("5", "Theorem 5", "The expected error at k(x, x) is at least the tail of the centred spectrum."),
-        ("6", "Theorem 6", "The probability of an error at k(x, x) has a lower bound."),
-        ("7", "Theorem 7", "The mean error is the squared distance of the mean map from the landmarks' span."),
+    Finding(
+        claim,
+        f"{MAY}, {'Corollaries 1.2 and 1.3' if ',' in theorem else f'Theorem {theorem}'}",
+        STUDY.name,
+        holds(theorem),
     )
+    for theorem, claim in _CLAIMS.items()
 )

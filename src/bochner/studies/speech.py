@@ -9,19 +9,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from bochner.report import Page
-from bochner.studies import speech_report
+from bochner.studies import speech_cells, speech_report
 from bochner.studies.results_file import Result
-from bochner.studies.speech_cells import (
-    MAY,
-    BestCell,
-    Cell,
-    all_cells,
-    best_cells,
-    depth_cells,
-    feature_cells,
-    kernel_cells,
-    network_cells,
-)
+from bochner.studies.speech_cells import MAY, BestCell, Cell
 from bochner.studies.study import Row, Size, Study
 from bochner.studies.workers import Context
 
@@ -92,45 +82,19 @@ def _study(
     return Study(name, title, f"{MAY}, {source}", PROTOCOL, "speech", Cell, cells, prepare, show)
 
 
+# fmt: off
 STUDIES = (
-    _study(
-        "speech-kernels",
-        "Kernel acoustic models: kernel, selection, bottleneck, ERLL",
-        "Tables 5, 9, 11, 13 and 15",
-        kernel_cells,
-        speech_report.show_kernels,
-    ),
-    _study(
-        "speech-networks",
-        "Network acoustic models: width, bottleneck, ERLL",
-        "Tables 4, 10, 12, 14 and 16",
-        network_cells,
-        speech_report.show_networks,
-    ),
-    Study(
-        "speech-best",
-        "The best network against the best kernel",
-        f"{MAY}, Table 7",
-        PROTOCOL + " Each metric is that of its best model, as in the papers; test is read by the best on dev alone.",
-        "speech_best",
-        BestCell,
-        best_cells,
-        prepare_best,
-        speech_report.show_best,
-    ),
-    _study(
-        "speech-features",
-        "Acoustic models of few and of many features",
-        "Figure 3 and Table 6",
-        feature_cells,
-        speech_report.show_features,
-    ),
-    _study(
-        "speech-metrics",
-        "Which heldout metric goes with the token error rate",
-        "Figure 2",
-        all_cells,
-        speech_report.show_metrics,
-    ),
-    _study("speech-depth", "Depth and width of networks", "Table 3", depth_cells, speech_report.show_depth),
+    _study("speech-kernels", "Kernel acoustic models: kernel, selection, bottleneck, ERLL",
+           "Tables 5, 9, 11, 13 and 15", speech_cells.kernel_cells, speech_report.show_kernels),
+    _study("speech-networks", "Network acoustic models: width, bottleneck, ERLL",
+           "Tables 4, 10, 12, 14 and 16", speech_cells.network_cells, speech_report.show_networks),
+    Study("speech-best", "The best network against the best kernel", f"{MAY}, Table 7",
+          PROTOCOL + " Each metric is that of its best model, as in the papers; test is read by the best on dev alone.",
+          "speech_best", BestCell, speech_cells.best_cells, prepare_best, speech_report.show_best),
+    _study("speech-features", "Acoustic models of few and of many features", "Figure 3 and Table 6",
+           speech_cells.feature_cells, speech_report.show_features),
+    _study("speech-metrics", "Which heldout metric goes with the token error rate", "Figure 2",
+           speech_cells.all_cells, speech_report.show_metrics),
+    _study("speech-depth", "Depth and width of networks", "Table 3",
+           speech_cells.depth_cells, speech_report.show_depth),
 )

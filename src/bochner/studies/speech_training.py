@@ -63,14 +63,9 @@ def tuned(cell: Cell, experiment: Contest) -> dict[str, Any]:
     settings = KernelSettings(kernel=cell.model, num_features=SIZES[cell.effort].num_features)  # type: ignore[arg-type]
 
     def make(_: object) -> Found:
-        return tune_bandwidth(
-            settings,
-            experiment.train,
-            experiment.heldout,
-            num_states=experiment.aligned.num_states,
-            seed=cell.seed,
-            device=experiment.device,
-        )
+        num_states, device = experiment.aligned.num_states, experiment.device
+        data = (experiment.train, experiment.heldout)
+        return tune_bandwidth(settings, *data, num_states=num_states, seed=cell.seed, device=device)
 
     name, inputs = f"{cell.model} seed {cell.seed}", {"model": asdict(settings), "seed": cell.seed}
     inputs["context"] = experiment.recipe.frontend.context
