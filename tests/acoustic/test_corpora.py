@@ -1,4 +1,4 @@
-"""The corpus stage: what becomes of texts, lexicons and directories."""
+"""Corpora of recipes: transcripts, lexicons and directories."""
 
 from __future__ import annotations
 
@@ -7,29 +7,30 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bochner.acoustic.corpora import KaldiCorpus, told_in_phones
+from bochner.acoustic.corpora import KaldiCorpus, transcribed_in_phones
 from bochner.speech.audio import write_audio
 from bochner.speech.corpora.corpus_directory import SpeechCorpus, write_corpus
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.manifest import PARTS, Utterance
 
 
-def test_phones_and_pauses_become_the_text_once_and_for_all(tmp_path: Path) -> None:
+def test_phones_and_pauses_become_the_transcript(tmp_path: Path) -> None:
     phones = [("SIL", 0.0, 0.2), ("n", 0.2, 0.4), ("o", 0.4, 0.6), ("SIL", 0.6, 1.0)]
-    said = Utterance(
+    utterance = Utterance(
         id="1", speaker="s", part="train", text="no", audio="1.wav", rate=8000, duration=1.0, phones=phones
     )
-    made = write_corpus(tmp_path, [said], lexicon=Lexicon({"no": [("n", "o")]}))
-    for told in (told_in_phones(made), told_in_phones(told_in_phones(made))):
-        assert [one.text for one in told.utterances] == ["SIL n o SIL"]
+    prepared = write_corpus(tmp_path, [utterance], lexicon=Lexicon({"no": [("n", "o")]}))
+    once = transcribed_in_phones(prepared)
+    for result in (once, transcribed_in_phones(once)):
+        assert [utterance.text for utterance in result.utterances] == ["SIL n o SIL"]
     corpus = SpeechCorpus.read(tmp_path)
     assert corpus.tokens_are_phones
     assert corpus.lexicon.words == ("SIL", "n", "o")
     assert corpus.silence_phones == ("SIL",)
 
 
-def write_data(folder: Path, part: str) -> None:
-    data = folder / part
+def write_data(directory: Path, part: str) -> None:
+    data = directory / part
     data.mkdir(parents=True)
     write_audio(data / "1.wav", np.sin(np.arange(8000) / 9).astype("float32") / 2, rate=16000)
     for name, value in {"text": "good morning", "utt2spk": f"s-{part}", "wav.scp": data / "1.wav"}.items():
@@ -40,13 +41,13 @@ def test_kaldi_directories_are_the_parts_and_bring_their_lexicon(tmp_path: Path)
     for part in PARTS:
         write_data(tmp_path / "data", part)
     (tmp_path / "words.txt").write_text("good g uh d\nmorning m ao r n ih ng\n")
-    given = KaldiCorpus(source=tmp_path / "data", lexicon=tmp_path / "words.txt")
-    given.make(tmp_path / "corpus", workers=1, progress=False)
+    corpus_settings = KaldiCorpus(source=tmp_path / "data", lexicon=tmp_path / "words.txt")
+    corpus_settings.make(tmp_path / "corpus", workers=1, verbose=False)
     corpus = SpeechCorpus.read(tmp_path / "corpus")
     assert corpus.parts == list(PARTS)
     assert corpus.lexicon["good"] == (("g", "uh", "d"),)
 
 
-def test_a_folder_without_data_directories_is_refused(tmp_path: Path) -> None:
+def test_a_source_without_data_directories_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"corpus\.source must hold data directories train, heldout, dev, test, got"):
-        KaldiCorpus(source=tmp_path).make(tmp_path / "corpus", workers=1, progress=False)
+        KaldiCorpus(source=tmp_path).make(tmp_path / "corpus", workers=1, verbose=False)

@@ -19,7 +19,7 @@ SPEAKERS = [f"s{number}" for number in range(10)]
 SMALL = KernelSettings(num_features=64, bandwidth=2.0, batch_size=32, max_epochs=3)
 
 
-def said(generator, hmm):
+def utterance(generator, hmm):
     """Transition ids of some phones, and frames that lie where their states are."""
     ids = []
     for phone in generator.choice(len(hmm.phones), size=6) + 1:
@@ -44,7 +44,7 @@ def kaldi(tmp_path):
         speaker = SPEAKERS[number % len(SPEAKERS)]
         name = f"{speaker}-{number:02d}"
         speakers[name] = speaker
-        paths[name], clean = said(generator, hmm)
+        paths[name], clean = utterance(generator, hmm)
         frames[name] = (3.0 + SPEAKERS.index(speaker) + (1 + SPEAKERS.index(speaker)) * clean).astype(np.float32)
         here = np.zeros((2, 5))
         here[0, :-1], here[1, :-1], here[0, -1] = (
@@ -77,9 +77,9 @@ def test_frames_are_normalised_as_apply_cmvn_does(kaldi):
 
 def test_a_model_learns_the_pdfs_and_gives_archives_that_kaldi_reads(kaldi, caplog):
     folder, hmm, _, paths = kaldi
-    caplog.set_level("INFO")
-    places = {"data": folder / "data", "alignments": folder / "exp", "folder": folder / "model"}
-    model = train_on_kaldi(SMALL, **places, context=1)
+    places = {"data": folder / "data", "alignments": folder / "exp", "output_dir": folder / "model"}
+    with caplog.at_level("INFO", "bochner.acoustic.kaldi"):
+        model = train_on_kaldi(SMALL, **places, context=1)
     assert "29 of 30 utterances are aligned, with 9 pdfs" in caplog.text
     frames = KaldiFrames(folder / "data")
     ark = write_likelihoods(model, frames, folder / "out" / "likes")
@@ -95,7 +95,7 @@ def test_a_model_learns_the_pdfs_and_gives_archives_that_kaldi_reads(kaldi, capl
 
 def test_likelihoods_are_posteriors_over_priors_of_the_train_part(kaldi):
     folder, hmm, _, paths = kaldi
-    places = {"data": folder / "data", "alignments": folder / "exp", "folder": folder / "model"}
+    places = {"data": folder / "data", "alignments": folder / "exp", "output_dir": folder / "model"}
     model = train_on_kaldi(SMALL, **places, context=1, heldout=0.2, seed=1)
     frames = KaldiFrames(folder / "data")
     scores = model(torch.from_numpy(frames["s0-00"]))
@@ -121,8 +121,8 @@ def test_an_archive_is_whole_or_not_there(tmp_path):
 def test_errors_say_what_is_missing(kaldi):
     folder, *_ = kaldi
     (folder / "exp" / "ali.1.gz").write_bytes(gzip.compress(b"someone-else 1 2 2\n"))
-    with pytest.raises(ValueError, match="alignments must be of utterances in"):
-        train_on_kaldi(SMALL, data=folder / "data", alignments=folder / "exp", folder=folder / "model")
+    with pytest.raises(ValueError, match="alignments must be those of utterances in"):
+        train_on_kaldi(SMALL, data=folder / "data", alignments=folder / "exp", output_dir=folder / "model")
     with pytest.raises(FileNotFoundError):
         read_kaldi_model(folder)
     (folder / "data" / "cmvn.scp").write_text("s0 nowhere.ark:3\n")

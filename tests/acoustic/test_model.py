@@ -1,4 +1,4 @@
-"""Acoustic models on a minute of synthetic speech: decoded, saved, moved, realigned, combined, and listening."""
+"""Acoustic models on a minute of synthetic speech: decoded, saved, moved, realigned, combined, and transcribing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import torch
 
 pytest.importorskip("kaldi_hmm_gmm")
 
-from bochner.acoustic.combine import best_combination, combine
 from bochner.acoustic.decoding import (
     ACOUSTIC_WEIGHTS,
     TUNING,
@@ -23,15 +22,14 @@ from bochner.acoustic.decoding import (
     Weights,
     decode_parts,
 )
-from bochner.acoustic.measures import heldout_measures
-from bochner.acoustic.model import AcousticModel
-from bochner.acoustic.realign import realign
+from bochner.acoustic.experiment import best_combination, realign
+from bochner.acoustic.model import AcousticModel, combine
 from bochner.acoustic.settings import KernelSettings, NetworkSettings
-from bochner.acoustic.training import train_model
+from bochner.acoustic.training import frame_scores, train_model
 from bochner.cli import main
-from tests.acoustic.spoken import aligned, rows
+from tests.acoustic.aligned_speech import aligned, rows
 
-MOST_ERRORS = 0.6
+MAX_ERROR_RATE = 0.6
 KERNEL = KernelSettings(num_features=512, bandwidth=20.0, max_epochs=8)
 NETWORK = NetworkSettings(hidden=(64,), max_epochs=8, pretrain=False)
 
@@ -39,49 +37,53 @@ NETWORK = NetworkSettings(hidden=(64,), max_epochs=8, pretrain=False)
 @cache
 def model(kind: str) -> AcousticModel:
     settings = KERNEL if kind == "kernel" else NETWORK
-    found = train_model(settings, rows("train"), rows("heldout"), num_states=aligned().num_states, seed=0)
-    return AcousticModel.of(found.module, rows("train"), aligned(), weights=Weights(0.1, 0.0))
+    trained = train_model(settings, rows("train"), rows("heldout"), num_states=aligned().num_states, seed=0)
+    return AcousticModel.of(trained.module, rows("train"), aligned(), weights=Weights(0.1, 0.0))
 
 
 @cache
 def decoded(kind: str) -> tuple[Path, dict[str, PartScore]]:
-    folder = Path(mkdtemp(dir=Path(aligned().folder)))
-    return folder, decode_parts(model(kind).scores(aligned().frames), aligned(), folder=folder, parts=("dev", "test"))
+    directory = Path(mkdtemp(dir=Path(aligned().directory)))
+    return directory, decode_parts(
+        model(kind).scores(aligned().frames), aligned(), output_dir=directory, parts=("dev", "test")
+    )
 
 
 @pytest.mark.parametrize("kind", ["kernel", "network"])
-def test_a_minute_of_speech_is_enough_to_hear_words(kind: str) -> None:
-    measures = heldout_measures(model(kind).module, rows("heldout"), silence_states=aligned().silence_states)
-    assert measures["perplexity"] < aligned().num_states / 3
-    assert measures["perplexity_silence_collapsed"] < measures["perplexity"]
-    found = decoded(kind)[1]
-    assert found["dev"].ter < MOST_ERRORS
-    assert found["test"].low <= found["test"].ter <= found["test"].high
-    assert found["test"].tokens == sum(len(said.tokens) for said in aligned().corpus.part("test"))
+def test_a_minute_of_speech_is_enough_to_recognise_words(kind: str) -> None:
+    scores = frame_scores(model(kind).module, rows("heldout"), silence_states=aligned().silence_states)
+    assert scores["perplexity"] < aligned().num_states / 3
+    assert scores["perplexity_silence_collapsed"] < scores["perplexity"]
+    parts = decoded(kind)[1]
+    assert parts["dev"].ter < MAX_ERROR_RATE
+    assert parts["test"].low <= parts["test"].ter <= parts["test"].high
+    assert parts["test"].tokens == sum(len(utterance.tokens) for utterance in aligned().corpus.part("test"))
 
 
 def test_weights_come_from_dev_and_serve_test() -> None:
-    kept, found = decoded("kernel")
-    assert found["dev"].acoustic_weight == found["test"].acoustic_weight
-    tried = {(weight, penalty): error for weight, penalty, error in json.loads((kept / TUNING).read_text())["errors"]}
-    assert tried[found["dev"].acoustic_weight, found["dev"].word_penalty] == min(tried.values())
-    assert found["dev"].ter == pytest.approx(min(tried.values()))
+    directory, parts = decoded("kernel")
+    assert parts["dev"].acoustic_weight == parts["test"].acoustic_weight
+    tried = {
+        (weight, penalty): error for weight, penalty, error in json.loads((directory / TUNING).read_text())["errors"]
+    }
+    assert tried[parts["dev"].acoustic_weight, parts["dev"].word_penalty] == min(tried.values())
+    assert parts["dev"].ter == pytest.approx(min(tried.values()))
     assert {weight for weight, _ in tried} == set(ACOUSTIC_WEIGHTS)
     assert {penalty for _, penalty in tried} == {0.0, *WORD_PENALTIES}
-    given = Weights(0.2, 0.5)
-    scores, folder = model("kernel").scores(aligned().frames), Path(mkdtemp(dir=aligned().folder))
-    asked = decode_parts(scores, aligned(), folder=folder, weights=given)["dev"]
-    assert (asked.acoustic_weight, asked.word_penalty) == (0.2, 0.5)
-    assert asked.ter >= found["dev"].ter
+    weights = Weights(0.2, 0.5)
+    scores, directory = model("kernel").scores(aligned().frames), Path(mkdtemp(dir=aligned().directory))
+    dev = decode_parts(scores, aligned(), output_dir=directory, weights=weights)["dev"]
+    assert (dev.acoustic_weight, dev.word_penalty) == (0.2, 0.5)
+    assert dev.ter >= parts["dev"].ter
 
 
 def test_what_is_decoded_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, found = decoded("kernel")
+    directory, parts = decoded("kernel")
 
     def refuse(name: str) -> np.ndarray:
         raise AssertionError(f"{name} is scored again")
 
-    assert decode_parts(refuse, aligned(), folder=folder, parts=("dev", "test")) == found
+    assert decode_parts(refuse, aligned(), output_dir=directory, parts=("dev", "test")) == parts
 
 
 def test_posteriors_are_those_of_the_rows_over_the_priors() -> None:
@@ -96,24 +98,24 @@ def test_posteriors_are_those_of_the_rows_over_the_priors() -> None:
 
 
 @pytest.mark.parametrize("kind", ["kernel", "combination"])
-def test_a_saved_model_can_be_moved_and_hears_the_same(kind: str, tmp_path: Path) -> None:
-    made = combine([model("kernel"), model("network")]) if kind == "combination" else model(kind)
-    made.save(tmp_path / "here")
+def test_a_saved_model_can_be_moved_and_transcribes_the_same(kind: str, tmp_path: Path) -> None:
+    original = combine([model("kernel"), model("network")]) if kind == "combination" else model(kind)
+    original.save(tmp_path / "here")
     shutil.move(tmp_path / "here", tmp_path / "there")
     again = AcousticModel.load(tmp_path / "there")
-    said = aligned().corpus.part("train")[0]
-    frames = np.asarray(aligned().frames[said.id])
-    assert np.array_equal(again.log_likelihoods(frames), made.log_likelihoods(frames))
-    audio = aligned().corpus.directory / str(said.audio)
-    assert again.transcribe(audio) == made.transcribe(audio)
+    utterance = aligned().corpus.part("train")[0]
+    frames = np.asarray(aligned().frames[utterance.id])
+    assert np.array_equal(again.log_likelihoods(frames), original.log_likelihoods(frames))
+    audio = aligned().corpus.directory / str(utterance.audio)
+    assert again.transcribe(audio) == original.transcribe(audio)
     assert not [path for path in (tmp_path / "there").rglob("*") if path.suffix in (".pkl", ".pt")]
 
 
-def test_a_folder_that_holds_something_is_not_written_over(tmp_path: Path) -> None:
+def test_a_directory_with_files_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("mine")
     with pytest.raises(ValueError, match="directory must be new or empty"):
         model("kernel").save(tmp_path)
-    with pytest.raises(ValueError, match=r"has no model.json"):
+    with pytest.raises(ValueError, match=r"has no model\.json"):
         AcousticModel.load(tmp_path)
 
 
@@ -121,21 +123,22 @@ def test_a_recording_becomes_words_with_times() -> None:
     """Of a whole session of one speaker: right words where they are said."""
     corpus = aligned().corpus
     audio = corpus.part("train")[0].audio
-    said = [one for one in corpus.part("train") if one.audio == audio]
-    heard = model("kernel").transcribe(corpus.directory / str(audio)).words
-    ends = [0.0, *(time for word in heard for time in (word.start, word.end)), said[-1].start + said[-1].duration]
-    assert ends == sorted(ends)
-    known = [(word.label, one.start + word.start) for one in said for word in one.words]
-    gaps = [[abs(word.start - start) for label, start in known if label == word.label] for word in heard]
-    assert 0.5 < len(heard) / len(known) < 1.5
+    references = [utterance for utterance in corpus.part("train") if utterance.audio == audio]
+    words = model("kernel").transcribe(corpus.directory / str(audio)).words
+    times = [0.0, *(time for word in words for time in (word.start, word.end))]
+    times.append(references[-1].start + references[-1].duration)
+    assert times == sorted(times)
+    known = [(word.label, u.start + word.start) for u in references for word in u.words]
+    gaps = [[abs(word.start - start) for label, start in known if label == word.label] for word in words]
+    assert 0.5 < len(words) / len(known) < 1.5
     assert sum(min(gap, default=9.0) < 0.1 for gap in gaps) > 0.5 * len(known)
 
 
 def test_realignment_moves_some_states_and_is_kept(tmp_path: Path) -> None:
-    again = realign(model("kernel"), aligned(), folder=tmp_path)
+    again = realign(model("kernel"), aligned(), output_dir=tmp_path)
     name = aligned().ids("train")[0]
     assert len(again.states[name]) == len(aligned().states[name])
-    old, new = (np.concatenate([given.states[one] for one in given.ids("train")]) for given in (aligned(), again))
+    old, new = (np.concatenate([corpus.states[i] for i in corpus.ids("train")]) for corpus in (aligned(), again))
     assert 0.5 < (old == new).mean() < 1
     test = aligned().ids("test")[0]
     assert np.array_equal(again.states[test], aligned().states[test])
@@ -143,20 +146,20 @@ def test_realignment_moves_some_states_and_is_kept(tmp_path: Path) -> None:
     fits = [float(logs.gather(1, torch.tensor(y[:, None].astype("int64"))).mean()) for y in
             (np.asarray(aligned().states[name]), np.asarray(again.states[name]))]  # fmt: skip
     assert fits[1] > fits[0]  # the model's own path fits the model better
-    kept = realign(model("network"), aligned(), folder=tmp_path)
-    assert np.array_equal(kept.states[name], again.states[name])
+    stored = realign(model("network"), aligned(), output_dir=tmp_path)
+    assert np.array_equal(stored.states[name], again.states[name])
 
 
 def test_a_combination_is_the_mean_of_log_posteriors() -> None:
     frames = np.asarray(aligned().frames[aligned().ids("dev")[0]])
     both = combine([model("kernel"), model("network")], shares=[0.25, 0.75]).log_posteriors(frames)
-    wanted = 0.25 * model("kernel").log_posteriors(frames) + 0.75 * model("network").log_posteriors(frames)
-    wanted -= np.log(np.exp(wanted).sum(axis=1, keepdims=True))
-    assert both == pytest.approx(wanted, abs=1e-4)
+    expected = 0.25 * model("kernel").log_posteriors(frames) + 0.75 * model("network").log_posteriors(frames)
+    expected -= np.log(np.exp(expected).sum(axis=1, keepdims=True))
+    assert both == pytest.approx(expected, abs=1e-4)
 
 
 def test_the_best_share_is_that_of_least_error_on_dev(tmp_path: Path) -> None:
-    best, errors = best_combination([model("kernel"), model("network")], aligned(), folder=tmp_path)
+    best, errors = best_combination([model("kernel"), model("network")], aligned(), output_dir=tmp_path)
     assert best.about["shares"][0] == min(errors, key=lambda share: errors[share])
     assert set(errors) == {0.25, 0.5, 0.75}
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bochner.acoustic.recipe import AsrRecipe, load_recipe, recipe_lines, recipe_names
-from bochner.acoustic.settings import KernelSettings, NetworkSettings, SelectionSettings
+from bochner.acoustic.recipe import AsrRecipe, load_recipe, recipe_descriptions, recipe_names
+from bochner.acoustic.settings import KernelSettings, NetworkSettings
+from bochner.search import SelectionParams
 
 TWINS = {"timit": "timit-like", "broadcast": "broadcast-like", "cantonese": "cantonese-like", "bengali": "bengali-like"}
 SMALL = {
@@ -18,12 +19,12 @@ SMALL = {
 
 
 def loaded(name: str) -> AsrRecipe:
-    needs_source = "--source" in recipe_lines()[name]
-    return load_recipe(name, changes={"corpus.source": "somewhere"} if needs_source else None)
+    needs_source = "--source" in recipe_descriptions()[name]
+    return load_recipe(name, overrides={"corpus.source": "somewhere"} if needs_source else None)
 
 
-def written(folder: Path, values: dict[str, object]) -> Path:
-    path = folder / "mine.yaml"
+def written(directory: Path, values: dict[str, object]) -> Path:
+    path = directory / "mine.yaml"
     path.write_text(yaml.safe_dump(values))
     return path
 
@@ -44,7 +45,7 @@ def test_yesno_has_fewer_states_than_a_bottleneck() -> None:
 
 @pytest.mark.parametrize("name", TWINS)
 def test_a_licensed_corpus_differs_from_its_synthetic_twin_in_the_corpus_only(name: str) -> None:
-    licensed, synthetic = loaded(name).plain(), loaded(TWINS[name]).plain()
+    licensed, synthetic = loaded(name).to_dict(), loaded(TWINS[name]).to_dict()
     differing = {key for key in licensed if licensed[key] != synthetic[key]}
     assert differing == {"name", "about", "corpus"}
 
@@ -52,8 +53,8 @@ def test_a_licensed_corpus_differs_from_its_synthetic_twin_in_the_corpus_only(na
 @pytest.mark.parametrize("name", ["timit-sample", "broadcast-like"])
 def test_what_a_recipe_says_plainly_is_a_recipe_again(name: str, tmp_path: Path) -> None:
     recipe = loaded(name)
-    values = {key: value for key, value in recipe.plain().items() if key != "name"}
-    assert load_recipe(written(tmp_path, values)).plain() == {**recipe.plain(), "name": "mine"}
+    values = {key: value for key, value in recipe.to_dict().items() if key != "name"}
+    assert load_recipe(written(tmp_path, values)).to_dict() == {**recipe.to_dict(), "name": "mine"}
 
 
 def test_like_joins_settings_and_leaves_out_what_is_null(tmp_path: Path) -> None:
@@ -74,48 +75,53 @@ def test_a_corpus_of_another_kind_keeps_nothing_of_the_one_below(tmp_path: Path)
     written(tmp_path, SMALL)
     child = tmp_path / "child.yaml"
     child.write_text("like: mine.yaml\ncorpus: {kind: yesno, source: there}\n")
-    assert load_recipe(child).plain()["corpus"] == {"kind": "yesno", "source": "there", "seed": 0}
+    assert load_recipe(child).to_dict()["corpus"] == {"kind": "yesno", "source": "there", "seed": 0}
 
 
 def test_numbers_may_be_written_as_people_write_them(tmp_path: Path) -> None:
     model = {"kind": "kernel", "learning_rate": "1e-1", "bandwidth": 3, "selection": {"rounds": 5}}
-    found = load_recipe(written(tmp_path, {**SMALL, "models": {"k": model}})).models["k"]
-    assert found == KernelSettings(name="k", learning_rate=0.1, bandwidth=3.0, selection=SelectionSettings(rounds=5))
+    settings = load_recipe(written(tmp_path, {**SMALL, "models": {"k": model}})).models["k"]
+    assert settings == KernelSettings(name="k", learning_rate=0.1, bandwidth=3.0, selection=SelectionParams(rounds=5))
 
 
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("decodings", {}, "decodings is unknown; a recipe takes about, "),
-        ("decoding.beams", 9, "decoding.beams is unknown; decoding takes order, beam, max_active."),
-        ("models.kernel.selection", {"round": 5}, "models.kernel.selection.round is unknown; .* takes rounds"),
+        ("decodings", {}, "decodings is unknown; a recipe has about, .*models, "),
+        ("decoding.beams", 9, "decoding.beams is unknown; decoding has order, beam, max_active."),
+        ("models.kernel.selection", {"round": 5}, "models.kernel.selection.round is unknown; .* has method, rounds"),
         (
             "models.kernel.kernel",
             "linear",
-            "models.kernel.kernel must be 'laplacian' or 'gaussian' or .*, got 'linear'",
+            "models.kernel: kernel must be one of .*'laplacian'.*, got 'linear'",
         ),
-        ("models.kernel.num_features", 10.5, "models.kernel.num_features must be an integer, got 10.5"),
-        ("models.kernel.num_features", True, "models.kernel.num_features must be a"),
+        ("models.kernel.num_features", 10.5, "models.kernel.num_features must be of type int, got 10.5"),
+        ("models.kernel.num_features", True, "models.kernel.num_features must be of type int, got True"),
         ("models.kernel.kind", "tree", r"models.kernel.kind must be one of \['kernel', 'network'\], got 'tree'"),
-        ("models.other", 3, "models.other must be a mapping that says its kind, one of kernel, network"),
-        ("models", {}, "models must name at least one model"),
-        ("models", "grid", "models must be settings by name, or the word ablation, got 'grid'"),
-        ("corpus.snr", [1, 2, 3], r"corpus.snr must be a list of 2, got \[1, 2, 3\]"),
+        ("models.other", 3, "models.other must be a mapping with a kind, one of kernel, network, got 3"),
+        ("models.kernel", None, "models must name at least one model"),
+        ("models.kernel.name", None, "models.kernel.name must be of type str, got None"),
+        ("models.kernel.rank", 10**400, "models.kernel.rank must be finite, got 1000"),
+        ("models.kernel.selection", "os.system", "models.kernel.selection must be a mapping .*got 'os.system'"),
+        ("models.kernel.selection", {"class_path": "os.system"}, "models.kernel.selection.class_path is unknown"),
+        ("models.kernel", {"class_path": "os.system"}, "models.kernel.class_path is unknown"),
+        ("models", "grid", "models must be a mapping .* or the word ablation, got 'grid'"),
+        ("corpus.snr", [1, 2, 3], r"corpus.snr must be of type tuple\[float, float\], got \[1, 2, 3\]"),
         ("corpus.kind", "radio", "corpus.kind must be one of .*'directory'.*, got 'radio'"),
-        ("corpus", {"kind": "an4"}, "corpus.source is missing"),
-        ("corpus", {"kind": "an4", "source": None}, "needs its corpus: give --source PATH"),
-        ("combine", "yes", "combine must be true or false, got 'yes'"),
-        ("sequence", "all", "sequence must be 'kernel' or 'network' or 'both', got 'all'"),
-        ("sequence", "both", "sequence must train what models has, got 'both' but no network model"),
-        ("models.kernel.adapt", "rb", "models.kernel.adapt must be 'agop' or 'uab' or 'sab' or 'dab', got 'rb'"),
-        ("seeds", [0, 0], r"seeds must be at least one number, each once, got \[0, 0\]"),
-        ("seeds.first", 1, "seeds.first cannot be set: seeds is"),
+        ("corpus", {"kind": "an4"}, "corpus: .*required: source"),
+        ("corpus", {"kind": "an4", "source": None}, "corpus is missing: give --source PATH"),
+        ("combine", "maybe", "combine must be of type bool, got 'maybe'"),
+        ("sequence", "all", "sequence must be of type bool .*'kernel', 'network', 'both'.*, got 'all'"),
+        ("sequence", "both", "sequence must .*, got 'both' but no network model"),
+        ("models.kernel.adapt", "rb", "models.kernel.adapt must be .*'agop', 'uab', 'sab', 'dab'.*, got 'rb'"),
+        ("seeds", [0, 0], r"seeds must be .*, got \[0, 0\]"),
+        ("seeds.first", 1, "seeds must be of type .*, got {'first': 1}"),
     ],
 )
 def test_what_does_not_fit_is_named(path: str, value: object, message: str, tmp_path: Path) -> None:
     file = written(tmp_path, {**SMALL, "seeds": [0]})
     with pytest.raises(ValueError, match=message):
-        load_recipe(file, changes={path: value})
+        load_recipe(file, overrides={path: value})
 
 
 def test_a_name_that_is_no_recipe_lists_those_that_are() -> None:
@@ -124,11 +130,31 @@ def test_a_name_that_is_no_recipe_lists_those_that_are() -> None:
 
 
 def test_the_ablation_is_the_papers_grid() -> None:
-    recipe = load_recipe("timit-like", changes={"models": "ablation", "ablation.num_features": 64})
+    recipe = load_recipe("timit-like", overrides={"models": "ablation", "ablation.num_features": 64})
     kernels = [model for model in recipe.models.values() if isinstance(model, KernelSettings)]
     networks = [model for model in recipe.models.values() if isinstance(model, NetworkSettings)]
-    found = {(one.kernel, one.selection is None, one.rank is None, one.metric) for one in kernels}
-    assert len(found) == len(kernels) == 3 * 2 * 2 * 2
-    assert {one.num_features for one in kernels} == {64}
-    assert len({(one.hidden, one.rank, one.metric) for one in networks}) == len(networks) == 3 * 2 * 2
+    cells = {(model.kernel, model.selection is None, model.rank is None, model.criterion) for model in kernels}
+    assert len(cells) == len(kernels) == 3 * 2 * 2 * 2
+    assert {model.num_features for model in kernels} == {64}
+    assert len({(model.hidden, model.rank, model.criterion) for model in networks}) == len(networks) == 3 * 2 * 2
     assert all(name == model.name for name, model in recipe.models.items())
+
+
+def test_blocks_and_other_kernels_are_settings_of_a_recipe(tmp_path: Path) -> None:
+    model = {"kind": "kernel", "kernel": "arc-cosine1", "num_features": 64, "num_blocks": 4}
+    settings = load_recipe(written(tmp_path, {**SMALL, "models": {"k": model}})).models["k"]
+    assert isinstance(settings, KernelSettings)
+    assert (settings.kernel, settings.num_blocks, settings.plan().params.num_blocks) == ("arc-cosine1", 4, 4)
+
+
+def test_no_value_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """jsonargparse imports what a value for a class names, unless it never sees such a value."""
+    (tmp_path / "hostile_module.py").write_text("from pathlib import Path\nPath('imported').touch()\nclass X: pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    file = written(tmp_path, SMALL)
+    for value in ("hostile_module.X", {"class_path": "hostile_module.X"}):
+        for path in ("frontend", "models.kernel.selection", "models.kernel.rank", "corpus.language", "seeds", "models"):
+            with pytest.raises(ValueError, match=r"mine\.yaml"):
+                load_recipe(file, overrides={path: value})
+    assert not (tmp_path / "imported").exists()

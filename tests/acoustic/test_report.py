@@ -1,19 +1,18 @@
 """The report of a small run, made by hand in the form that a run leaves behind."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bochner.acoustic.report import write_report
-from bochner.acoustic.report.figures import confusion_matrix, input_weights
-from bochner.acoustic.report.listings import confusions, read_listing
+from bochner.acoustic.report import confusion_matrix, input_weights, read_listing, write_report
 from bochner.acoustic.results import Results, Row
 from bochner.speech.score import Protocol, error_listing, score
 
-SAID = {"u1": "sil a b sil", "u2": "a a <b>", "u3": "b"}
-HEARD = {
+REFERENCES = {"u1": "sil a b sil", "u2": "a a <b>", "u3": "b"}
+HYPOTHESES = {
     "laplacian": {"u1": "sil b b sil", "u2": "a a <b> a", "u3": "b"},
     "tanh": {"u1": "sil a b sil", "u2": "b a <b>"},
 }
@@ -23,30 +22,30 @@ def made_row(model: str, kind: str, dev: float, **changes: object) -> Row:
     heldout = {"ce": 1.0, "perplexity": 2.7, "perplexity_silence_collapsed": 2.5, "ent": 0.5, "erll": 1.5, "err": 0.3}
     test = {"ter": 0.3, "low": 0.2, "high": 0.4, "tokens": 8}
     row = Row(model=model, kind=kind, settings={}, seed=0, heldout=heldout, dev={"ter": dev}, test=test, seconds=9.0,
-              folder=f"models/{model}-0")  # fmt: skip
+              directory=f"models/{model}-0")  # fmt: skip
     return replace(row, **changes)
 
 
 def made_run(root: Path) -> Path:
     rows = [
         made_row("gaussian", "kernel", 0.5, test=None), made_row("laplacian", "kernel", 0.3),
-        made_row("laplacian", "kernel", 0.2, seed=1, folder="models/laplacian-1"),
+        made_row("laplacian", "kernel", 0.2, seed=1, directory="models/laplacian-1"),
         made_row("tanh", "network", 0.3), made_row("sat GMM", "gmm", 0.6, heldout={}),
     ]  # fmt: skip
     recipe = {"name": "toy", "seeds": [0, 1], "frontend": {"context": 1}}
     results = Results(recipe=recipe, protocol="per", synthetic=True, corpus="toy", num_states=7, rows=rows)
     for row in rows:
-        folder = root / row.folder
-        folder.mkdir(parents=True)
+        directory = root / row.directory
+        directory.mkdir(parents=True)
         if row.kind in ("kernel", "network"):
             history = [{"epoch": n, "ce": 2.0 / n, "err": 0.6 / n} for n in (1, 2, 3)]
-            (folder / "history.json").write_text(json.dumps(history))
-        if row.test is not None and row.model in HEARD:
-            heard = score(SAID, HEARD[row.model], protocol=Protocol(unit="phones"))
-            (folder / "decoded" / "test").mkdir(parents=True)
-            (folder / "decoded" / "test" / "errors.txt").write_text(error_listing(heard) + "\n")
-    found = {"survival": [0.2, 0.5], "chance": [0.1, 0.3], "input_weights": [0.5, 1.0, 1.5, 1.0, 0.5, 1.5]}
-    (root / "models" / "laplacian-0" / "selection.json").write_text(json.dumps(found))
+            (directory / "history.json").write_text(json.dumps(history))
+        if row.test is not None and row.model in HYPOTHESES:
+            result = score(REFERENCES, HYPOTHESES[row.model], protocol=Protocol(unit="phones"))
+            (directory / "decoded" / "test").mkdir(parents=True)
+            (directory / "decoded" / "test" / "errors.txt").write_text(error_listing(result) + "\n")
+    facts = {"survival": [0.2, 0.5], "chance": [0.1, 0.3], "input_weights": [0.5, 1.0, 1.5, 1.0, 0.5, 1.5]}
+    (root / "models" / "laplacian-0" / "selection.json").write_text(json.dumps(facts))
     results.write(root)
     return root
 
@@ -63,7 +62,7 @@ def html(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_the_report_has_all_its_sections_in_one_file(html):
     for heading in ("The best of each kind", "Learning curves", "Selected features", "Weights of the inputs",
-                    "What was taken for what", "Some utterances", "All models", "Recipe"):  # fmt: skip
+                    "Confusions", "Some utterances", "All models", "Recipe"):  # fmt: skip
         assert f">{heading}</h2>" in html
     assert html.count("<svg") == 2 + 1 + 1 + 2  # curves, survival, weights, a matrix a kind
     assert "PER test %" in html
@@ -75,7 +74,7 @@ def test_the_report_has_all_its_sections_in_one_file(html):
 def test_utterances_are_those_of_the_chosen_models_side_by_side(html):
     shown = html[html.index("Some utterances</h2>") : html.index("All models</h2>")]
     assert [f"<h3>{name}</h3>" in shown for name in ("u1", "u2", "u3")] == [True] * 3  # u3: the network lost it
-    assert shown.count("all right") == 2  # u1 by the network, u3 by the kernel model
+    assert shown.count("correct") == 2  # u1 by the network, u3 by the kernel model
     assert "REF: sil a b sil" in shown
 
 
@@ -84,14 +83,15 @@ def test_what_a_run_does_not_have_has_no_section(run):
     for listing in run.glob("models/*/decoded/test/errors.txt"):
         listing.unlink()
     html = write_report(run).read_text(encoding="utf-8")
-    for heading in ("Selected features", "Weights of the inputs", "What was taken for what", "Some utterances"):
+    for heading in ("Selected features", "Weights of the inputs", "Confusions", "Some utterances"):
         assert heading not in html
 
 
 def test_a_listing_gives_back_the_errors_that_were_counted(run):
-    found = score(SAID, HEARD["laplacian"], protocol=Protocol(unit="phones"))
-    read = confusions(read_listing(run / "models" / "laplacian-0" / "decoded" / "test"))
-    wrong = {pair: times for pair, times in found.confusions.items() if pair[0] != pair[1]}
+    result = score(REFERENCES, HYPOTHESES["laplacian"], protocol=Protocol(unit="phones"))
+    listing = read_listing(run / "models" / "laplacian-0" / "decoded" / "test")
+    read = Counter(pair for utterance in listing for pair in utterance.pairs)
+    wrong = {pair: times for pair, times in result.confusions.items() if pair[0] != pair[1]}
     assert {pair: times for pair, times in read.items() if pair[0] != pair[1]} == wrong
     assert read["a", "a"] == 2
 
@@ -100,7 +100,7 @@ def test_a_matrix_holds_shares_of_what_was_said():
     axes = confusion_matrix({("a", "a"): 3, ("a", "b"): 1, ("b", None): 2, (None, "b"): 5}).axes[0]
     shares = axes.images[0].get_array().data.tolist()
     assert shares == [[0.75, 0.25, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["a", "b", "(nothing)"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["a", "b", "(none)"]
 
 
 def test_weights_lie_by_frame_and_number():

@@ -10,16 +10,16 @@ from bochner.acoustic.settings import (
     KernelSettings,
     ModelSettings,
     NetworkSettings,
-    SelectionSettings,
     settings_from_json,
     settings_to_json,
 )
+from bochner.search import SelectionParams
 
 
 @pytest.mark.parametrize(
     "settings",
     [
-        KernelSettings(kernel="laplacian", rank=8, selection=SelectionSettings(rounds=3), adapt="agop", bandwidth=2.0),
+        KernelSettings(kernel="laplacian", rank=8, selection=SelectionParams(rounds=3), adapt="agop", bandwidth=2.0),
         NetworkSettings(hidden=(4, 5), activation="relu", criterion="erll:1"),
     ],
 )
@@ -28,7 +28,7 @@ def test_json_keeps_everything(settings: ModelSettings) -> None:
 
 
 def test_unknown_settings_are_named() -> None:
-    with pytest.raises(ValueError, match=r"got \['bandwith'\] besides"):
+    with pytest.raises(ValueError, match=r"\['bandwith'\]"):
         settings_from_json({"kind": "kernel", "bandwith": 3})
 
 
@@ -37,11 +37,11 @@ def test_unknown_settings_are_named() -> None:
     [
         ({"num_features": 101}, "num_features must be even"),
         ({"kernel": "cubic"}, "kernel must be one of"),
-        ({"metric": "bleu"}, "metric must be one of"),
-        ({"rank": 0}, "rank must be an integer of at least 1"),
-        ({"bandwidth": -1.0}, "bandwidth must be a positive"),
+        ({"criterion": "bleu"}, "criterion must be one of.*bleu"),
+        ({"rank": 0}, "rank must be .*0"),
+        ({"bandwidth": -1.0}, "bandwidth must be .*-1"),
         ({"adapt": "rb"}, "adapt must be one of"),
-        ({"adapt": "sab", "selection": SelectionSettings()}, "selection must be left out with adapt 'sab', got Sel"),
+        ({"adapt": "sab", "selection": SelectionParams()}, "selection must be None with adapt='sab'"),
     ],
 )
 def test_mistakes_are_refused_at_once(wrong: dict[str, object], message: str) -> None:
@@ -50,7 +50,7 @@ def test_mistakes_are_refused_at_once(wrong: dict[str, object], message: str) ->
 
 
 def test_titles_say_the_tricks() -> None:
-    selected = KernelSettings(kernel="laplacian", num_features=64, selection=SelectionSettings(), criterion="erll:1")
+    selected = KernelSettings(kernel="laplacian", num_features=64, selection=SelectionParams(), criterion="erll:1")
     assert selected.title == "laplacian 64 selection erll:1"
     assert KernelSettings(num_features=64, adapt="dab").title == "gaussian 64 dab"
     assert NetworkSettings(hidden=(8, 4), rank=3).title == "tanh 8-4 rank 3"

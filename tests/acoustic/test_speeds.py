@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("kaldi_hmm_gmm")
 
 from bochner.speech.pipeline.aligned_corpus import at_speeds
-from tests.acoustic.spoken import aligned
+from tests.acoustic.aligned_speech import aligned
 
 
 def test_played_faster_frames_are_fewer_and_states_keep_step() -> None:

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from torch import nn
 
-from bochner.acoustic import adapted, bandwidth, kernel
-from bochner.acoustic.bandwidth import climb
-from bochner.acoustic.fitted import MODULE, Trained
-from bochner.acoustic.settings import KernelSettings, ModelSettings, NetworkSettings, SelectionSettings
-from bochner.acoustic.training import train_model
+from bochner.acoustic.settings import KernelSettings, ModelSettings, NetworkSettings
+from bochner.acoustic.training import MODULE, TrainedModel, frame_scores, train_model, tune_bandwidth
 from bochner.data import ArraySource
 from bochner.models.heads import BottleneckHead
+from bochner.search import SelectionParams, fit
+from bochner.search import kernel as search_kernel
+from bochner.search.kernel import search_steps
 
 QUICK = {"num_features": 128, "batch_size": 32, "max_epochs": 6}
 KERNELS = [
     KernelSettings(**QUICK),
     KernelSettings(**QUICK, kernel="laplacian", rank=3, bandwidth=3.0, criterion="erll:1"),
-    KernelSettings(**QUICK, kernel="sparse-gaussian", bandwidth=1.0, selection=SelectionSettings(rounds=3)),
+    KernelSettings(**QUICK, kernel="sparse-gaussian", bandwidth=1.0, selection=SelectionParams(rounds=3)),
     KernelSettings(**QUICK, adapt="agop", bandwidth=2.0),
     KernelSettings(**QUICK, adapt="uab", kernel="laplacian", bandwidth=3.0),
     KernelSettings(**QUICK, adapt="sab", kernel="sparse-gaussian", bandwidth=2.0),
@@ -33,8 +36,7 @@ NETWORKS = [NetworkSettings(hidden=(16, 16), batch_size=16, max_epochs=30, impro
 @pytest.fixture
 def briefly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bases are adapted by a few steps only."""
-    monkeypatch.setattr(adapted, "BATCHES", 8)
-    monkeypatch.setattr(adapted, "MAX_EPOCHS", 2)
+    monkeypatch.setattr(search_kernel, "BASIS", replace(search_kernel.BASIS, batches=8, max_epochs=2))
 
 
 def rings(num_rows: int, seed: int, *, noise: int = 1) -> ArraySource:
@@ -43,18 +45,18 @@ def rings(num_rows: int, seed: int, *, noise: int = 1) -> ArraySource:
     return ArraySource(X, (X[:, :2].norm(dim=1) > 1.2).long() + 2 * (X[:, 0] > 0))
 
 
-def trained(settings: ModelSettings, folder: Path | None = None, *, seed: int = 0) -> Trained:
-    return train_model(settings, rings(800, 0), rings(400, 1), num_states=4, seed=seed, folder=folder)
+def trained(settings: ModelSettings, output_dir: Path | None = None, *, seed: int = 0) -> TrainedModel:
+    return train_model(settings, rings(800, 0), rings(400, 1), num_states=4, seed=seed, output_dir=output_dir)
 
 
 @pytest.mark.usefixtures("briefly")
-@pytest.mark.parametrize("settings", [*KERNELS, *NETWORKS], ids=lambda one: one.title)
+@pytest.mark.parametrize("settings", [*KERNELS, *NETWORKS], ids=lambda settings: settings.title)
 def test_every_kind_of_model_learns(settings: ModelSettings) -> None:
-    found = trained(settings)
+    model = trained(settings)
     unseen = rings(400, 2).read(0)
-    right = (found.module(unseen.X).argmax(dim=1) == unseen.y).float().mean()
+    right = (model.module(unseen.X).argmax(dim=1) == unseen.y).float().mean()
     assert float(right) > 0.8  # the commonest state has 0.3
-    assert {"epoch", "rate", "ce", "ent", "erll", "err", "perplexity"} <= set(found.history[-1])
+    assert {"epoch", "rate", "ce", "ent", "erll", "err", "perplexity"} <= set(model.history[-1])
 
 
 def test_the_bottleneck_has_its_rank() -> None:
@@ -64,7 +66,7 @@ def test_the_bottleneck_has_its_rank() -> None:
 
 
 def test_selection_tells_survival_and_which_inputs_matter() -> None:
-    facts = trained(KernelSettings(**QUICK, bandwidth=1.0, selection=SelectionSettings(rounds=4))).selection
+    facts = trained(KernelSettings(**QUICK, bandwidth=1.0, selection=SelectionParams(rounds=4))).selection
     assert facts is not None
     assert len(facts["survival"]) == len(facts["chance"]) == 3
     assert facts["input_weights"][2] == min(facts["input_weights"])  # the input that says nothing
@@ -78,13 +80,13 @@ def test_the_bandwidth_is_the_best_of_those_tried() -> None:
 
 
 @pytest.mark.usefixtures("briefly")
-@pytest.mark.parametrize("settings", BASES, ids=lambda one: one.title)
+@pytest.mark.parametrize("settings", BASES, ids=lambda settings: settings.title)
 def test_an_adapted_basis_is_the_random_one_moved_to_its_objective(settings: KernelSettings) -> None:
-    found, random = trained(settings), trained(replace(settings, adapt=None))
-    first, *later = found.choices["adapted"]
+    adapted, random = trained(settings), trained(replace(settings, adapt=None))
+    first, *later = adapted.choices["adapted"]
     assert min(later) < first
     assert "adapted" not in random.choices
-    moved = (found.module.feature_map.frequencies() - random.module.feature_map.frequencies()).abs()
+    moved = (adapted.module.feature_map.frequencies() - random.module.feature_map.frequencies()).abs()
     assert 0 < float(moved.median()) < float(random.module.feature_map.frequencies().abs().max())
 
 
@@ -93,8 +95,8 @@ def test_few_features_do_more_when_they_are_moved_by_the_loss() -> None:
     settings = KernelSettings(num_features=16, bandwidth=3.0, batch_size=32, max_epochs=6)
     parts, errors = (rings(2000, 0, noise=6), rings(800, 1, noise=6)), {}
     for adapt in (None, "dab"):
-        found = train_model(replace(settings, adapt=adapt), *parts, num_states=4, seed=0)
-        errors[adapt] = found.history[-1]["err"]
+        model = train_model(replace(settings, adapt=adapt), *parts, num_states=4, seed=0)
+        errors[adapt] = model.history[-1]["err"]
     assert errors["dab"] < errors[None] - 0.1
 
 
@@ -103,35 +105,37 @@ def test_a_basis_that_was_adapted_is_found_again(tmp_path: Path, monkeypatch: py
     """Stopped right after: the same model, without a step of adaptation."""
     undisturbed = trained(BASES[2])
     with monkeypatch.context() as stopping:
-        stopping.setattr(kernel, "train", None)
+        stopping.setattr(fit, "train", None)
         with pytest.raises(TypeError):
             trained(BASES[2], tmp_path)
-    monkeypatch.setattr(adapted, "fit_basis", None)
+    monkeypatch.setattr(search_kernel, "fit_basis", None)
     resumed, X = trained(BASES[2], tmp_path), rings(50, 3).read(0).X
     assert torch.equal(resumed.module(X), undisturbed.module(X))
     assert resumed.choices == undisturbed.choices
 
 
 @pytest.mark.parametrize("lowest", [-9, -2, 0, 1, 4, 9])
-def test_climbing_finds_the_lowest_step_within_bounds(lowest: int) -> None:
-    asked: list[int] = []
+def test_the_search_finds_the_lowest_step_within_bounds(lowest: int) -> None:
+    evaluated: list[int] = []
 
     def loss(step: int) -> float:
-        asked.append(step)
+        evaluated.append(step)
         return abs(step - lowest)
 
-    assert climb(loss, most=5)[0] == max(-5, min(5, lowest))
-    assert len(asked) == len(set(asked))
-    assert len(asked) <= min(abs(lowest), 5) + 3  # one beyond the lowest, and one the other way
+    assert search_steps(loss, max_steps=5)[0] == max(-5, min(5, lowest))
+    assert len(evaluated) == len(set(evaluated))
+    assert len(evaluated) <= min(abs(lowest), 5) + 3  # one beyond the lowest, and one the other way
 
 
 def test_a_bandwidth_that_is_given_costs_no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bandwidth, "Trial", None)
+    monkeypatch.setattr(search_kernel, "search_steps", None)
     assert trained(KERNELS[1]).choices["bandwidth"] == 3.0
 
 
 @pytest.mark.usefixtures("briefly")
-@pytest.mark.parametrize("settings", [KERNELS[1], KERNELS[2], BASES[2], NETWORKS[0]], ids=lambda one: one.title)
+@pytest.mark.parametrize(
+    "settings", [KERNELS[1], KERNELS[2], BASES[2], NETWORKS[0]], ids=lambda settings: settings.title
+)
 def test_a_finished_model_is_only_read(settings: ModelSettings, tmp_path: Path) -> None:
     first = trained(settings, tmp_path)
     before = (tmp_path / MODULE).stat().st_mtime_ns
@@ -144,7 +148,7 @@ def test_a_finished_model_is_only_read(settings: ModelSettings, tmp_path: Path) 
 
 def test_stopped_training_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped within the head's training, after two epochs: bit-equal, and nothing before that is done again."""
-    undisturbed, real = trained(KERNELS[2]), kernel.train
+    undisturbed, real = trained(KERNELS[2]), fit.train
     seen: list[int] = []
 
     def watched(*arguments: object, **settings: object) -> object:
@@ -155,12 +159,11 @@ def test_stopped_training_goes_on_where_it_was(tmp_path: Path, monkeypatch: pyte
 
         return real(*arguments, **settings, callbacks=[note])  # type: ignore[arg-type]
 
-    monkeypatch.setattr(kernel, "train", watched)
+    monkeypatch.setattr(fit, "train", watched)
     with pytest.raises(KeyboardInterrupt):
         trained(KERNELS[2], tmp_path)
     assert not (tmp_path / MODULE).exists()
-    monkeypatch.setattr("bochner.acoustic.selected.select_features", None)
-    monkeypatch.setattr("bochner.acoustic.bandwidth.tuned_kernel", None)
+    monkeypatch.setattr(search_kernel, "select_features", None)
     resumed = trained(KERNELS[2], tmp_path)
     assert seen[3] == 3  # which a kill had kept from being written down
     X = rings(50, 3).read(0).X
@@ -174,3 +177,43 @@ def test_seeds_differ_and_repeat() -> None:
     first, same, other = (trained(KERNELS[1], seed=seed).module(X) for seed in (0, 0, 1))
     assert torch.equal(first, same)
     assert not torch.equal(first, other)
+
+
+@pytest.mark.parametrize("kernel", ["arc-cosine1", "matern32"])
+def test_kernels_beyond_the_papers(kernel: str) -> None:
+    model = trained(KernelSettings(**QUICK, kernel=kernel))
+    assert model.history[-1]["err"] < 0.3
+
+
+def test_blocks_are_trained_separately_and_averaged() -> None:
+    blocks, whole = (trained(KernelSettings(**QUICK, bandwidth=2.0, num_blocks=n)) for n in (2, 1))
+    X = rings(50, 3).read(0).X
+    assert blocks.history[-1]["err"] < 0.3
+    assert not torch.allclose(blocks.module(X), whole.module(X))
+
+
+def test_the_bandwidth_can_be_searched_alone() -> None:
+    choices = tune_bandwidth(KERNELS[0], rings(800, 0), rings(400, 1), num_states=4, seed=0)
+    assert choices.items() <= trained(KERNELS[0]).choices.items()
+
+
+def test_frame_scores_are_those_of_a_loop() -> None:
+    draw = torch.Generator().manual_seed(0)
+    X, y = torch.randn(50, 3, generator=draw), torch.randint(0, 4, (50,), generator=draw)
+    module = nn.Linear(3, 4).double()
+    scores = frame_scores(module, ArraySource(X, y), silence_states=[1, 3])
+    ce = ent = collapsed = wrong = 0.0
+    for x, label in zip(X.double(), y.tolist(), strict=True):
+        p = np.exp(module(x).detach().numpy())
+        p /= p.sum()
+        ce -= math.log(p[label]) / 50
+        ent -= float((p * np.log(p)).sum()) / 50
+        wrong += float(p.argmax() != label) / 50
+        collapsed -= math.log(p[1] + p[3] if label in (1, 3) else p[label]) / 50
+    expected = {"ce": ce, "ent": ent, "erll": ce + ent, "err": wrong, "perplexity": math.exp(ce)}
+    assert scores == pytest.approx({**expected, "perplexity_silence_collapsed": math.exp(collapsed)})
+
+
+def test_without_silence_nothing_collapses() -> None:
+    scores = frame_scores(nn.Linear(1, 3), ArraySource(torch.ones(4, 1), torch.tensor([0, 1, 2, 0])))
+    assert scores["perplexity_silence_collapsed"] == pytest.approx(scores["perplexity"])

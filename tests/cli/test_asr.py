@@ -29,7 +29,7 @@ COMMANDS = [name for name in ASR if name != "_help"]
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[AsrRecipe, Path, dict[str, Any]]]:
     """What was asked of `run_recipe`, which here only gives two rows."""
     pytest.importorskip("kaldi_hmm_gmm")
-    from bochner.acoustic import run as module
+    from bochner.acoustic import experiment as module
 
     calls: list[tuple[AsrRecipe, Path, dict[str, Any]]] = []
 
@@ -40,7 +40,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[AsrRecipe, Path, dict[s
             "seed": 0,
             "heldout": {"ce": 1.0},
             "seconds": 1.0,
-            "folder": "models/x",
+            "directory": "models/x",
         }
         tested = {"ter": 0.25, "low": 0.2, "high": 0.3, "tokens": 9}
         rows = [
@@ -48,7 +48,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[AsrRecipe, Path, dict[s
             for name, kind in (("gaussian", "kernel"), ("tanh", "network"))
         ]
         results = Results(
-            recipe=recipe.plain(), protocol="per_sil_scored", synthetic=True, corpus="c", num_states=3, rows=rows
+            recipe=recipe.to_dict(), protocol="per_sil_scored", synthetic=True, corpus="c", num_states=3, rows=rows
         )
         output_dir.mkdir(parents=True, exist_ok=True)
         results.write(output_dir)
@@ -61,12 +61,33 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[AsrRecipe, Path, dict[s
 def test_run_gives_the_recipe_with_changes_and_prints_the_comparison(
     asked: list[tuple[AsrRecipe, Path, dict[str, Any]]], tmp_path: Path, capsys: Capture
 ) -> None:
-    changes = ["--set", "models.gaussian.num_features: 64, seeds: [0, 1]", "--workers", "2"]
-    outcome = run(capsys, "asr", "run", "timit", "--source", "TIMIT", "--output_dir", tmp_path / "out", *changes)
+    overrides = [
+        "--models.gaussian.num_features",
+        "64",
+        "--seeds=[0, 1]",
+        "--models.sparse-gaussian",
+        "null",
+        "--realign",
+    ]
+    outcome = run(
+        capsys,
+        "asr",
+        "run",
+        "timit",
+        "--source",
+        "TIMIT",
+        "--output_dir",
+        tmp_path / "out",
+        *overrides,
+        "--workers",
+        "2",
+    )
     assert outcome.code == 0
     recipe, folder, options = asked[0]
     assert recipe.corpus.source == Path("TIMIT").resolve()  # type: ignore[union-attr]
     assert recipe.models["gaussian"].num_features == 64  # type: ignore[union-attr]
+    assert "sparse-gaussian" not in recipe.models
+    assert recipe.realign
     assert (recipe.seeds, folder, options["workers"]) == ((0, 1), tmp_path / "out", 2)
     assert re.search(r"^PER test % +25\.00 +25\.00$", outcome.out, re.MULTILINE)
     assert f"bochner transcribe {tmp_path / 'out' / 'models' / 'best'} AUDIO.wav" in outcome.out
@@ -87,8 +108,9 @@ def test_the_demo_is_the_small_recipe(
     ("words", "message"),
     [
         (["timid"], "recipe must be a .yaml file or one of an4,"),
-        (["timit"], "timit needs its corpus: give --source PATH"),
-        (["timit-like", "--set", "decoding.beams: 9"], "decoding.beams is unknown"),
+        (["timit"], "timit: the path of the corpus is missing: give --source PATH"),
+        (["timit-like", "--decoding.beams", "9"], "decoding.beams is unknown"),
+        (["timit-like", "--worker", "9"], "worker is unknown"),
         (["nowhere.yaml"], "nowhere.yaml"),
     ],
 )
@@ -109,9 +131,9 @@ def test_a_kaldi_system_gets_likelihoods(kaldi_system: Any, tmp_path: Path, caps
 
     folder, hmm, frames, _ = kaldi_system
     settings = {"num_features": 64, "rank": "null", "bandwidth": 2, "max_epochs": 1}
-    small = ", ".join(f"models.gaussian.{name}: {value}" for name, value in settings.items())
+    small = [f"--models.gaussian.{name}={value}" for name, value in settings.items()]
     command = ["asr", "kaldi", folder / "data", folder / "exp", "--output_dir", tmp_path / "out"]
-    outcome = run(capsys, *command, "--score", f"[{folder / 'data'}]", "--set", small)
+    outcome = run(capsys, *command, "--score", f"[{folder / 'data'}]", *small)
     assert outcome.code == 0, outcome.err
     places = dict(line.split() for line in (tmp_path / "out" / "data.scp").read_text().splitlines())
     assert list(places) == list(frames)
@@ -154,9 +176,9 @@ def test_help_needs_no_extra() -> None:
 def test_runs_are_compared_in_a_table(tmp_path: Path, capsys: Capture) -> None:
     code, _, err = run(capsys, "asr", "compare", tmp_path)
     assert code == 1
-    assert "folder must hold finished runs" in err
+    assert "directory must hold finished experiments" in err
     row = {"model": "net", "kind": "network", "settings": {}, "seed": 0, "heldout": {}, "dev": {"ter": 0.2}}
-    row |= {"test": {"ter": 0.25}, "seconds": 1.0, "folder": "models/net"}
+    row |= {"test": {"ter": 0.25}, "seconds": 1.0, "directory": "models/net"}
     found = {"protocol": "wer", "synthetic": False, "corpus": "c", "num_states": 1234, "rows": [row]}
     for name in ("a", "b"):
         (tmp_path / name).mkdir()

@@ -17,7 +17,7 @@ from bochner.studies.workers import Context
 pytest.importorskip("espeakng_loader")
 pytest.importorskip("kaldi_hmm_gmm")
 
-from bochner.acoustic import contest as contest_module
+from bochner.acoustic import experiment as experiment_module
 from bochner.studies import speech_training
 from bochner.studies.speech_training import set_up_task, settings_of, tuned
 
@@ -44,7 +44,7 @@ def no_training(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: Any, **settings: Any) -> None:
         raise AssertionError("a finished model is trained again")
 
-    monkeypatch.setattr(contest_module, "train_model", refuse)
+    monkeypatch.setattr(experiment_module, "train_model", refuse)
 
 
 def test_metrics_agree_where_they_are_the_same(ran: Ran) -> None:
@@ -65,21 +65,21 @@ def test_the_error_rate_is_that_of_dev(ran: Ran) -> None:
 
 
 def test_settings_are_those_of_the_cell(ran: Ran) -> None:
-    contest = set_up_task(DATA, "smoke", ran.directory, device="cpu")
-    settings = settings_of(replace(WORSE, selection=True), contest)
+    experiment = set_up_task(DATA, "smoke", ran.directory, device="cpu")
+    settings = settings_of(replace(WORSE, selection=True), experiment)
     assert (settings.rank, settings.criterion, settings.num_features) == (32, ERLL, 32)  # type: ignore[union-attr]
     assert settings.selection.rounds == 3  # type: ignore[union-attr]
-    network = settings_of(network_cells("smoke")[0], contest)
+    network = settings_of(network_cells("smoke")[0], experiment)
     assert network.hidden == (64,) * 4  # type: ignore[union-attr]
 
 
 def test_the_shared_bandwidth_is_what_a_model_would_choose_itself(ran: Ran) -> None:
-    contest = set_up_task(DATA, "smoke", ran.directory, device="cpu")
-    alone = replace(settings_of(replace(KERNEL, num_features=256), contest), bandwidth=None, max_epochs=1)  # type: ignore[call-arg]
-    trained = contest_module.train_model(
-        alone, contest.train, contest.heldout, num_states=contest.aligned.num_states, seed=0
+    experiment = set_up_task(DATA, "smoke", ran.directory, device="cpu")
+    alone = replace(settings_of(replace(KERNEL, num_features=256), experiment), bandwidth=None, max_epochs=1)  # type: ignore[call-arg]
+    trained = experiment_module.train_model(
+        alone, experiment.train_rows, experiment.heldout_rows, num_states=experiment.aligned.num_states, seed=0
     )
-    shared = tuned(KERNEL, contest)
+    shared = tuned(KERNEL, experiment)
     for name in ("bandwidth", "median", "tried"):
         assert trained.choices[name] == shared[name]
     assert len(shared["tried"]) > 1

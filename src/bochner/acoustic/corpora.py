@@ -1,4 +1,4 @@
-"""The corpus stage of a recipe: the one stage in which synthetic and recorded speech differ."""
+"""The corpora of recipes: how each kind is prepared; all later stages are the same."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from bochner.speech.corpora.digits import prepare_yesno
 from bochner.speech.corpora.kaldi_directory import prepare_kaldi
 from bochner.speech.corpora.timit import prepare_timit
 from bochner.speech.lexicon import phone_lexicon, read_lexicon
-from bochner.speech.manifest import PARTS, Utterance
+from bochner.speech.manifest import PARTS
 
 
 @dataclass(frozen=True, kw_only=True)
 class SyntheticCorpus:
-    """Speech of espeak-ng's voices, see `bochner.speech.synthesis.synthesize`; `tokens` are what is recognised."""
+    """Synthetic speech of espeak-ng's voices, see `bochner.speech.synthesis.synthesize`; `tokens` are recognised."""
 
     language: Literal["english", "cantonese", "bengali"]
     hours: float
@@ -30,20 +30,20 @@ class SyntheticCorpus:
     babble: float = 0.3
     rate: int = 16000
 
-    def make(self, folder: Path, *, workers: int, progress: bool) -> PreparedCorpus:
+    def make(self, directory: Path, *, workers: int, verbose: bool) -> PreparedCorpus:
         from bochner.speech.synthesis import synthesize  # needs the extra
 
         settings = asdict(self)
         tokens = settings.pop("tokens")
-        made = synthesize(folder, workers=workers, verbose=progress, **settings)
-        return made if tokens == "words" else told_in_phones(made)
+        prepared = synthesize(directory, workers=workers, verbose=verbose, **settings)
+        return prepared if tokens == "words" else transcribed_in_phones(prepared)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TimitCorpus:
-    """TIMIT as the LDC distributes it (LDC93S1), or the sample of 16 speakers that comes with NLTK.
+    """TIMIT as the LDC distributes it (LDC93S1), or NLTK's sample of 16 speakers.
 
-    The sample is split by `sizes` speakers; 61 phones are folded to 48, which are scored as 39.
+    The sample is split into `sizes` speakers; the 61 phones are folded to 48, which are scored as 39.
     """
 
     source: Path
@@ -51,21 +51,23 @@ class TimitCorpus:
     sizes: dict[str, int] | None = None
     seed: int = 0
 
-    def make(self, folder: Path, *, workers: int, progress: bool) -> PreparedCorpus:
-        return prepare_timit(self.source, folder, fold="61-48", heldout=self.heldout, sizes=self.sizes, seed=self.seed)
+    def make(self, directory: Path, *, workers: int, verbose: bool) -> PreparedCorpus:
+        return prepare_timit(
+            self.source, directory, fold="61-48", heldout=self.heldout, sizes=self.sizes, seed=self.seed
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class An4Corpus:
-    """AN4's cepstra, as CMU distributes them; shares of its training speakers are put aside for heldout and dev."""
+    """AN4's cepstra as CMU distributes them; shares of its training speakers are held out as heldout and dev."""
 
     source: Path
     heldout: float = 0.1
     dev: float = 0.1
     seed: int = 0
 
-    def make(self, folder: Path, *, workers: int, progress: bool) -> PreparedCorpus:
-        return prepare_an4(self.source, folder, heldout=self.heldout, dev=self.dev, seed=self.seed)
+    def make(self, directory: Path, *, workers: int, verbose: bool) -> PreparedCorpus:
+        return prepare_an4(self.source, directory, heldout=self.heldout, dev=self.dev, seed=self.seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,15 +77,15 @@ class YesnoCorpus:
     source: Path
     seed: int = 0
 
-    def make(self, folder: Path, *, workers: int, progress: bool) -> PreparedCorpus:
-        return prepare_yesno(self.source, folder, seed=self.seed)
+    def make(self, directory: Path, *, workers: int, verbose: bool) -> PreparedCorpus:
+        return prepare_yesno(self.source, directory, seed=self.seed)
 
 
 @dataclass(frozen=True, kw_only=True)
 class KaldiCorpus:
     """Kaldi's data directories SOURCE/train, heldout, dev and test, with a `lexicon` of lines `word phone phone ...`.
 
-    Paths in wav.scp and feats.scp begin at `root`.
+    Paths in wav.scp and feats.scp are relative to `root`.
     """
 
     source: Path
@@ -91,18 +93,18 @@ class KaldiCorpus:
     root: Path = Path()
     language: str = ""
 
-    def make(self, folder: Path, *, workers: int, progress: bool) -> PreparedCorpus:
+    def make(self, directory: Path, *, workers: int, verbose: bool) -> PreparedCorpus:
         sources = {part: self.source / part for part in PARTS if (self.source / part / "text").is_file()}
         if not sources:
             raise ValueError(f"corpus.source must hold data directories {', '.join(PARTS)}, got {self.source}.")
-        made = prepare_kaldi(sources, folder, root=self.root, language=self.language)
+        prepared = prepare_kaldi(sources, directory, root=self.root, language=self.language)
         lexicon = read_lexicon(self.lexicon or self.source / "local" / "dict" / "lexicon.txt")
-        return write_corpus(folder, [*made.utterances, *made.skipped], lexicon=lexicon)
+        return write_corpus(directory, [*prepared.utterances, *prepared.skipped], lexicon=lexicon)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusDirectory:
-    """A corpus directory that is there already, as `bochner speech prepare` makes them; it is read where it lies."""
+    """An existing corpus directory, as written by `bochner speech prepare`; it is read in place."""
 
     source: Path
 
@@ -118,12 +120,8 @@ KINDS: dict[str, type[Corpus]] = {
 }
 
 
-def told_in_phones(made: PreparedCorpus) -> PreparedCorpus:
-    """The same corpus with the phones that were said for its text, pauses among them, as in TIMIT."""
-    told = [_in_phones(said) for said in made.utterances]
-    phones = {token for said in told for token in said.tokens}
-    return write_corpus(made.directory, [*told, *made.skipped], lexicon=phone_lexicon(phones))
-
-
-def _in_phones(said: Utterance) -> Utterance:
-    return said.replace(text=" ".join(phone.label for phone in said.phones))
+def transcribed_in_phones(prepared: PreparedCorpus) -> PreparedCorpus:
+    """The corpus with phones, including pauses, as transcripts, as in TIMIT."""
+    utterances = [u.replace(text=" ".join(phone.label for phone in u.phones)) for u in prepared.utterances]
+    phones = {token for utterance in utterances for token in utterance.tokens}
+    return write_corpus(prepared.directory, [*utterances, *prepared.skipped], lexicon=phone_lexicon(phones))

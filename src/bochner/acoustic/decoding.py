@@ -1,38 +1,45 @@
-"""Error rates of an acoustic model: weights from dev, then every other part once."""
+"""Decoding with acoustic models: weights tuned on dev, error rates of the parts, and transcripts of recordings."""
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from bochner.speech.decode import Search, decode_utterances
+from bochner.speech.align import phone_segments, tied_states, word_segments
+from bochner.speech.align.em import estimate_fmllr
+from bochner.speech.audio import read_samples, recording_length, resample
+from bochner.speech.decode import Hypothesis, Search, decode, decode_utterances
+from bochner.speech.frontend.postprocess import group_moments, normalize
+from bochner.speech.manifest import Segment
 from bochner.speech.pipeline.aligned_corpus import AlignedCorpus
 from bochner.speech.pipeline.alignment import Execution
 from bochner.speech.pipeline.decoding import read_tuning, tune_on_dev
 from bochner.speech.pipeline.scoring import score_hypotheses, write_score
-from bochner.speech.score import Score
-from bochner.storage import write_atomically
+from bochner.stages import write_json
+
+if TYPE_CHECKING:
+    from bochner.acoustic.model import AcousticModel
 
 logger = logging.getLogger(__name__)
-
-Scores = Callable[[str], NDArray[Any]]
+Array = NDArray[Any]
+Scores = Callable[[str], Array]
 """Log likelihoods [T, num_states] of an utterance id."""
-# Of equal errors the first is taken: what is usual comes before what is extreme.
+# The first of equal errors is chosen, so usual values come before extreme ones.
 ACOUSTIC_WEIGHTS = (0.1, 0.07, 0.14, 0.05, 0.2, 0.035, 0.28, 0.025, 0.4, 0.56, 0.8)
 WORD_PENALTIES = (-0.5, 0.5, -1.0, 1.0, -2.0, 2.0)
-FEW_SPEAKERS = 10  # below, the bootstrap draws utterances: a handful of speakers cannot be drawn from
+MIN_SPEAKERS = 10  # with fewer, the bootstrap resamples utterances: so few speakers say nothing about their variance
 TUNING = "tuning.json"
+SPEAKER = "speaker"  # the name of the only speaker of a recording
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Of the acoustics against the language model, and the cost of every word; `protocol` says where from."""
+    """The weight of acoustic against language model scores and the cost of each word; `protocol` is their source."""
 
     acoustic_weight: float = 0.1
     word_penalty: float = 0.0
@@ -41,7 +48,7 @@ class Weights:
 
 @dataclass(frozen=True)
 class PartScore:
-    """The token error rate `ter` of a part with its 95 % interval [low, high]; all as shares, not per cent."""
+    """The token error rate `ter` of a part with its 95 % interval [low, high], as fractions."""
 
     part: str
     protocol: str
@@ -58,73 +65,116 @@ def decode_parts(
     scores: Scores,
     aligned: AlignedCorpus,
     *,
-    folder: Path,
+    output_dir: Path,
     parts: Sequence[str] = ("dev",),
     weights: Weights | None = None,
     search: Search | None = None,
     seed: int = 0,
-    work: Execution | None = None,
+    execution: Execution | None = None,
 ) -> dict[str, PartScore]:
-    """Recognise and score `parts`; without `weights` those of least error on dev are found first.
+    """Decode and score `parts` with `weights`, or with those of least error on dev.
 
-    `scores` are an `AcousticModel`'s, a combination's, or the GMM's own. Tuning and hypotheses are kept below `folder`
-    (tuning.json, decoded/PART); what is there already is kept. `seed` is that of the bootstrap.
+    `scores` are those of an `AcousticModel`, a combination, or the GMM. Tuned weights and hypotheses are kept below
+    `output_dir` (tuning.json, decoded/PART) and reused. `seed` is that of the bootstrap.
     """
-    work = work or Execution()
-    chosen = weights or tune_weights(scores, aligned, folder=folder, search=search, work=work)
-    found = {}
+    execution = execution or Execution()
+    weights = weights or tune_weights(scores, aligned, output_dir=output_dir, search=search, execution=execution)
+    results = {}
     for part in parts:
-        score = _decode(scores, aligned, part, folder / "decoded" / part, chosen, search, work)
-        write_score(folder / "decoded" / part, score, part, seed=seed)
-        found[part] = _summary(score, part, chosen, seed)
-        logger.info(f"{part}: {score.protocol.name} {100 * score.rate:.2f} %, {score.counts.errors:,} errors")
-    return found
+        target = output_dir / "decoded" / part
+        decoded = decode_utterances(
+            target,
+            graph=aligned.graph,
+            likelihoods=scores,
+            ids=[utterance.id for utterance in aligned.corpus.part(part)],
+            acoustic_weight=weights.acoustic_weight,
+            word_penalty=weights.word_penalty,
+            search=search,
+            workers=execution.workers,
+            verbose=execution.verbose,
+        )
+        texts = {name: " ".join(words) for name, words in decoded.words.items()}
+        score = score_hypotheses(aligned.corpus, texts, aligned.protocol)
+        write_score(target, score, part, seed=seed)
+        logger.info("%s: %s %.2f %%, %d errors", part, score.protocol.name, 100 * score.rate, score.counts.errors)
+        by = "speaker" if len(score.by_speaker) >= MIN_SPEAKERS else "utterance"
+        low, high, _ = score.interval(seed=seed, by=by)
+        results[part] = PartScore(
+            part, score.protocol.name, score.counts.errors, score.counts.tokens, score.rate, low, high,
+            weights.acoustic_weight, weights.word_penalty,
+        )  # fmt: skip
+    return results
 
 
 def tune_weights(
-    scores: Scores, aligned: AlignedCorpus, *, folder: Path, search: Search | None = None, work: Execution | None = None
+    scores: Scores,
+    aligned: AlignedCorpus,
+    *,
+    output_dir: Path,
+    search: Search | None = None,
+    execution: Execution | None = None,
 ) -> Weights:
-    """The acoustic weight of least error on dev, then the word penalty of least error beside it."""
-    file, work = folder / TUNING, work or Execution()
+    """The acoustic weight of least error on dev, then the word penalty of least error with it."""
+    file, execution = output_dir / TUNING, execution or Execution()
     if not file.exists():
-        settings: dict[str, Any] = {"search": search, "verbose": work.verbose}
+        settings: dict[str, Any] = {"search": search, "verbose": execution.verbose}
         corpus, graph = aligned.corpus, aligned.graph
         first = tune_on_dev(corpus, graph, scores, acoustic_weights=ACOUSTIC_WEIGHTS, word_penalties=(0.0,), **settings)
-        beside: dict[str, Any] = {"acoustic_weights": (first["acoustic_weight"],), "word_penalties": WORD_PENALTIES}
-        second = tune_on_dev(corpus, graph, scores, **beside, **settings)
-        best = min((first, second), key=lambda one: min(error for *_, error in one["errors"]))
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, json.dumps({**best, "errors": first["errors"] + second["errors"]}, indent=1).encode())
+        grid: dict[str, Any] = {"acoustic_weights": (first["acoustic_weight"],), "word_penalties": WORD_PENALTIES}
+        second = tune_on_dev(corpus, graph, scores, **grid, **settings)
+        best = min((first, second), key=lambda tuning: min(error for *_, error in tuning["errors"]))
+        write_json(file, {**best, "errors": first["errors"] + second["errors"]})
     return Weights(*read_tuning(file))
 
 
-def _decode(
-    scores: Scores,
-    aligned: AlignedCorpus,
-    part: str,
-    folder: Path,
-    weights: Weights,
-    search: Search | None,
-    work: Execution,
-) -> Score:
-    decoded = decode_utterances(
-        folder,
-        graph=aligned.graph,
-        likelihoods=scores,
-        ids=[said.id for said in aligned.corpus.part(part)],
-        acoustic_weight=weights.acoustic_weight,
-        word_penalty=weights.word_penalty,
-        search=search,
-        workers=work.workers,
-        verbose=work.verbose,
-    )
-    texts = {name: " ".join(words) for name, words in decoded.words.items()}
-    return score_hypotheses(aligned.corpus, texts, aligned.protocol)
+@dataclass(frozen=True)
+class Transcript:
+    """Words with their times in seconds; `complete` is False if the recording ends within a sentence."""
+
+    words: tuple[Segment, ...]
+    complete: bool
+
+    @property
+    def text(self) -> str:
+        return " ".join(word.label for word in self.words)
 
 
-def _summary(score: Score, part: str, weights: Weights, seed: int) -> PartScore:
-    by = "speaker" if len(score.by_speaker) >= FEW_SPEAKERS else "utterance"
-    low, high, _ = score.interval(seed=seed, by=by)
-    counts, used = score.counts, asdict(weights)
-    del used["protocol"]
-    return PartScore(part, score.protocol.name, counts.errors, counts.tokens, score.rate, low, high, **used)
+def transcribe(model: AcousticModel, audio: Path) -> Transcript:
+    """Decode a recording of one speaker, whose cepstra are normalised over the recording.
+
+    A model of adapted speakers decodes twice: the first hypothesis gives the transform of the speaker (fMLLR). A
+    recording with less than 5 s of speech is not adapted. O(T) in time.
+    """
+    if model.front_end is None:
+        raise ValueError("the model was trained on frames that a corpus provides; it cannot transcribe recordings.")
+    _, rate = recording_length(audio)
+    samples = resample(read_samples(audio, rate=rate), rate=rate, new_rate=model.front_end.rate)
+    cepstra = model.front_end(samples)
+    cepstra = normalize(cepstra, group_moments([(SPEAKER, cepstra)])[SPEAKER])
+    hypothesis = _decode(model, model.stage.view(cepstra))
+    if model.adapted:
+        hypothesis = _decode(model, _adapt(model, cepstra, hypothesis))
+    return _with_times(model, hypothesis)
+
+
+def _decode(model: AcousticModel, frames: Array) -> Hypothesis:
+    graph = model.graph.with_word_penalty(model.weights.word_penalty)
+    return decode(graph, model.log_likelihoods(frames), acoustic_weight=model.weights.acoustic_weight)
+
+
+def _adapt(model: AcousticModel, cepstra: Array, hypothesis: Hypothesis) -> Array:
+    """The frames after the transform that fits them to the mixtures of the hypothesised states."""
+    gmm, speakers = model.stage, {SPEAKER: SPEAKER}
+    states = {SPEAKER: tied_states(gmm.hmm, hypothesis.transition_ids)}
+    frames = gmm.viewed({SPEAKER: cepstra}, speakers)
+    transforms = estimate_fmllr(gmm.mixtures, frames, states, ignored=gmm.silence_pdfs)
+    return replace(gmm, transforms=transforms).viewed({SPEAKER: cepstra}, speakers)[SPEAKER]
+
+
+def _with_times(model: AcousticModel, hypothesis: Hypothesis) -> Transcript:
+    front_end = model.front_end
+    assert front_end is not None
+    offset = (front_end.frame_length - front_end.frame_shift) / 2
+    phones = phone_segments(model.hmm, hypothesis.transition_ids, frame_shift=front_end.frame_shift, offset=offset)
+    silence = () if model.lexicon.silence is None else model.hmm.silence
+    return Transcript(word_segments(phones, hypothesis.words, model.lexicon, silence=silence), hypothesis.complete)

@@ -1,4 +1,4 @@
-"""Anyone's Kaldi features and alignments in, archives of log likelihoods that Kaldi decodes out."""
+"""Acoustic models for Kaldi systems: trained on their features and alignments, with archives of log likelihoods."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bochner.acoustic.rows import LabelledRows, Splicer
+from bochner.acoustic.model import TILE_ROWS
 from bochner.acoustic.settings import ModelSettings
+from bochner.acoustic.spliced_frames import SplicedFrames, Splicer
 from bochner.acoustic.training import train_model
 from bochner.speech.corpora.kaldi_directory import read_table
 from bochner.speech.decode import log_priors
@@ -25,45 +26,43 @@ from bochner.speech.manifest import split_speakers
 from bochner.storage import Storable, load, save, write_atomically
 
 logger = logging.getLogger(__name__)
-
 Array = NDArray[Any]
 FilePath = str | os.PathLike[str]
 MODEL = "kaldi.safetensors"
-ROWS_AT_ONCE = 1024
 
 
 class KaldiFrames(Mapping[str, Array]):
-    """The feats.scp of a Kaldi data directory: utterance id -> frames [T, d], read from its archive when asked for.
+    """The feats.scp of a Kaldi data directory: utterance id -> frames [T, d], read from the archive on access.
 
-    Where there is a cmvn.scp, frames are normalised by mean and variance of their speaker (utt2spk), as `apply-cmvn
-    --norm-vars=true` does. Paths begin at `root`. What other transforms a system has (LDA, fMLLR) must be in the
-    archives: dump them as Kaldi's `steps/nnet/make_fmllr_feats.sh` does.
+    If there is a cmvn.scp, frames are normalised by the mean and variance of their speaker (utt2spk), as by `apply-cmvn
+    --norm-vars=true`. Paths are relative to `root`. Other transforms of a system (LDA, fMLLR) must be applied in the
+    archives, as by Kaldi's `steps/nnet/make_fmllr_feats.sh`.
     """
 
     def __init__(self, data: FilePath, *, root: FilePath = ".") -> None:
-        folder, self.root = Path(data), Path(root)
-        self.places, self.speaker_of = read_table(folder / "feats.scp"), read_table(folder / "utt2spk")
-        self.statistics = read_table(folder / "cmvn.scp") if (folder / "cmvn.scp").is_file() else None
-        if missing := [name for name in self.places if name not in self.speaker_of]:
+        directory, self.root = Path(data), Path(root)
+        self.paths, self.speaker_of = read_table(directory / "feats.scp"), read_table(directory / "utt2spk")
+        self.statistics = read_table(directory / "cmvn.scp") if (directory / "cmvn.scp").is_file() else None
+        if missing := [name for name in self.paths if name not in self.speaker_of]:
             raise ValueError(
-                f"{folder / 'utt2spk'} must name the speaker of each utterance, got none for {missing[:10]}."
+                f"{directory / 'utt2spk'} must name the speaker of each utterance, got none for {missing[:10]}."
             )
         self._moments: dict[str, Moments] = {}
 
     def __getitem__(self, name: str) -> Array:
-        frames = self._matrix(self.places[name])
-        return frames if self.statistics is None else normalize(frames, self._of_speaker(self.speaker_of[name]))
+        frames = self._matrix(self.paths[name])
+        return frames if self.statistics is None else normalize(frames, self._speaker_moments(self.speaker_of[name]))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.places)
+        return iter(self.paths)
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.paths)
 
-    def _matrix(self, place: str) -> Array:
-        return read_matrix(self.root / place)
+    def _matrix(self, path: str) -> Array:
+        return read_matrix(self.root / path)
 
-    def _of_speaker(self, speaker: str) -> Moments:
+    def _speaker_moments(self, speaker: str) -> Moments:
         assert self.statistics is not None
         if speaker not in self.statistics:
             raise ValueError(f"cmvn.scp must hold the statistics of each speaker, got none for {speaker!r}.")
@@ -75,7 +74,7 @@ class KaldiFrames(Mapping[str, Array]):
 class KaldiModel(Storable):
     """log p(x_t | pdf) + constant = log p(pdf | x_t) - log p(pdf): frames [T, d] of one utterance -> [T, num_pdfs].
 
-    `splicer` gives each frame its neighbours, `module` logits of such rows, log_priors [num_pdfs] are counted.
+    `splicer` turns frames into rows, `module` rows into logits; log_priors [num_pdfs] are relative frequencies.
     """
 
     log_priors: Tensor
@@ -87,7 +86,7 @@ class KaldiModel(Storable):
 
     def forward(self, frames: Tensor) -> Tensor:
         rows = self.splicer(frames)
-        logits = torch.cat([self.module(part) for part in rows.split(ROWS_AT_ONCE)])
+        logits = torch.cat([self.module(part) for part in rows.split(TILE_ROWS)])
         return logits.log_softmax(dim=1) - self.log_priors
 
 
@@ -96,35 +95,35 @@ def train_on_kaldi(
     *,
     data: FilePath,
     alignments: FilePath,
-    folder: FilePath,
+    output_dir: FilePath,
     context: int = 5,
     heldout: float = 0.1,
     seed: int = 0,
     root: FilePath = ".",
     device: str = "cpu",
-    progress: bool = False,
+    verbose: bool = False,
 ) -> KaldiModel:
-    """A model of the pdfs in a Kaldi experiment, kept in `folder`; the same call again only reads it, or goes on.
+    """Train a model of the pdfs of a Kaldi experiment, or continue in `output_dir`; a finished model is only read.
 
     `data` is a data directory (`KaldiFrames`), `alignments` an experiment directory with ali.*.gz, final.mdl, tree and
-    phones.txt, such as exp/tri3_ali. A share `heldout` of the speakers is put aside for all choices. Frames are spliced
-    with `context` on each side. Utterances without frames or without an alignment are counted and left out. Memory: the
-    frames once.
+    phones.txt, such as exp/tri3_ali. A share `heldout` of the speakers is held out for all choices. Frames are spliced
+    with `context` on each side. Utterances without frames or without an alignment are left out. Memory: the frames
+    once.
     """
-    target = Path(folder)
+    target = Path(output_dir)
     if (target / MODEL).exists():
         return read_kaldi_model(target, device=device)
     frames, hmm = KaldiFrames(data, root=root), read_kaldi_hmm(alignments)
     states = {name: hmm.table.pdf[path] for name, path in read_kaldi_alignments(alignments) if name in frames}
     if not states:
-        raise ValueError(f"alignments must be of utterances in {data}, but {alignments} holds none of them.")
-    logger.info(f"kaldi: {len(states):,} of {len(frames):,} utterances are aligned, with {hmm.num_pdfs:,} pdfs")
-    parts = _parts(states, frames.speaker_of, share=heldout, seed=seed)
-    train = LabelledRows.learned(frames, states, ids=parts["train"], left=context, right=context)
-    judged = LabelledRows(train.splicer, frames, states, parts["heldout"])
+        raise ValueError(f"alignments must be those of utterances in {data}, but {alignments} has none of them.")
+    logger.info("kaldi: %d of %d utterances are aligned, with %d pdfs", len(states), len(frames), hmm.num_pdfs)
+    parts = _split(states, frames.speaker_of, share=heldout, seed=seed)
+    train = SplicedFrames.fit(frames, states, ids=parts["train"], left=context, right=context)
+    heldout_rows = SplicedFrames(train.splicer, frames, states, parts["heldout"])
     trained = train_model(
-        settings, train, judged, num_states=hmm.num_pdfs, seed=seed, folder=target, device=device,
-        progress=progress,
+        settings, train, heldout_rows, num_states=hmm.num_pdfs, seed=seed, output_dir=target, device=device,
+        verbose=verbose,
     )  # fmt: skip
     assert isinstance(trained.module, Storable)
     priors = torch.from_numpy(log_priors(train.states.numpy(), num_pdfs=hmm.num_pdfs)).float()
@@ -133,38 +132,39 @@ def train_on_kaldi(
     return model
 
 
-def read_kaldi_model(folder: FilePath, *, device: str = "cpu") -> KaldiModel:
-    """What `train_on_kaldi` left in a folder."""
-    model = load(Path(folder) / MODEL, device=device)
+def read_kaldi_model(directory: FilePath, *, device: str = "cpu") -> KaldiModel:
+    """The model that `train_on_kaldi` wrote."""
+    path = Path(directory) / MODEL
+    model = load(path, device=device)
     if not isinstance(model, KaldiModel):
-        raise ValueError(f"{Path(folder) / MODEL} must hold a KaldiModel, got a {type(model).__name__}.")
+        raise ValueError(f"{path} must hold a KaldiModel, got a {type(model).__name__}.")
     return model
 
 
 def write_likelihoods(model: KaldiModel, frames: Mapping[str, Array], path: FilePath) -> Path:
-    """The log likelihoods of every utterance as `path`.ark with `path`.scp beside it; gives the path of the .ark.
+    """Write the log likelihoods of every utterance as `path`.ark and `path`.scp; returns the path of the .ark.
 
     `latgen-faster-mapped final.mdl HCLG.fst ark:PATH.ark ark:lattices` decodes it: rows are frames, columns pdfs.
-    All of it or, after an error, nothing. Memory: one utterance.
+    After an error nothing is left. Memory: one utterance.
     """
     like = model.log_priors
 
-    def scored() -> Iterator[tuple[str, Array]]:
+    def likelihoods() -> Iterator[tuple[str, Array]]:
         with torch.no_grad():
-            for name, one in frames.items():
-                yield name, model(torch.from_numpy(np.array(one, dtype=np.float32)).to(like)).float().cpu().numpy()
+            for name, x in frames.items():
+                yield name, model(torch.from_numpy(np.array(x, dtype=np.float32)).to(like)).float().cpu().numpy()
 
-    return write_archive(path, scored())
+    return write_archive(path, likelihoods())
 
 
 def write_archive(path: FilePath, matrices: Iterable[tuple[str, Array]]) -> Path:
-    """Matrices (utterance id, float32 [T, d]) as Kaldi's binary `path`.ark, and their places as `path`.scp.
+    """Write matrices (utterance id, float32 [T, d]) as Kaldi's binary `path`.ark, and their positions as `path`.scp.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     ark = write_archive(folder + "/likes", [("ann-1", np.eye(2, dtype=np.float32))])
-    ...     place = ark.with_suffix(".scp").read_text().split()[1]
-    ...     read_matrix(place).tolist()
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     ark = write_archive(directory + "/likes", [("ann-1", np.eye(2, dtype=np.float32))])
+    ...     position = ark.with_suffix(".scp").read_text().split()[1]
+    ...     read_matrix(position).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
     ark, scp = Path(f"{os.fspath(path)}.ark"), Path(f"{os.fspath(path)}.scp")
@@ -172,33 +172,33 @@ def write_archive(path: FilePath, matrices: Iterable[tuple[str, Array]]) -> Path
     partial = ark.with_name(f"{ark.name}.part")
     try:
         with partial.open("wb") as file:
-            places = [f"{name} {ark.resolve()}:{_appended(file, name, matrix)}\n" for name, matrix in matrices]
+            lines = [f"{name} {ark.resolve()}:{_append(file, name, matrix)}\n" for name, matrix in matrices]
         partial.replace(ark)
     finally:
         partial.unlink(missing_ok=True)
-    write_atomically(scp, "".join(places).encode())
+    write_atomically(scp, "".join(lines).encode())
     return ark
 
 
-def _appended(file: BinaryIO, name: str, matrix: Array) -> int:
-    """Where the matrix begins, after its name."""
+def _append(file: BinaryIO, name: str, matrix: Array) -> int:
+    """Append a matrix; returns its position, which is after its name."""
     from kaldiio import matio  # in the extra
 
     file.write(f"{name} ".encode())
-    place = file.tell()
+    position = file.tell()
     matio.write_array(file, np.ascontiguousarray(matrix, dtype=np.float32))
-    return place
+    return position
 
 
 def _moments(statistics: Array) -> Moments:
-    """Of Kaldi's [2, d + 1]: sums of x with their count at the end, and sums of x^2."""
+    """From Kaldi's statistics [2, d + 1]: the sums of x, followed by their count, and the sums of x^2."""
     count = statistics[0, -1]
     mean = statistics[0, :-1] / count
     return Moments(int(count), mean, np.sqrt(np.maximum(statistics[1, :-1] / count - mean**2, 0.0)))
 
 
-def _parts(states: Iterable[str], speaker_of: Mapping[str, str], *, share: float, seed: int) -> dict[str, list[str]]:
-    """The utterances of train and heldout, which share no speaker."""
+def _split(states: Iterable[str], speaker_of: Mapping[str, str], *, share: float, seed: int) -> dict[str, list[str]]:
+    """The utterances of train and heldout, which have no speaker in common."""
     names = list(states)
     speakers = {speaker_of[name] for name in names}
     part_of = split_speakers(speakers, seed=seed, sizes={"train": 1.0 - share, "heldout": share})

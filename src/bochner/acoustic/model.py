@@ -1,12 +1,11 @@
-"""An acoustic model with all that it takes to hear: front end, transforms, classifier, priors, HMM, words and graph."""
+"""A self-contained acoustic model: front end, transforms, classifier, priors, HMM, lexicon and graph."""
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
-from bochner.acoustic.decoding import Scores, Weights
-from bochner.acoustic.rows import LabelledRows, Splicer
-from bochner.acoustic.transcript import Transcript, transcribe
+from bochner import checks
+from bochner.acoustic.decoding import Scores, Transcript, Weights, transcribe
+from bochner.acoustic.spliced_frames import SplicedFrames, Splicer
 from bochner.speech.align import Alignments, GmmHmm
 from bochner.speech.decode import log_priors, scaled_likelihoods
 from bochner.speech.frontend import Mfcc, Plp
@@ -28,27 +27,23 @@ from bochner.speech.lexicon import Lexicon, read_lexicon, write_lexicon
 from bochner.speech.pipeline.aligned_corpus import AlignedCorpus
 from bochner.speech.pipeline.alignment import front_end_from
 from bochner.speech.text_files import parse_json
-from bochner.storage import load, read_tensors, save, write_atomically, write_tensors
+from bochner.stages import write_json
+from bochner.storage import Storable, load, read_tensors, save, write_tensors
 
 Array = NDArray[Any]
 VERSION = 1
-ABOUT, MODULE, SPLICER, PRIORS, LEXICON = (
-    "model.json",
-    "module.safetensors",
-    "splicer.safetensors",
-    "priors.safetensors",
-    "lexicon.txt",
-)
-ROWS_AT_ONCE = 1024
+DESCRIPTION, MODULE, SPLICER = "model.json", "module.safetensors", "splicer.safetensors"
+PRIORS, LEXICON = "priors.safetensors", "lexicon.txt"
+TILE_ROWS = 1024  # rows whose features exist at once: 400 MB at 100,000 features
 
 
 @dataclass(frozen=True, eq=False)
 class AcousticModel:
-    """p(x | state) ~ p(state | x) / p(state) with the HMM and graph that turn it into words.
+    """p(x | state) ~ p(state | x) / p(state), with the HMM and the graph that turn it into words.
 
-    `module` gives logits [N, S] of rows as `splicer` makes them; `stage` holds the HMM, the transforms before that and
-    the mixtures by which new speakers are `adapted` to, where those of train were; `front_end` makes cepstra of
-    recordings, None where the corpus gave frames. `about` is for the reader: the settings that made it.
+    `module` maps rows of `splicer` to logits [N, S]. `stage` is the GMM-HMM of the alignment: its transforms precede
+    the splicer, and its mixtures give the transforms of new speakers if the model was trained on `adapted` ones.
+    `front_end` computes cepstra of recordings; None if the corpus provided frames. `about` describes the settings.
     """
 
     module: nn.Module
@@ -66,13 +61,13 @@ class AcousticModel:
     def of(
         cls,
         module: nn.Module,
-        rows: LabelledRows,
+        rows: SplicedFrames,
         aligned: AlignedCorpus,
         *,
         weights: Weights | None = None,
         about: Mapping[str, Any] | None = None,
     ) -> AcousticModel:
-        """The model of a module trained on `rows`, the train part of `aligned`; priors by counting its states."""
+        """The model of a module trained on `rows`, the part train of `aligned`; priors are relative state counts."""
         stage = replace(aligned.gmm, alignments=Alignments(), transforms={})
         priors = log_priors(rows.states.numpy(), num_pdfs=aligned.num_states)
         return cls(
@@ -85,31 +80,31 @@ class AcousticModel:
         return self.stage.hmm
 
     def log_posteriors(self, frames: Array) -> Array:
-        """log p(state | x_t) [T, S], float32, for the frames [T, d] of one utterance, as the stage sees them."""
+        """log p(state | x_t) [T, S], float32, for the frames [T, d] of an utterance after the transforms of `stage`."""
         like = next(self.module.parameters())
         rows = self.splicer(torch.from_numpy(np.array(frames, dtype=np.float32)))
         with torch.no_grad():
-            logits = torch.cat([self.module(part.to(like)) for part in rows.split(ROWS_AT_ONCE)])
-        found: Array = logits.log_softmax(dim=1).float().cpu().numpy()
-        return found
+            logits = torch.cat([self.module(part.to(like)) for part in rows.split(TILE_ROWS)])
+        log_posteriors: Array = logits.log_softmax(dim=1).float().cpu().numpy()
+        return log_posteriors
 
     def log_likelihoods(self, frames: Array) -> Array:
-        """log p(x_t | state) up to a constant [T, S]: posteriors over priors."""
+        """log p(x_t | state) [T, S] up to a constant for each t: posteriors divided by priors."""
         return scaled_likelihoods(self.log_posteriors(frames), self.log_priors)
 
     def scores(self, frames: Mapping[str, Array]) -> Scores:
-        """What decoding and alignment ask for: utterance id -> log likelihoods."""
+        """A function from utterance ids to log likelihoods, for decoding and alignment."""
         return lambda name: self.log_likelihoods(frames[name])
 
     def transcribe(self, audio: str | os.PathLike[str]) -> Transcript:
-        """What is said in a recording, one speaker's, with the times of the words; see `transcribe`."""
+        """The words of a recording of one speaker, with their times; see `bochner.acoustic.decoding.transcribe`."""
         return transcribe(self, Path(audio))
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """All of it as a directory that can be moved anywhere, or after an error nothing; no pickle."""
+        """Write a self-contained directory, without pickle; after an error nothing is left."""
         final = Path(directory)
         if final.exists() and any(final.iterdir()):
-            raise ValueError(f"directory must be new or empty, got {final}, which holds something.")
+            raise ValueError(f"directory must be new or empty, got {final}, which has files in it.")
         partial = final.with_name(f"{final.name}.{secrets.token_hex(8)}.part")
         partial.mkdir(parents=True)
         try:
@@ -121,29 +116,29 @@ class AcousticModel:
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str], *, device: str = "cpu") -> AcousticModel:
-        folder = Path(directory)
-        about = _read_about(folder)
+        path = Path(directory)
+        description = _read_description(path)
         return cls(
-            load(folder / MODULE, device=device),
-            load(folder / SPLICER),
-            read_tensors(folder / PRIORS)[0]["log_priors"].numpy(),
-            GmmHmm.load(folder / "stage"),
-            read_lexicon(folder / LEXICON, silence=about["silence"]),
-            DecodingGraph.load(folder / "graph"),
-            front_end_from(about["front_end"]),
-            about["adapted"],
-            Weights(**about["weights"]),
-            about["about"],
+            load(path / MODULE, device=device),
+            load(path / SPLICER),
+            read_tensors(path / PRIORS)[0]["log_priors"].numpy(),
+            GmmHmm.load(path / "stage"),
+            read_lexicon(path / LEXICON, silence=description["silence"]),
+            DecodingGraph.load(path / "graph"),
+            front_end_from(description["front_end"]),
+            description["adapted"],
+            Weights(**description["weights"]),
+            description["about"],
         )
 
-    def _write(self, folder: Path) -> None:
-        save(self.module, folder / MODULE)
-        save(self.splicer, folder / SPLICER)
-        write_tensors(folder / PRIORS, {"log_priors": torch.from_numpy(self.log_priors)}, {"version": VERSION})
-        self.stage.save(folder / "stage")
-        write_lexicon(folder / LEXICON, self.lexicon)
-        self.graph.save(folder / "graph")
-        about = {
+    def _write(self, directory: Path) -> None:
+        save(self.module, directory / MODULE)
+        save(self.splicer, directory / SPLICER)
+        write_tensors(directory / PRIORS, {"log_priors": torch.from_numpy(self.log_priors)}, {"version": VERSION})
+        self.stage.save(directory / "stage")
+        write_lexicon(directory / LEXICON, self.lexicon)
+        self.graph.save(directory / "graph")
+        description = {
             "version": VERSION,
             "front_end": None if self.front_end is None else self.front_end.options(),
             "adapted": self.adapted,
@@ -151,17 +146,53 @@ class AcousticModel:
             "weights": vars(self.weights),
             "about": dict(self.about),
         }
-        write_atomically(folder / ABOUT, json.dumps(about, indent=1, ensure_ascii=False).encode())
+        write_json(directory / DESCRIPTION, description)
 
 
-def _read_about(folder: Path) -> dict[str, Any]:
-    path = folder / ABOUT
+def _read_description(directory: Path) -> dict[str, Any]:
+    path = directory / DESCRIPTION
     try:
-        about: dict[str, Any] = parse_json(path.read_bytes())
-        if about["version"] != VERSION:
-            raise ValueError(f"version {about['version']!r}, this bochner reads {VERSION}")
-        return about
+        description: dict[str, Any] = parse_json(path.read_bytes())
+        if description["version"] != VERSION:
+            raise ValueError(f"version {description['version']!r}, this bochner reads {VERSION}")
+        return description
     except FileNotFoundError as error:
-        raise ValueError(f"{folder} must be the directory of an acoustic model, but has no {ABOUT}.") from error
+        raise ValueError(f"{directory} must be the directory of an acoustic model; it has no {DESCRIPTION}.") from error
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is not the description of an acoustic model: {error!r}.") from error
+
+
+class Combination(Storable):
+    """log p(s | x) = sum_i w_i log p_i(s | x) - log Z(x): the weighted mean of log posteriors.
+
+    The mean of logits is the same model, as they differ by a constant for each x. X [N, d] -> [N, S], at the cost of
+    all models. Source: Lu et al. 2016 (blocks of features); Hinton et al. 2012 (system combination).
+
+    >>> Combination([nn.Identity(), nn.Identity()], torch.tensor([0.5, 0.5]))(torch.zeros(1, 2)).exp()
+    tensor([[0.5000, 0.5000]])
+    """
+
+    shares: Tensor
+
+    def __init__(self, models: Sequence[nn.Module], shares: Tensor) -> None:
+        super().__init__()
+        if len(models) == 0 or shares.shape != (len(models),):
+            raise ValueError(f"shares must be [{len(models)}], one for each model, got {tuple(shares.shape)}.")
+        self.models = nn.ModuleList(models)
+        self.register_buffer("shares", checks.finite("shares", shares))
+
+    def forward(self, X: Tensor) -> Tensor:
+        logs = (share * model(X).log_softmax(dim=1) for share, model in zip(self.shares, self.models, strict=True))
+        return torch.stack(list(logs)).sum(dim=0)
+
+
+def combine(models: Sequence[AcousticModel], *, shares: Sequence[float] | None = None) -> AcousticModel:
+    """The combination of models of the same frames and states, with equal shares by default."""
+    first = models[0]
+    for other in models[1:]:
+        if str(other.splicer) != str(first.splicer) or other.hmm.num_pdfs != first.hmm.num_pdfs:
+            raise ValueError("models must have the same frames, context and states to be combined.")
+    shares = [1 / len(models)] * len(models) if shares is None else list(shares)
+    module = Combination([model.module for model in models], torch.tensor(shares))
+    about = {"combination": [dict(model.about) for model in models], "shares": shares}
+    return replace(first, module=module, about=about)

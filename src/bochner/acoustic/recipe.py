@@ -1,34 +1,37 @@
-"""A recipe: all that decides what `bochner asr run` does, as typed settings that YAML can hold."""
+"""The recipe of an experiment: typed settings that are read from a YAML file by jsonargparse."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
+import re
+import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
+
+from jsonargparse import ArgumentError, ArgumentParser
 
 from bochner import checks
-from bochner.acoustic.ablation import AblationSizes, ablation
 from bochner.acoustic.corpora import KINDS as CORPORA
 from bochner.acoustic.corpora import Corpus
 from bochner.acoustic.settings import KINDS as MODELS
-from bochner.acoustic.settings import ModelSettings, kind_of
-from bochner.acoustic.typed import check_known, fitted, typed
+from bochner.acoustic.settings import AblationSizes, KernelSettings, ModelSettings, ablation, kind_of
 from bochner.plain_yaml import read_yaml
 
 SUFFIX = ".yaml"
 SOURCE = "corpus.source"
-Sequenced = bool | Literal["kernel", "network", "both"]
+OWN_PARSING = ("corpus", "models", "ablation")  # what `_parse_recipe` parses itself
+Settings = TypeVar("Settings")
 
 
 @dataclass(frozen=True, kw_only=True)
 class FrontendSettings:
-    """`cepstra` made of recordings (a corpus that gives frames keeps them); `context` neighbours on each side.
+    """`cepstra` of recordings (a corpus of frames keeps its own), spliced with `context` frames on each side.
 
-    Models also learn from train's recordings played at other `speeds`, where there are recordings.
+    Models are also trained on the recordings of train at other `speeds`, if there are recordings.
     """
 
     cepstra: Literal["mfcc", "plp"] = "mfcc"
@@ -36,14 +39,14 @@ class FrontendSettings:
     speeds: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        checks.nonnegative_int("frontend.context", self.context)
+        checks.nonnegative_int("context", self.context)
         for speed in self.speeds:
-            checks.positive_float("frontend.speeds", speed)
+            checks.positive_float("speeds", speed)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AlignmentSettings:
-    """The GMM whose states the models learn, see `bochner speech align`."""
+    """The GMM whose states are the targets of the models, see `bochner speech align`."""
 
     until: Literal["monophone", "triphone", "lda_mllt", "sat"] = "sat"
     start: Literal["equal", "known", "kept"] = "equal"
@@ -54,25 +57,25 @@ class AlignmentSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingSettings:
-    """The language model is an n-gram of the texts of train; `order` is n."""
+    """Beam search with an n-gram language model of train's transcripts; `order` is n."""
 
     order: int = 2
     beam: float = 11.0
     max_active: int = 2500
 
     def __post_init__(self) -> None:
-        checks.positive_int("decoding.order", self.order)
-        checks.positive_float("decoding.beam", self.beam)
-        checks.positive_int("decoding.max_active", self.max_active)
+        checks.positive_int("order", self.order)
+        checks.positive_float("beam", self.beam)
+        checks.positive_int("max_active", self.max_active)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AsrRecipe:
-    """Corpus, front end, alignment, models, decoding; each model is trained once for each of `seeds`.
+    """Corpus, front end, alignment, models and decoding of an experiment; each model is trained once per seed.
 
-    `realign` trains the chosen kernel model and the chosen network once more, on states that they aligned themselves;
-    `sequence` trains the chosen kernel model (also by the word true), the chosen network or both further by whole
-    utterances (lattice-free MMI); `combine` also decodes with the two averaged.
+    `realign` trains the chosen kernel model and the chosen network again, on states that they aligned themselves.
+    `sequence` trains the chosen kernel model (also true), the chosen network or both further by the sequence objective
+    (lattice-free MMI). `combine` also decodes with the average of the two.
     """
 
     name: str
@@ -83,7 +86,7 @@ class AsrRecipe:
     alignment: AlignmentSettings = field(default_factory=AlignmentSettings)
     decoding: DecodingSettings = field(default_factory=DecodingSettings)
     realign: bool = False
-    sequence: Sequenced = False
+    sequence: bool | Literal["kernel", "network", "both"] = False
     combine: bool = True
     seeds: tuple[int, ...] = (0,)
 
@@ -91,148 +94,199 @@ class AsrRecipe:
         if not self.models:
             raise ValueError("models must name at least one model, got none.")
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
-            raise ValueError(f"seeds must be at least one number, each once, got {list(self.seeds)}.")
-        if missing := sorted(set(self.sequenced) - {kind_of(one) for one in self.models.values()}):
-            raise ValueError(f"sequence must train what models has, got {self.sequence!r} but no {missing[0]} model.")
+            raise ValueError(f"seeds must be distinct, at least one, got {list(self.seeds)}.")
+        if missing := sorted(set(self.sequence_kinds) - {kind_of(settings) for settings in self.models.values()}):
+            raise ValueError(f"sequence must name a kind of `models`, got {self.sequence!r} but no {missing[0]} model.")
+        for name, settings in self.models.items():
+            if "kernel" in self.sequence_kinds and isinstance(settings, KernelSettings) and settings.num_blocks > 1:
+                raise ValueError(f"models.{name}.num_blocks must be 1 with sequence, got {settings.num_blocks}.")
 
     @property
-    def sequenced(self) -> list[str]:
-        """The kinds of models that are trained by utterances."""
-        words = {"kernel": (True, "kernel", "both"), "network": ("network", "both")}
-        return [kind for kind, asked in words.items() if self.sequence in asked]
+    def sequence_kinds(self) -> list[str]:
+        """The kinds of models that are trained by the sequence objective."""
+        values = {"kernel": (True, "kernel", "both"), "network": ("network", "both")}
+        return [kind for kind, accepted in values.items() if self.sequence in accepted]
 
-    def plain(self) -> dict[str, Any]:
-        """Values for JSON, and for YAML that `load_recipe` reads again."""
-        kinds = {made: kind for kind, made in CORPORA.items()}
-        stored = {key: value for key, value in dataclasses.asdict(self).items() if key not in ("corpus", "models")}
-        corpus = {"kind": kinds[type(self.corpus)], **dataclasses.asdict(self.corpus)}
-        models = {name: {"kind": kind_of(one), **dataclasses.asdict(one)} for name, one in self.models.items()}
-        return _jsonable({**stored, "corpus": corpus, "models": models})
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON or YAML, which `load_recipe` reads again."""
+        corpus_kind = next(kind for kind, cls in CORPORA.items() if type(self.corpus) is cls)
+        values = dataclasses.asdict(self)
+        values["corpus"] = {"kind": corpus_kind, **values["corpus"]}
+        values["models"] = {name: {"kind": kind_of(self.models[name]), **v} for name, v in values["models"].items()}
+        return _jsonable(values)
 
 
 def recipe_names() -> list[str]:
-    return sorted(one.name.removesuffix(SUFFIX) for one in _shelf().iterdir() if one.name.endswith(SUFFIX))
+    """The recipes that come with bochner."""
+    return sorted(path.name.removesuffix(SUFFIX) for path in _recipe_dir().iterdir() if path.name.endswith(SUFFIX))
 
 
-def recipe_lines() -> dict[str, str]:
-    """What each recipe is for."""
+def recipe_descriptions() -> dict[str, str]:
+    """The purpose of each recipe by name."""
     return {name: _read(name)["about"] for name in recipe_names()}
 
 
-def load_recipe(recipe: str | os.PathLike[str], *, changes: Mapping[str, object] | None = None) -> AsrRecipe:
-    """A named recipe, or one in a YAML file; `changes` are values by their path, "models.kernel.num_features".
+def load_recipe(recipe: str | os.PathLike[str], *, overrides: Mapping[str, object] | None = None) -> AsrRecipe:
+    """Load a named recipe or a YAML file; `overrides` are values by path, such as "models.kernel.num_features".
 
-    A recipe that says `like: OTHER` is the other with its own values put in: mappings are joined, but a mapping that
-    says its `kind` stands alone, and a model that is null is left out.
+    A recipe with `like: OTHER` starts from the other one. Its own mappings are merged into those of the other, but a
+    mapping with a `kind` replaces the other's, and a model that is null is left out. Overrides are merged in the same
+    way.
 
-    >>> recipe = load_recipe("timit-like", changes={"models.gaussian.num_features": 1024, "seeds": [0, 1]})
+    >>> recipe = load_recipe("timit-like", overrides={"models.gaussian.num_features": 1024, "seeds": [0, 1]})
     >>> recipe.models["gaussian"].num_features, recipe.seeds
     (1024, (0, 1))
-    >>> load_recipe("timit-like", changes={"models.gaussian.num_feature": 1024})
+    >>> load_recipe("timit-like", overrides={"models.gaussian.num_feature": 1024})
     Traceback (most recent call last):
     ...
-    ValueError: timit-like: models.gaussian.num_feature is unknown; models.gaussian takes ...
+    ValueError: timit-like: models.gaussian.num_feature is unknown; models.gaussian has name, rank, ...
     """
     values = _read(recipe)
-    for path, value in (changes or {}).items():
-        _put(values, path, value)
-    if isinstance(values.get("corpus"), Mapping) and values["corpus"].get("source", "") is None:
-        raise ValueError(f"{recipe} needs its corpus: give --source PATH, or {SOURCE} in the recipe.")
+    for path, value in (overrides or {}).items():
+        for name in reversed(path.split(".")):
+            value = {name: value}
+        values = _merged(values, value)  # type: ignore[arg-type]
     try:
-        return _recipe(Path(recipe).stem, values)
+        return _parse_recipe(Path(recipe).stem, values)
     except ValueError as error:
         raise ValueError(f"{recipe}: {error}") from error
 
 
-def _recipe(name: str, values: dict[str, Any]) -> AsrRecipe:
-    blocks = {"frontend": FrontendSettings, "alignment": AlignmentSettings, "decoding": DecodingSettings}
-    plain = {"about": str, "realign": bool, "sequence": Sequenced, "combine": bool, "seeds": tuple[int, ...]}
-    check_known(values, [*plain, *blocks, "corpus", "models", "ablation"], key="")
-    settings: dict[str, Any] = {key: typed(kind, values[key], key=key) for key, kind in blocks.items() if key in values}
-    settings |= {key: fitted(hint, values[key], key) for key, hint in plain.items() if key in values}
-    sizes = typed(AblationSizes, values.get("ablation", {}), key="ablation")
-    models = _models(values.get("models", {}), sizes)
-    return AsrRecipe(name=name, corpus=_of_kind(CORPORA, values.get("corpus"), "corpus"), models=models, **settings)
+def _parse_recipe(name: str, values: Mapping[str, Any]) -> AsrRecipe:
+    corpus = values.get("corpus")
+    if isinstance(corpus, Mapping) and corpus.get("source", "") is None:
+        raise ValueError(f"the path of the corpus is missing: give --source PATH, or {SOURCE} in the recipe.")
+    rest = {key: value for key, value in values.items() if key not in OWN_PARSING}
+    sizes = parse_settings(AblationSizes, values.get("ablation", {}), key="ablation")
+    models = _parse_models(values.get("models", {}), sizes)
+    return parse_settings(AsrRecipe, rest, name=name, corpus=_parse_kind(CORPORA, corpus, "corpus"), models=models)
 
 
-def _models(values: object, sizes: AblationSizes) -> dict[str, ModelSettings]:
+def _parse_models(values: object, sizes: AblationSizes) -> dict[str, ModelSettings]:
     if values == "ablation":
         return ablation(sizes)
     if not isinstance(values, Mapping):
-        raise ValueError(f"models must be settings by name, or the word ablation, got {values!r}.")
+        raise ValueError(f"models must be a mapping of names to settings, or the word ablation, got {values!r}.")
     if strange := [name for name in values if not isinstance(name, str)]:
-        raise ValueError(f"models must have names of text, got {strange[0]!r}; put it in quotes.")
-    made = {name: _of_kind(MODELS, one, f"models.{name}") for name, one in values.items() if one is not None}
-    return {name: dataclasses.replace(one, name=one.name or name) for name, one in made.items()}
+        raise ValueError(f"the names of models must be text, got {strange[0]!r}; put it in quotes.")
+    models = {name: _parse_kind(MODELS, v, f"models.{name}") for name, v in values.items() if v is not None}
+    return {name: dataclasses.replace(model, name=model.name or name) for name, model in models.items()}
 
 
-def _of_kind(kinds: Mapping[str, Any], values: object, key: str) -> Any:
+def _parse_kind(kinds: Mapping[str, Any], values: object, key: str) -> Any:
+    """Settings of the class that the entry `kind` names."""
     if not isinstance(values, Mapping) or "kind" not in values:
-        raise ValueError(f"{key} must be a mapping that says its kind, one of {', '.join(kinds)}, got {values!r}.")
+        raise ValueError(f"{key} must be a mapping with a kind, one of {', '.join(kinds)}, got {values!r}.")
     checks.one_of(f"{key}.kind", values["kind"], kinds)
-    return typed(kinds[values["kind"]], {name: one for name, one in values.items() if name != "kind"}, key=key)
+    return parse_settings(kinds[values["kind"]], {k: v for k, v in values.items() if k != "kind"}, key=key)
 
 
-def _read(recipe: str | os.PathLike[str], *, above: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The settings of a recipe joined with those it is like; `above` are the recipes that led here."""
-    if str(recipe) in above:
-        raise ValueError(f"that leads back to {recipe}.")
-    values = _parsed(recipe)
+def parse_settings(cls: type[Settings], values: object, *, key: str = "", **parsed: Any) -> Settings:
+    """An instance of the dataclass `cls` with the plain `values` of YAML; errors name the value by its path from `key`.
+
+    jsonargparse converts and checks each value by the type hint of its field. It would import what a value for a
+    dataclass names (class_path), so it never gets one: fields that are dataclasses are parsed by a call of their own,
+    or are given as instances, in `parsed`.
+
+    >>> parse_settings(DecodingSettings, {"beam": "9"}, key="decoding").beam
+    9.0
+    >>> parse_settings(DecodingSettings, {"order": 2.5}, key="decoding")
+    Traceback (most recent call last):
+    ...
+    ValueError: decoding.order must be of type int, got 2.5.
+    """
+    prefix = f"{key}." if key else ""
+    types = {item.name: item.type for item in fields(cls) if item.name not in parsed}  # type: ignore[arg-type]
+    if not isinstance(values, Mapping):
+        raise ValueError(f"{key} must be a mapping of {', '.join(types)}, got {values!r}.")
+    if unknown := [name for name in values if name not in types]:
+        known = ", ".join(types if key else [*types, *OWN_PARSING, "like"])
+        raise ValueError(f"{prefix}{unknown[0]} is unknown; {key or 'a recipe'} has {known}.")
+    inner: dict[str, Any] = {
+        name: part
+        for name, hint in get_type_hints(cls).items()
+        for part in (hint, *get_args(hint))
+        if is_dataclass(part)
+    }
+    for name in inner.keys() & values.keys():
+        if values[name] is not None:  # null is the default
+            parsed[name] = parse_settings(inner[name], values[name], key=f"{prefix}{name}")
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_class_arguments(cls, skip={*inner, *parsed})
+    try:
+        namespace = parser.parse_object({name: value for name, value in values.items() if name not in inner})
+    except ArgumentError as error:
+        if match := re.match(r'Parser key "(\w+)', str(error)):
+            raise ValueError(_mistake(prefix, match[1], types, values)) from error
+        raise ValueError(f"{key}: {error}.") from error
+    for name, value in vars(namespace).items():  # jsonargparse accepts null for any type
+        if value is None and "None" not in str(types[name]):
+            raise ValueError(_mistake(prefix, name, types, values))
+        if not _is_finite(value):
+            raise ValueError(f"{prefix}{name} must be finite, got {values[name]!r}.")
+    try:
+        return cls(**vars(namespace), **parsed)
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}" if key else str(error)) from error
+
+
+def _mistake(prefix: str, name: str, types: Mapping[str, Any], values: Mapping[str, Any]) -> str:
+    return f"{prefix}{name} must be of type {types[name]}, got {values[name]!r}."
+
+
+def _is_finite(value: object) -> bool:
+    """Whether every number in `value` is less than the largest float; NaN is not."""
+    if isinstance(value, list | tuple):
+        return all(map(_is_finite, value))
+    return not isinstance(value, int | float) or abs(value) < sys.float_info.max
+
+
+def _read(recipe: str | os.PathLike[str], *, children: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The values of a recipe merged into those of the recipe it is like; `children` are the recipes that led here."""
+    if str(recipe) in children:
+        raise ValueError(f"{recipe} is like itself.")
+    values = _parse_yaml(recipe)
     if "like" not in values:
         return values
-    other = _beside(recipe, str(values.pop("like")))
+    base = str(values.pop("like"))
+    path = Path(recipe).parent / base if base.endswith(SUFFIX) else base
     try:
-        return _joined(_read(other, above=(*above, str(recipe))), values)
+        return _merged(_read(path, children=(*children, str(recipe))), values)
     except (ValueError, OSError) as error:
-        raise ValueError(f"{recipe} cannot be like {other}: {error}") from error
+        raise ValueError(f"{recipe} cannot be like {path}: {error}") from error
 
 
-def _beside(recipe: str | os.PathLike[str], other: str) -> str | Path:
-    """The recipe that `like` names: a file is meant from where the recipe lies."""
-    return Path(recipe).parent / other if other.endswith(SUFFIX) else other
-
-
-def _parsed(recipe: str | os.PathLike[str]) -> dict[str, Any]:
+def _parse_yaml(recipe: str | os.PathLike[str]) -> dict[str, Any]:
     path = Path(recipe)
     if path.suffix != SUFFIX and str(recipe) not in recipe_names():
         raise ValueError(f"recipe must be a {SUFFIX} file or one of {', '.join(recipe_names())}, got {str(recipe)!r}.")
     try:
-        text = (path if path.suffix == SUFFIX else _shelf() / f"{recipe}{SUFFIX}").read_text(encoding="utf-8")
+        text = (path if path.suffix == SUFFIX else _recipe_dir() / f"{recipe}{SUFFIX}").read_text(encoding="utf-8")
         values = read_yaml(text)
     except ValueError as error:
-        raise ValueError(f"{recipe} is not YAML of settings: {error}") from error
+        raise ValueError(f"{recipe} is not a YAML file of settings: {error}") from error
     if not isinstance(values, dict):
-        raise ValueError(f"{recipe} must hold settings by name, got {values!r}.")
+        raise ValueError(f"{recipe} must be a mapping of settings, got {values!r}.")
     return values
 
 
-def _joined(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    joined = dict(below)
-    for key, value in above.items():
-        old = joined.get(key)
+def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in changes.items():
+        old = merged.get(key)
         if isinstance(old, Mapping) and isinstance(value, Mapping) and "kind" not in value:
-            value = _joined(old, value)
-        joined[key] = value
-    return joined
-
-
-def _put(values: dict[str, Any], path: str, value: object) -> None:
-    *above, last = path.split(".")
-    for name in above:
-        below = values.setdefault(name, {})
-        if not isinstance(below, dict):
-            raise ValueError(f"{path} cannot be set: {name} is {below!r}.")
-        values = below
-    values[last] = value
+            value = _merged(old, value)
+        merged[key] = value
+    return merged
 
 
 def _jsonable(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _jsonable(one) for key, one in value.items()}
+        return {key: _jsonable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_jsonable(one) for one in value]
+        return [_jsonable(item) for item in value]
     return str(value) if isinstance(value, Path) else value
 
 
-def _shelf() -> Any:
+def _recipe_dir() -> Any:
     return files("bochner.acoustic") / "recipes"

@@ -1,49 +1,41 @@
-"""What an acoustic model is and how it is trained, as plain records that JSON and YAML can hold."""
+"""Typed settings of acoustic models: kernel models, networks, and the papers' grid of both."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from itertools import product
+from pathlib import Path
 from typing import Any, Literal
 
 from bochner import checks
-from bochner.models.network import ACTIVATIONS
-from bochner.solvers.settings import SGDSettings
+from bochner.kernels import KERNEL_ALIASES, Stationary, kernel_named
+from bochner.models.criteria import Criterion
+from bochner.search import AdaptParams, KernelPlan, NetworkPlan, SelectionParams, SolverParams
 
-KERNELS = ("laplacian", "gaussian", "sparse-gaussian")
-BASES = ("uab", "sab", "dab")
-
-
-@dataclass(frozen=True, kw_only=True)
-class SelectionSettings:
-    """Random feature selection: `rounds` of drawing, a short training on `rows_per_round` rows, and keeping the best.
-
-    None is as many rows as train has, at most a million.
-    """
-
-    rounds: int = 10
-    rows_per_round: int | None = None
-
-    def __post_init__(self) -> None:
-        checks.positive_int("rounds", self.rounds)
-        if self.rows_per_round is not None:
-            checks.positive_int("rows_per_round", self.rows_per_round)
+KERNELS = ("laplacian", "gaussian", "sparse-gaussian")  # those of the papers
+# One round of "agop": the metric of a second one no longer distinguishes rare states.
+METRIC = AdaptParams(method="agop", rounds=1, num_landmarks=1024, num_rows=2**15)
+# Frames have hundreds of inputs; the papers' dense frequencies are what the fused GPU steps are made for.
+PROJECTIONS = {"gaussian": "orthogonal", "laplacian": "iid", "sparse-gaussian": "sparse"}
+PRECONDITIONER_ROWS = 2048
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings:
-    """What kernel models and networks have in common.
+    """Settings that kernel models and networks share.
 
     Args:
-        name: What the model is called in tables; "" for one made of the settings.
-        rank: Of a linear bottleneck before the states; None for none.
-        metric: The heldout metric that drives the learning rate: "ce" or "erll:1" (see `bochner.models.criteria`).
-        batch_size: Rows a step.
-        learning_rate: At the start; "auto" tries several on heldout rows.
+        name: The name in tables; "" for one derived from the settings.
+        rank: Rank of a linear bottleneck before the states; None for no bottleneck.
+        criterion: The heldout criterion that the learning rate schedule watches: "ce" or "erll:1" (see
+            `bochner.models.criteria`).
+        batch_size: Rows per step.
+        learning_rate: The initial rate; "auto" compares several on heldout rows.
         max_epochs: An upper bound; the schedule usually ends earlier.
-        improvement: Relative improvement of the metric under which the rate is halved (0.01 in the papers).
-        max_halvings: Training ends after so many (10 in the papers).
-        precision: "float32"; "tf32" or "bf16" products on a GPU.
+        improvement: Relative improvement of the criterion below which the rate is halved (0.01 in the papers).
+        max_halvings: The number of halvings that ends training (10 in the papers).
+        precision: "float32", or "tf32" or "bf16" matrix products on a GPU.
     """
 
     name: str = ""
@@ -57,19 +49,21 @@ class TrainingSettings:
     precision: Literal["float32", "tf32", "bf16"] = "float32"
 
     def __post_init__(self) -> None:
-        if self.rank is not None:
-            checks.positive_int("rank", self.rank)
-        self.recipe(seed=0)
+        Criterion.parse(self.criterion)
+        self.plan()
 
-    def recipe(self, *, seed: int, **changes: Any) -> SGDSettings:
-        """How one head or network of these settings is trained."""
-        shared = {field.name for field in fields(TrainingSettings)} - {"name", "rank"}
-        return SGDSettings(**{**{name: getattr(self, name) for name in shared}, "seed": seed, **changes})
+    def plan(self, *, device: str = "cpu", checkpoint_dir: Path | None = None) -> KernelPlan | NetworkPlan:
+        """The plan of the model for `bochner.search.fit_model`, which checks all values."""
+        raise TypeError(f"{type(self).__name__} must define plan.")
 
     @property
     def title(self) -> str:
-        """The name, or one made of the settings."""
+        """The name, or one derived from the settings."""
         raise TypeError(f"{type(self).__name__} must define title.")
+
+    def _solver_params(self, **options: Any) -> SolverParams:
+        shared = {field.name: getattr(self, field.name) for field in fields(TrainingSettings) if field.name != "name"}
+        return SolverParams(**shared, **options)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,13 +71,15 @@ class KernelSettings(TrainingSettings):
     """A kernel model: softmax regression on random features.
 
     Args:
-        kernel: "laplacian", "gaussian" or "sparse-gaussian" (subsets of 5 inputs).
-        num_features: D.
-        bandwidth: None tries multiples of the median rule on heldout rows, with few features and epochs.
+        kernel: The name of a kernel, such as "laplacian", "sparse-gaussian" (subsets of 5 inputs) or "arc-cosine1".
+        num_features: Number of random features D.
+        bandwidth: None compares multiples of the median rule on heldout rows, with few features and epochs.
         selection: Random feature selection, or None.
-        adapt: What is learned before the head: "agop" a metric on the inputs; "uab", "sab" or "dab" a basis, random
-            features moved by gradients to the kernel, to alignment with the states, or to the loss of a head.
-        directions: Main directions of the features that gradients are evened out along; 0 is plain SGD as in the
+        adapt: What is learned before the head: "agop" is a metric on the inputs; "uab", "sab" and "dab" are adapted
+            bases, random features fitted by gradients to the kernel, to alignment with the states, or to the loss of
+            a head.
+        num_blocks: Blocks of features that are trained separately; their logits are averaged.
+        preconditioner_rank: Number of top eigenvectors of the features in the preconditioner; 0 is plain SGD as in the
             papers, which learns far less from little speech.
         average: Whether the model of an epoch is the mean of its iterates.
 
@@ -91,42 +87,54 @@ class KernelSettings(TrainingSettings):
     'laplacian 4096 rank 100 erll:1'
     """
 
-    kernel: Literal["laplacian", "gaussian", "sparse-gaussian"] = "gaussian"
+    kernel: str = "gaussian"
     num_features: int = 8192
     bandwidth: float | None = None
-    selection: SelectionSettings | None = None
+    selection: SelectionParams | None = None
     adapt: Literal["agop", "uab", "sab", "dab"] | None = None
+    num_blocks: int = 1
     preconditioner_rank: int | Literal["auto"] = "auto"
     average: bool = True
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.one_of("kernel", self.kernel, KERNELS)
-        checks.one_of("adapt", self.adapt, [None, "agop", *BASES])
-        if self.adapt in BASES and self.selection is not None:
-            raise ValueError(
-                f"selection must be left out with adapt {self.adapt!r}, got {self.selection}: features are moved, or "
-                "selected as they are drawn; adapt 'agop' goes with a selection."
-            )
-        if checks.positive_int("num_features", self.num_features) % 2:
-            raise ValueError(f"num_features must be even, sines and cosines, got {self.num_features}.")
         if self.bandwidth is not None:
             checks.positive_float("bandwidth", self.bandwidth)
+        if checks.positive_int("num_features", self.num_features) % 2 and self._has_bandwidth:
+            raise ValueError(f"num_features must be even, sines and cosines, got {self.num_features}.")
+        super().__post_init__()
+
+    def plan(self, *, device: str = "cpu", checkpoint_dir: Path | None = None) -> KernelPlan:
+        params = self._solver_params(
+            device=device, checkpoint_dir=checkpoint_dir, num_blocks=self.num_blocks, average=self.average,
+            projection=PROJECTIONS.get(KERNEL_ALIASES.get(self.kernel, self.kernel), "auto"),
+            preconditioner_rank=self.preconditioner_rank, preconditioner_rows=PRECONDITIONER_ROWS,
+        )  # fmt: skip
+        adapt = METRIC if self.adapt == "agop" else self.adapt and AdaptParams(method=self.adapt)
+        bandwidth = "search" if self.bandwidth is None and self._has_bandwidth else self.bandwidth
+        return KernelPlan(
+            kernel=self.kernel, bandwidth=bandwidth, n_components=self.num_features, adapt=adapt or None,
+            selection=self.selection, solver="sgd", params=params,
+        )  # fmt: skip
+
+    @property
+    def _has_bandwidth(self) -> bool:
+        return isinstance(kernel_named(self.kernel, num_inputs=1), Stationary)
 
     @property
     def title(self) -> str:
         extras = ["selection"] * (self.selection is not None) + ([self.adapt] if self.adapt else [])
+        extras += [f"{self.num_blocks} blocks"] if self.num_blocks > 1 else []
         return self.name or " ".join([self.kernel, str(self.num_features), *extras, *_tricks(self)])
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSettings(TrainingSettings):
-    """A fully connected network, what the papers measure kernel models against.
+    """A fully connected network, the baseline of the papers.
 
     Args:
         hidden: Units in each hidden layer.
         activation: "tanh" as in the papers, or "relu".
-        pretrain: One epoch of layer-wise discriminative pre-training a layer.
+        pretrain: Layer-wise discriminative pre-training, one epoch per layer.
         optimizer: "sgd" as in the papers, "momentum", "adam" or "adamw".
 
     >>> NetworkSettings(hidden=(512, 512)).title
@@ -139,11 +147,16 @@ class NetworkSettings(TrainingSettings):
     optimizer: Literal["sgd", "momentum", "adam", "adamw"] = "sgd"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden", tuple(self.hidden))
         super().__post_init__()
-        checks.one_of("activation", self.activation, ACTIVATIONS)
-        object.__setattr__(self, "hidden", tuple(checks.positive_int("hidden", width) for width in self.hidden))
-        if not self.hidden:
-            raise ValueError("hidden must hold the width of at least one layer, got none.")
+
+    def plan(self, *, device: str = "cpu", checkpoint_dir: Path | None = None) -> NetworkPlan:
+        params = self._solver_params(
+            device=device, checkpoint_dir=checkpoint_dir, optimizer=self.optimizer, preconditioner_rank=0, average=False
+        )
+        return NetworkPlan(
+            hidden=self.hidden, activation=self.activation, pretrain=self.pretrain, standardize=False, params=params
+        )  # frames are standardised already
 
     @property
     def title(self) -> str:
@@ -157,32 +170,74 @@ KINDS: dict[str, type[KernelSettings | NetworkSettings]] = {"kernel": KernelSett
 
 
 def kind_of(settings: ModelSettings) -> str:
-    """ "kernel" or "network"."""
-    return next(kind for kind, made in KINDS.items() if isinstance(settings, made))
+    """The key of `KINDS`, "kernel" or "network"."""
+    return next(kind for kind, cls in KINDS.items() if isinstance(settings, cls))
 
 
 def settings_to_json(settings: ModelSettings) -> dict[str, Any]:
-    """Plain values, with the kind beside them."""
+    """The settings as plain values, with their kind."""
     return {"kind": kind_of(settings), **asdict(settings)}
 
 
 def settings_from_json(stored: Mapping[str, Any]) -> ModelSettings:
-    """What `settings_to_json` gave.
+    """The inverse of `settings_to_json`.
 
-    >>> made = KernelSettings(selection=SelectionSettings(rounds=5))
-    >>> settings_from_json(settings_to_json(made)) == made
+    >>> settings = KernelSettings(selection=SelectionParams(rounds=5))
+    >>> settings_from_json(settings_to_json(settings)) == settings
     True
     """
     values = dict(stored)
-    made = KINDS[values.pop("kind")]
-    known = {field.name for field in fields(made)}
-    if strange := sorted(set(values) - known):
-        raise ValueError(f"settings of a {made.__name__} must be among {sorted(known)}, got {strange} besides.")
+    cls = KINDS[values.pop("kind")]
+    if unknown := sorted(set(values) - {field.name for field in fields(cls)}):
+        raise ValueError(f"{cls.__name__} has no settings {unknown}.")
     if values.get("selection") is not None:
-        values["selection"] = SelectionSettings(**values["selection"])
-    return made(**values)
+        values["selection"] = SelectionParams(**values["selection"])
+    return cls(**values)
 
 
 def _tricks(settings: TrainingSettings) -> list[str]:
     rank = [] if settings.rank is None else [f"rank {settings.rank}"]
     return rank + ([] if settings.criterion == "ce" else [settings.criterion])
+
+
+@dataclass(frozen=True, kw_only=True)
+class AblationSizes:
+    """Sizes of the models of `ablation`: features and bottleneck rank of kernels, `depth` layers of `widths` units."""
+
+    num_features: int = 8192
+    rank: int = 100
+    rounds: int = 10
+    widths: tuple[int, ...] = (1000, 2000, 4000)
+    depth: int = 4
+
+
+def ablation(sizes: AblationSizes) -> dict[str, ModelSettings]:
+    """The papers' grid of models by name.
+
+    It is {Laplacian, Gaussian, sparse Gaussian} x selection x bottleneck x {CE, ERLL}, and networks of each width x
+    bottleneck x {CE, ERLL}. Source: May et al. 2019, Tables 2 to 6.
+
+    >>> grid = ablation(AblationSizes(widths=(1000,)))
+    >>> len(grid), list(grid)[:3]
+    (28, ['laplacian', 'laplacian erll', 'laplacian bottleneck'])
+    """
+    grid: dict[str, ModelSettings] = {}
+    no_yes = (False, True)
+    for kernel, selects, has_rank, erll in product(KERNELS, no_yes, no_yes, no_yes):
+        shared = _shared(" ".join([kernel, *["selection"] * selects]), sizes, has_rank, erll)
+        selection = SelectionParams(rounds=sizes.rounds) if selects else None
+        grid[shared["name"]] = KernelSettings(
+            kernel=kernel, num_features=sizes.num_features, selection=selection, **shared
+        )
+    for width, has_rank, erll in product(sizes.widths, no_yes, no_yes):
+        shared = _shared(f"network {width}", sizes, has_rank, erll)
+        grid[shared["name"]] = NetworkSettings(hidden=(width,) * sizes.depth, **shared)
+    return grid
+
+
+def _shared(name: str, sizes: AblationSizes, has_rank: bool, erll: bool) -> dict[str, Any]:
+    return {
+        "name": " ".join([name, *["bottleneck"] * has_rank, *["erll"] * erll]),
+        "rank": sizes.rank if has_rank else None,
+        "criterion": "erll:1" if erll else "ce",
+    }

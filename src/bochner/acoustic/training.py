@@ -1,39 +1,62 @@
-"""From model settings and labelled frames to a trained model, by the common assembly of `bochner.search`."""
+"""Training of acoustic models by the common assembly of `bochner.search`, and their scores on heldout frames."""
 
 from __future__ import annotations
 
+import json
+import math
 import shutil
-from dataclasses import replace
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from bochner import checks
-from bochner.acoustic.fitted import MODULE, Trained
 from bochner.acoustic.settings import KernelSettings, ModelSettings
 from bochner.data.batches import in_order
 from bochner.data.blocks import Source
-from bochner.search import (
-    AdaptParams,
-    KernelPlan,
-    NetworkPlan,
-    SelectionParams,
-    SolverParams,
-    Task,
-    fit_model,
-    make_task,
-)
+from bochner.models.criteria import Scores
+from bochner.search import Task, fit_model, make_task
 from bochner.search.kernel import choose_kernel
 from bochner.search.memory import MemoryPlan
+from bochner.solvers.step import rows_at_once
+from bochner.stages import write_json
+from bochner.storage import load, save
 
+MODULE, HISTORY, CHOICES, SELECTION = "module.safetensors", "history.json", "choices.json", "selection.json"
 CHECKPOINT = "checkpoint"
-ROWS_AT_ONCE = 4096
-# One round: the metric of a second round no longer distinguishes rare states.
-METRIC = AdaptParams(method="agop", rounds=1, num_landmarks=1024, num_rows=2**15)
-# Frames have hundreds of inputs; the papers' dense frequencies are what the fused GPU steps are made for.
-PROJECTIONS = {"gaussian": "orthogonal", "laplacian": "iid", "sparse-gaussian": "sparse"}
-PRECONDITIONER_ROWS = 2048
+TILE_ROWS = 4096  # of counting states
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedModel:
+    """A module from rows [N, d] to logits [N, states], and the record of its training.
+
+    `history` has one record per epoch with epoch, rate, and ce, ent, erll, err and perplexity on heldout. `choices` are
+    those made on heldout, such as the bandwidth. `selection` has the survival rates of selected features, those by
+    chance, and the relative weight of each input.
+    """
+
+    module: nn.Module
+    history: list[dict[str, Any]]
+    choices: dict[str, Any] = field(default_factory=dict)
+    selection: dict[str, list[float]] | None = None
+
+    def save(self, directory: Path) -> None:
+        """Write all files; a directory with a module, which is written last, is complete."""
+        write_json(directory / HISTORY, self.history)
+        write_json(directory / CHOICES, self.choices)
+        if self.selection is not None:
+            write_json(directory / SELECTION, self.selection)
+        save(self.module, directory / MODULE)
+
+    @classmethod
+    def load(cls, directory: Path, *, device: str = "cpu") -> TrainedModel:
+        selection = json.loads((directory / SELECTION).read_bytes()) if (directory / SELECTION).exists() else None
+        history, choices = (json.loads((directory / name).read_bytes()) for name in (HISTORY, CHOICES))
+        return cls(load(directory / MODULE, device=device), history, choices, selection)
 
 
 def train_model(
@@ -43,14 +66,14 @@ def train_model(
     *,
     num_states: int,
     seed: int,
-    folder: Path | None = None,
+    output_dir: Path | None = None,
     device: str = "cpu",
-    progress: bool = False,
-) -> Trained:
+    verbose: bool = False,
+) -> TrainedModel:
     """Fit the model of `settings` on `train`; all choices (bandwidth, rate, when to stop) use `heldout` alone.
 
-    Rows are X [N, d] with a state y in 0 .. num_states - 1. With a `folder` the model is stored there when it is
-    finished, and the same call only reads it; a call that was stopped continues from the last checkpoint.
+    Rows are X [N, d] with a state y in 0 .. num_states - 1. With an `output_dir` a finished model is stored there, and
+    only read by the same call; after an interruption the same call continues from the last checkpoint.
 
     >>> from bochner.data import ArraySource
     >>> X = torch.randn(400, 2, generator=torch.Generator().manual_seed(0))
@@ -60,78 +83,65 @@ def train_model(
     >>> trained.history[-1]["err"] < 0.2
     True
     """
-    checks.positive_int("num_states", num_states)
-    if folder is not None and (folder / MODULE).exists():
-        return Trained.load(folder, device=device)
-    plan = model_plan(settings, device=device, checkpoint_dir=None if folder is None else folder / CHECKPOINT)
-    task = frame_task(plan, train, heldout, num_states=num_states, seed=seed)
-    fitted = fit_model(plan, task, verbose=progress)
-    trained = Trained(fitted.model, fitted.history, fitted.choices, fitted.selection)
-    if folder is not None:
-        trained.save(folder)
-        shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
+    if output_dir is not None and (output_dir / MODULE).exists():
+        return TrainedModel.load(output_dir, device=device)
+    plan = settings.plan(device=device, checkpoint_dir=None if output_dir is None else output_dir / CHECKPOINT)
+    fitted = fit_model(plan, _task(settings, train, heldout, num_states, seed, device), verbose=verbose)
+    bandwidth = getattr(fitted.kernel, "bandwidth", None)
+    choices = fitted.choices if bandwidth is None else {"bandwidth": bandwidth, **fitted.choices}
+    trained = TrainedModel(fitted.model, fitted.history, choices, fitted.selection)
+    if output_dir is not None:
+        trained.save(output_dir)
+        shutil.rmtree(output_dir / CHECKPOINT, ignore_errors=True)
     return trained
 
 
 def tune_bandwidth(
     settings: KernelSettings, train: Source, heldout: Source, *, num_states: int, seed: int, device: str = "cpu"
 ) -> dict[str, Any]:
-    """The bandwidth that `train_model` would choose, the median rule, and the losses of all that were tried."""
-    plan = model_plan(settings, device=device, checkpoint_dir=None)
-    assert isinstance(plan, KernelPlan)
-    return choose_kernel(plan, frame_task(plan, train, heldout, num_states=num_states, seed=seed), MemoryPlan())[1]
+    """The bandwidth that `train_model` chooses on heldout rows, with the loss of each multiple of the median rule."""
+    task = _task(settings, train, heldout, num_states, seed, device)
+    return choose_kernel(settings.plan(device=device), task, MemoryPlan())[1]
 
 
-def frame_task(plan: KernelPlan | NetworkPlan, train: Source, heldout: Source, *, num_states: int, seed: int) -> Task:
-    """Frames and their states as a task; each state is counted once more, so that none is impossible."""
-    counts = torch.ones(num_states, dtype=torch.float64)
-    for block in in_order(train, batch_rows=ROWS_AT_ONCE):
+def _task(settings: ModelSettings, train: Source, heldout: Source, num_states: int, seed: int, device: str) -> Task:
+    """The classification task; models start from the relative frequencies of the states."""
+    counts = torch.ones(checks.positive_int("num_states", num_states), dtype=torch.float64)  # so that none is 0
+    for block in in_order(train, batch_rows=TILE_ROWS):
         counts += torch.bincount(block.y.cpu(), minlength=num_states)
-    shares = counts / counts.sum()
-    shared: dict[str, Any] = {"num_classes": num_states, "seed": seed, "loss": "softmax", "mean": shares}
-    return make_task(train, heldout, train, params=plan.params, **shared)
+    return make_task(
+        train, heldout, train, num_classes=num_states, seed=seed, params=settings.plan(device=device).params,
+        loss="softmax", mean=counts / counts.sum(),
+    )  # fmt: skip
 
 
-def model_plan(settings: ModelSettings, *, device: str, checkpoint_dir: Path | None) -> KernelPlan | NetworkPlan:
-    """Model settings of a recipe as a plan."""
-    shared = SolverParams(
-        device=device,
-        precision=settings.precision,
-        max_epochs=settings.max_epochs,
-        rank=settings.rank,
-        learning_rate=settings.learning_rate,
-        batch_size=settings.batch_size,
-        preconditioner_rank=0,
-        preconditioner_rows=PRECONDITIONER_ROWS,
-        average=False,
-        criterion=settings.criterion,
-        improvement=settings.improvement,
-        max_halvings=settings.max_halvings,
-        checkpoint_dir=checkpoint_dir,
-    )
-    if not isinstance(settings, KernelSettings):
-        return NetworkPlan(
-            hidden=settings.hidden,
-            activation=settings.activation,
-            pretrain=settings.pretrain,
-            standardize=False,  # frames are normalised already
-            params=replace(shared, optimizer=settings.optimizer),
-        )
-    adapt = METRIC if settings.adapt == "agop" else settings.adapt and AdaptParams(method=settings.adapt)
-    selection = settings.selection and SelectionParams(
-        rounds=settings.selection.rounds, rows_per_round=settings.selection.rows_per_round
-    )
-    return KernelPlan(
-        kernel=settings.kernel,
-        bandwidth="search" if settings.bandwidth is None else settings.bandwidth,
-        n_components=settings.num_features,
-        adapt=adapt or None,
-        selection=selection or None,
-        solver="sgd",
-        params=replace(
-            shared,
-            preconditioner_rank=settings.preconditioner_rank,
-            average=settings.average,
-            projection=PROJECTIONS.get(settings.kernel, "auto"),
-        ),
-    )
+def frame_scores(module: nn.Module, rows: Source, *, silence_states: Collection[int] = ()) -> dict[str, float]:
+    """ce, perplexity, ent, erll = ce + ent, err, and the perplexity with all silence states merged into one.
+
+    Silence has many states that are easy to recognise, and the decoder does not distinguish them. With the states in
+    `silence_states` merged, p(silence | x) is the sum of their posteriors. Source: May 2018, Section 4.1.
+
+    >>> from bochner.data import ArraySource
+    >>> scores = frame_scores(nn.Linear(1, 3), ArraySource(torch.ones(2, 1), torch.tensor([0, 1])))
+    >>> sorted(scores)
+    ['ce', 'ent', 'erll', 'err', 'perplexity', 'perplexity_silence_collapsed']
+    """
+    like = next(module.parameters())
+    parts, merged = [], []
+    with torch.no_grad():
+        for block in in_order(rows, batch_rows=rows_at_once(module)):
+            logits, y = module(block.X.to(like)), block.y.to(like.device)
+            parts.append(Scores.of_batch("softmax", logits, y))
+            merged.append(_log_posteriors(logits, y, silence_states))
+    mean = float(torch.cat(merged).mean())
+    return {**Scores.join(parts).summary(), "perplexity_silence_collapsed": math.exp(min(700.0, -mean))}
+
+
+def _log_posteriors(logits: Tensor, y: Tensor, silence_states: Collection[int]) -> Tensor:
+    """log p of the states y, or of silence where y is a silence state; [N]."""
+    logs = logits.double().log_softmax(dim=1)
+    correct = logs.gather(1, y[:, None]).squeeze(1)
+    if not silence_states:
+        return correct
+    silence = torch.tensor(sorted(silence_states), device=y.device)
+    return torch.where(torch.isin(y, silence), logs[:, silence].logsumexp(dim=1), correct)

@@ -1,26 +1,26 @@
-"""`bochner demo`: the product's main job, small."""
+"""`bochner demo`: a small experiment of `bochner asr run`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from bochner.cli.asr.run import run
+from bochner.cli.asr import run
 
 RECIPE = "timit-demo"
 
 
 def demo(output_dir: Path = Path("out") / "demo", workers: int = 1) -> None:
-    """Make some synthetic speech, train a kernel acoustic model and a network on it, and compare them.
+    """Synthesize speech, train a kernel acoustic model and a network on it, and compare them.
 
     Example:
 
         bochner demo --output_dir out/demo
 
-    It takes a few minutes on two cores and downloads nothing; stopped, it goes on where it was. This is
-    `bochner asr run timit-demo`. It needs `pip install 'bochner[synthesis,plot]'`.
+    This is `bochner asr run timit-demo`. It takes a few minutes on two cores and downloads nothing; after an
+    interruption it continues. Requires `pip install 'bochner[synthesis,plot]'`.
 
     Args:
-        output_dir: Folder for everything, report.html and results.json among it.
-        workers: Processes for synthesis, alignment and decoding; more than 1 pays for hours of speech.
+        output_dir: Directory for all results, among them report.html and results.json.
+        workers: Processes for synthesis, alignment and decoding; more than 1 pay off for hours of speech.
     """
     run(RECIPE, output_dir=output_dir, workers=workers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import sys
 from argparse import SUPPRESS, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -60,7 +61,8 @@ class CommandParser(ArgumentParser):
     """A parser whose options are the arguments of a function, and whose help is its docstring.
 
     In addition to what jsonargparse accepts, `--output-dir` is `--output_dir`, and a bare `--probabilities` is
-    `--probabilities=true`.
+    `--probabilities=true`. A command with an argument `overrides` accepts any option: `--decoding.beam 9`, if it is not
+    one of its own, becomes `--overrides={"decoding.beam": 9}`.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -97,6 +99,8 @@ class CommandParser(ArgumentParser):
     ) -> Namespace:
         words = sys.argv[1:] if args is None else list(args)
         try:
+            if "--overrides" in self._option_string_actions:
+                words = list(self._with_overrides(words))
             return super().parse_args(list(self._normalized(words)), namespace, **kwargs)
         except ValueError as error:  # a --config that is not text, or a number with thousands of digits
             self.error(str(error), error)
@@ -118,6 +122,20 @@ class CommandParser(ArgumentParser):
                 option = "--" + option[2:].replace("-", "_")
             is_bare = self._is_switch(option) and not equals and following not in ("true", "false", "null")
             yield f"{option}=true" if is_bare else f"{option}{equals}{value}"
+
+    def _with_overrides(self, words: list[str]) -> Iterator[str]:
+        overrides, words = {}, list(words)
+        while words:
+            word = words.pop(0)
+            option, equals, value = word.partition("=")
+            if not option.startswith("--") or f"--{option[2:].replace('-', '_')}" in self._option_string_actions:
+                yield word
+                continue
+            if not equals:
+                value = words.pop(0) if words and not words[0].startswith("--") else "true"
+            overrides[option[2:]] = read_yaml(value)
+        if overrides:
+            yield f"--overrides={json.dumps(overrides, default=str)}"
 
     def _is_switch(self, option: str) -> bool:
         typehint = getattr(self._option_string_actions.get(option), "_typehint", None)

@@ -16,7 +16,7 @@ from bochner.studies.study import Row, Size, Study
 from bochner.studies.workers import Context
 
 if TYPE_CHECKING:
-    from bochner.acoustic.contest import Contest
+    from bochner.acoustic.experiment import Experiment
 
 
 def prepare(context: Context) -> Callable[[Cell], Result]:
@@ -43,12 +43,12 @@ def prepare_best(context: Context) -> Callable[[BestCell], Result]:
     return measure_cell
 
 
-def _task_setup(context: Context) -> Callable[[str, Size], Contest]:
+def _task_setup(context: Context) -> Callable[[str, Size], Experiment]:
     """Each task is set up when its first cell is measured, and kept."""
     temporary = TemporaryDirectory() if context.cache_dir is None else None  # lives as long as `setup`
 
     @cache
-    def setup(data: str, effort: Size) -> Contest:
+    def setup(data: str, effort: Size) -> Experiment:
         from bochner.studies.speech_training import set_up_task  # needs the extra
 
         directory = Path(temporary.name) if temporary else context.cache_dir

@@ -8,18 +8,15 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from bochner.acoustic.contest import ACOUSTIC, Contest
+from bochner.acoustic.experiment import ACOUSTIC, Experiment, run_stage, setup
 from bochner.acoustic.model import MODULE
-from bochner.acoustic.opening import open_contest
 from bochner.acoustic.recipe import AsrRecipe, load_recipe
 from bochner.acoustic.results import Row
-from bochner.acoustic.run import results_of
-from bochner.acoustic.settings import KernelSettings, ModelSettings, NetworkSettings, SelectionSettings
-from bochner.acoustic.stages import Found
+from bochner.acoustic.settings import KernelSettings, ModelSettings, NetworkSettings
 from bochner.acoustic.training import tune_bandwidth
 from bochner.models.criteria import Criterion
+from bochner.search import SelectionParams
 from bochner.solvers.step import evaluate
-from bochner.speech.pipeline.alignment import Execution
 from bochner.storage import load
 from bochner.studies.results_file import Result
 from bochner.studies.speech_cells import HELDOUT, METRICS, NETWORK, SIZES, BestCell, Cell, Sizes, all_cells
@@ -35,22 +32,22 @@ def recipe_of(data: str, effort: Size) -> AsrRecipe:
     >>> recipe.name, recipe.corpus.hours
     ('timit-like', 0.2)
     """
-    return load_recipe(data.removeprefix(SYNTHETIC), changes=dict(SIZES[effort].recipe))
+    return load_recipe(data.removeprefix(SYNTHETIC), overrides=dict(SIZES[effort].recipe))
 
 
-def set_up_task(data: str, effort: Size, directory: Path, *, device: str) -> Contest:
+def set_up_task(data: str, effort: Size, directory: Path, *, device: str) -> Experiment:
     """The task with its corpus, alignment and graph, which are computed below `directory` unless they are there."""
-    return open_contest(recipe_of(data, effort), directory, device=device, work=Execution())
+    return setup(recipe_of(data, effort), directory, device=device)
 
 
-def settings_of(cell: Cell, experiment: Contest) -> ModelSettings:
+def settings_of(cell: Cell, experiment: Experiment) -> ModelSettings:
     """The settings of a cell's model; the others are the defaults of recipes."""
     sizes = SIZES[cell.effort]
     if cell.model == NETWORK:
         return NetworkSettings(hidden=(cell.width,) * cell.depth, **_shared(cell, sizes))
-    selection = SelectionSettings(rounds=sizes.rounds) if cell.selection else None
+    selection = SelectionParams(rounds=sizes.rounds) if cell.selection else None
     return KernelSettings(
-        kernel=cell.model,  # type: ignore[arg-type]
+        kernel=cell.model,
         num_features=cell.num_features,
         bandwidth=tuned(cell, experiment)["bandwidth"],
         selection=selection,
@@ -58,18 +55,18 @@ def settings_of(cell: Cell, experiment: Contest) -> ModelSettings:
     )
 
 
-def tuned(cell: Cell, experiment: Contest) -> dict[str, Any]:
+def tuned(cell: Cell, experiment: Experiment) -> dict[str, Any]:
     """The bandwidth that a model of the ablation would choose on heldout, searched once, and the values tried."""
-    settings = KernelSettings(kernel=cell.model, num_features=SIZES[cell.effort].num_features)  # type: ignore[arg-type]
+    settings = KernelSettings(kernel=cell.model, num_features=SIZES[cell.effort].num_features)
 
-    def make(_: object) -> Found:
+    def make(_: object) -> dict[str, Any]:
         num_states, device = experiment.aligned.num_states, experiment.device
-        data = (experiment.train, experiment.heldout)
+        data = (experiment.train_rows, experiment.heldout_rows)
         return tune_bandwidth(settings, *data, num_states=num_states, seed=cell.seed, device=device)
 
     name, inputs = f"{cell.model} seed {cell.seed}", {"model": asdict(settings), "seed": cell.seed}
     inputs["context"] = experiment.recipe.frontend.context
-    return experiment.stages.run("bandwidth", name, inputs, after=[experiment.alignment], make=make).found
+    return run_stage(experiment.root, "bandwidth", name, inputs, make, after=[experiment.alignment]).result
 
 
 def _shared(cell: Cell, sizes: Sizes) -> dict[str, Any]:
@@ -80,9 +77,9 @@ def _shared(cell: Cell, sizes: Sizes) -> dict[str, Any]:
     }
 
 
-def measure(cell: Cell, experiment: Contest) -> Result:
+def measure(cell: Cell, experiment: Experiment) -> Result:
     """Train, measure on heldout frames, decode dev."""
-    row = experiment.model(settings_of(cell, experiment), cell.seed)
+    row = experiment.train(settings_of(cell, experiment), cell.seed)
     return {
         **{name: row.heldout[name] for name in HELDOUT},
         "ter": row.dev["ter"],
@@ -92,22 +89,20 @@ def measure(cell: Cell, experiment: Contest) -> Result:
     }
 
 
-def metrics_of(row: Row, experiment: Contest) -> dict[str, float]:
+def metrics_of(row: Row, experiment: Experiment) -> dict[str, float]:
     """The heldout metrics that a schedule could watch, by name."""
-    module = load(experiment.stages.root / row.folder / ACOUSTIC / MODULE, device=experiment.device)
-    scores = evaluate(module, experiment.heldout, loss="softmax")
+    module = load(experiment.root / row.directory / ACOUSTIC / MODULE, device=experiment.device)
+    scores = evaluate(module, experiment.heldout_rows, loss="softmax")
     return {name: Criterion.parse(name).of(scores) for name in METRICS}
 
 
-def measure_best(cell: BestCell, experiment: Contest) -> Result:
+def measure_best(cell: BestCell, experiment: Experiment) -> Result:
     """The least value of each metric over the ablation's models of the kind, as in the papers' table of the best.
 
     The model of least error on dev alone reads test. Values are means over seeds.
     """
-    rows = [experiment.model(settings_of(model, experiment), model.seed) for model in _ablation(cell)]
-    chosen = [
-        experiment.tested(row) for row in results_of(experiment.recipe, experiment.aligned, rows).chosen(cell.kind)
-    ]
+    rows = [experiment.train(settings_of(model, experiment), model.seed) for model in _ablation(cell)]
+    chosen = [experiment.test(row) for row in experiment.results(rows).chosen(cell.kind)]
     tested = [row.test for row in chosen if row.test]
     return {name: _least(rows, lambda row, name=name: row.heldout[name]) for name in HELDOUT} | {
         "ter": _least(rows, lambda row: row.dev["ter"]),

@@ -1,10 +1,10 @@
-"""A whole recipe on a minute of synthetic speech: what it leaves, and what it does not do twice."""
+"""A whole experiment on a minute of synthetic speech: its files, and that no stage is repeated."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,12 +12,10 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from bochner.acoustic import contest as contest_module
-from bochner.acoustic import opening
+from bochner.acoustic import experiment as experiment_module
+from bochner.acoustic.experiment import FinishedStage, run_recipe, run_stage
 from bochner.acoustic.recipe import AsrRecipe, load_recipe
-from bochner.acoustic.results import Results, Row, read_results
-from bochner.acoustic.run import run_recipe
-from bochner.acoustic.table import comparison
+from bochner.acoustic.results import Results, Row, comparison, read_results
 
 EASY = {"num_words": 12, "snr": [30, 40], "telephone": 0, "babble": 0}
 TINY = {
@@ -34,22 +32,22 @@ TINY = {
 
 class Ran(NamedTuple):
     recipe: AsrRecipe
-    folder: Path
+    directory: Path
     results: Results
 
 
-def tiny(folder: Path, **changes: Any) -> AsrRecipe:
-    (folder / "tiny.yaml").write_text(yaml.safe_dump(TINY))
-    return load_recipe(folder / "tiny.yaml", changes=changes)
+def tiny(directory: Path, **overrides: Any) -> AsrRecipe:
+    (directory / "tiny.yaml").write_text(yaml.safe_dump(TINY))
+    return load_recipe(directory / "tiny.yaml", overrides=overrides)
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     pytest.importorskip("espeakng_loader")
     pytest.importorskip("kaldi_hmm_gmm")
-    folder = tmp_path_factory.mktemp("asr")
-    recipe = tiny(folder)
-    return Ran(recipe, folder, run_recipe(recipe, folder))
+    directory = tmp_path_factory.mktemp("asr")
+    recipe = tiny(directory)
+    return Ran(recipe, directory, run_recipe(recipe, directory))
 
 
 @pytest.fixture
@@ -76,15 +74,15 @@ def test_every_model_is_measured_and_decoded_and_only_the_chosen_are_tested(ran:
     assert all(0 <= row.dev["ter"] < 1 for row in rows.values())
     assert {name for name, row in rows.items() if row.test is None} == {"few"}
     assert rows["many"].dev["ter"] < rows["few"].dev["ter"]
-    measures = rows["network"].heldout
-    assert measures["erll"] == pytest.approx(measures["ce"] + measures["ent"])
-    assert measures["perplexity_silence_collapsed"] <= measures["perplexity"]
+    scores = rows["network"].heldout
+    assert scores["erll"] == pytest.approx(scores["ce"] + scores["ent"])
+    assert scores["perplexity_silence_collapsed"] <= scores["perplexity"]
 
 
 def test_the_error_on_test_is_that_of_the_hypotheses_at_the_weights_of_dev(ran: Ran) -> None:
     for row in ran.results.rows:
         if row.test is not None:
-            decoded = ran.folder / row.folder / "decoded" / "test"
+            decoded = ran.directory / row.directory / "decoded" / "test"
             assert json.loads((decoded / "score.json").read_text())["rate"] == row.test["ter"]
             used = json.loads((decoded / "decoding.json").read_text())["inputs"]
             assert {name: used[name] for name in ("acoustic_weight", "word_penalty")} == {
@@ -93,10 +91,10 @@ def test_the_error_on_test_is_that_of_the_hypotheses_at_the_weights_of_dev(ran: 
 
 
 def test_results_and_recipe_are_written(ran: Ran) -> None:
-    written = [asdict(row) for row in read_results(ran.folder).rows]
+    written = [asdict(row) for row in read_results(ran.directory).rows]
     assert written == json.loads(json.dumps([asdict(row) for row in ran.results.rows]))
-    assert json.loads((ran.folder / "recipe.json").read_text()) == ran.recipe.plain()
-    history = json.loads((ran.folder / ran.results.rows[0].folder / "history.json").read_text())
+    assert json.loads((ran.directory / "recipe.json").read_text()) == ran.recipe.to_dict()
+    history = json.loads((ran.directory / ran.results.rows[0].directory / "history.json").read_text())
     assert len(history) == 1
 
 
@@ -104,42 +102,42 @@ def test_the_chosen_models_have_names_that_stay_and_can_be_moved(ran: Ran, tmp_p
     from bochner.acoustic.model import AcousticModel
 
     kernel, network = ran.results.chosen("kernel")[0], ran.results.chosen("network")[0]
-    shutil.copytree(ran.folder / "models" / "kernel", tmp_path / "moved")
+    shutil.copytree(ran.directory / "models" / "kernel", tmp_path / "moved")
     model = AcousticModel.load(tmp_path / "moved")
     assert model.about["name"] == "many"
     assert model.weights.acoustic_weight == kernel.dev["acoustic_weight"]
-    best = AcousticModel.load(ran.folder / "models" / "best").about["name"]
+    best = AcousticModel.load(ran.directory / "models" / "best").about["name"]
     assert best == ("many" if kernel.dev["ter"] <= network.dev["ter"] else "network")
 
 
 def test_the_same_again_does_nothing(ran: Ran, refusing: Callable[..., None]) -> None:
-    refusing(opening, "align_corpus")
-    refusing(contest_module, "train_model", "heldout_measures", "best_combination", "LabelledRows")
-    refusing(contest_module.AcousticModel, "load")
-    before = (ran.folder / "results.json").read_bytes()
-    assert run_recipe(ran.recipe, ran.folder).rows == ran.results.rows
-    assert (ran.folder / "results.json").read_bytes() == before
+    refusing(experiment_module, "align_corpus")
+    refusing(experiment_module, "train_model", "frame_scores", "best_combination", "SplicedFrames")
+    refusing(experiment_module.AcousticModel, "load")
+    before = (ran.directory / "results.json").read_bytes()
+    assert run_recipe(ran.recipe, ran.directory).rows == ran.results.rows
+    assert (ran.directory / "results.json").read_bytes() == before
 
 
 def test_a_wider_beam_decodes_anew_and_trains_nothing(ran: Ran, refusing: Callable[..., None]) -> None:
-    refusing(opening, "align_corpus")
-    refusing(contest_module, "train_model")
-    wide = run_recipe(tiny(ran.folder, **{"decoding.beam": 20.0, "combine": False}), ran.folder)
-    assert {row.folder for row in wide.rows}.isdisjoint(row.folder for row in ran.results.rows)
+    refusing(experiment_module, "align_corpus")
+    refusing(experiment_module, "train_model")
+    wide = run_recipe(tiny(ran.directory, **{"decoding.beam": 20.0, "combine": False}), ran.directory)
+    assert {row.directory for row in wide.rows}.isdisjoint(row.directory for row in ran.results.rows)
     assert [row.heldout for row in wide.rows] == [row.heldout for row in ran.results.rows[:4]]
 
 
 def test_models_also_learn_from_train_at_other_speeds(ran: Ran) -> None:
     changes = {"frontend.speeds": [0.8], "models.few": None, "models.network": None}
-    results = run_recipe(tiny(ran.folder, **changes), ran.folder)
+    results = run_recipe(tiny(ran.directory, **changes), ran.directory)
     (faster,) = results.of_kind("kernel")
     (plain,) = (row for row in ran.results.rows if row.model == "many")
     assert faster.heldout["ce"] != plain.heldout["ce"]
-    assert results.of_kind("gmm")[0].folder == ran.results.of_kind("gmm")[0].folder
+    assert results.of_kind("gmm")[0].directory == ran.results.of_kind("gmm")[0].directory
 
 
 def test_the_chosen_are_trained_once_more_on_states_of_their_own(ran: Ran) -> None:
-    results = run_recipe(tiny(ran.folder, realign=True, combine=False), ran.folder)
+    results = run_recipe(tiny(ran.directory, realign=True, combine=False), ran.directory)
     names = [row.model for row in results.rows]
     assert names == ["few", "many", "network", "monophone GMM", "many realigned", "network realigned"]
     first, second = (next(row for row in results.rows if row.model == name) for name in ("many", "many realigned"))
@@ -151,28 +149,28 @@ def test_the_chosen_are_trained_once_more_on_states_of_their_own(ran: Ran) -> No
 
 def test_the_chosen_are_trained_further_by_utterances(ran: Ran) -> None:
     """They are not confused with those they come from: each has a column of its own."""
-    results = run_recipe(tiny(ran.folder, sequence="both", combine=False), ran.folder)
+    results = run_recipe(tiny(ran.directory, sequence="both", combine=False), ran.directory)
     columns = dict(zip(*comparison(results)[:2], strict=True))
     assert (columns["kernel MMI"], columns["network MMI"]) == ("many MMI", "network MMI")
     assert (columns["best kernel"], columns["best network"]) == ("many", "network")
     for kind in ("sequence", "network sequence"):
         (further,) = results.chosen(kind)
-        history = json.loads((ran.folder / further.folder / "sequence.json").read_bytes())
+        history = json.loads((ran.directory / further.directory / "sequence.json").read_bytes())
         assert min(record["loss"] for record in history[1:]) < history[0]["loss"]
         assert further.test is not None
 
 
 def test_true_is_still_the_kernel_model_and_finds_it_trained(ran: Ran, refusing: Callable[..., None]) -> None:
-    both = run_recipe(tiny(ran.folder, sequence="both", combine=False), ran.folder)
-    refusing(contest_module, "sequence_trained")
-    kernel = run_recipe(tiny(ran.folder, sequence=True, combine=False), ran.folder)
+    both = run_recipe(tiny(ran.directory, sequence="both", combine=False), ran.directory)
+    refusing(experiment_module, "sequence_trained")
+    kernel = run_recipe(tiny(ran.directory, sequence=True, combine=False), ran.directory)
     assert kernel.chosen("sequence") == both.chosen("sequence")
     assert kernel.chosen("network sequence") == []
 
 
 def test_a_stopped_run_goes_on_with_the_model_it_was_at(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
     """With another seed everything but the corpus and its alignment is new."""
-    recipe, train, done = tiny(ran.folder, seeds=[1]), contest_module.train_model, list[str]()
+    recipe, train, done = tiny(ran.directory, seeds=[1]), experiment_module.train_model, list[str]()
 
     def stopping(settings: Any, *arguments: Any, **options: Any) -> Any:
         if settings.name == "network" and "network" not in done:
@@ -181,17 +179,17 @@ def test_a_stopped_run_goes_on_with_the_model_it_was_at(ran: Ran, monkeypatch: p
         done.append(settings.name)
         return train(settings, *arguments, **options)
 
-    monkeypatch.setattr(contest_module, "train_model", stopping)
+    monkeypatch.setattr(experiment_module, "train_model", stopping)
     with pytest.raises(KeyboardInterrupt):
-        run_recipe(recipe, ran.folder)
-    resumed = run_recipe(recipe, ran.folder)
+        run_recipe(recipe, ran.directory)
+    resumed = run_recipe(recipe, ran.directory)
     assert done == ["few", "many", "network", "network"]
     assert {row.seed for row in resumed.rows if row.kind != "gmm"} == {1}
     assert without_seconds(resumed) != without_seconds(ran.results)
 
 
 def test_a_corpus_without_dev_is_refused(ran: Ran, tmp_path: Path) -> None:
-    corpus = next((ran.folder / "corpus").iterdir())
+    corpus = next((ran.directory / "corpus").iterdir())
     shutil.copytree(corpus, tmp_path / "corpus")
     manifest = tmp_path / "corpus" / "utterances.jsonl"
     lines = [line for line in manifest.read_text().splitlines() if '"part": "dev"' not in line]
@@ -199,3 +197,63 @@ def test_a_corpus_without_dev_is_refused(ran: Ran, tmp_path: Path) -> None:
     recipe = tiny(tmp_path, corpus={"kind": "directory", "source": str(tmp_path / "corpus")})
     with pytest.raises(ValueError, match=r"must have the parts train, heldout, dev, test, but has no dev;"):
         run_recipe(recipe, tmp_path / "out")
+
+
+class Maker:
+    """Counts how often it is called."""
+
+    def __init__(self, result: Mapping[str, Any] | None = None) -> None:
+        self.result, self.directories = result or {}, list[Path]()
+
+    def __call__(self, directory: Path) -> Mapping[str, Any]:
+        self.directories.append(directory)
+        return self.result
+
+
+def chain(root: Path, makers: Mapping[str, Maker], *, hours: float = 1.0, rank: int = 5) -> FinishedStage:
+    corpus = run_stage(root, "corpus", "digits", {"hours": hours}, makers["corpus"])
+    return run_stage(root, "models", "kernel", {"rank": rank}, makers["model"], after=[corpus])
+
+
+@pytest.fixture
+def makers() -> dict[str, Maker]:
+    return {"corpus": Maker({"utterances": 3}), "model": Maker({"ce": 0.5})}
+
+
+def test_a_finished_stage_is_found_again(tmp_path: Path, makers: dict[str, Maker]) -> None:
+    first = chain(tmp_path, makers)
+    again = chain(tmp_path, makers)
+    assert first == again
+    assert again.result["ce"] == 0.5
+    assert [len(maker.directories) for maker in makers.values()] == [1, 1]
+
+
+def test_a_changed_setting_touches_what_comes_after_it_and_nothing_else(
+    tmp_path: Path, makers: dict[str, Maker]
+) -> None:
+    first = chain(tmp_path, makers)
+    assert chain(tmp_path, makers, rank=6).directory != first.directory
+    assert [len(maker.directories) for maker in makers.values()] == [1, 2]
+    assert chain(tmp_path, makers, hours=2.0).directory not in (first.directory, makers["model"].directories[1])
+    assert [len(maker.directories) for maker in makers.values()] == [2, 3]
+    assert chain(tmp_path, makers).directory == first.directory  # the old one is still there
+    assert [len(maker.directories) for maker in makers.values()] == [2, 3]
+
+
+def test_a_stopped_stage_continues_in_its_directory(tmp_path: Path) -> None:
+    def stopped(directory: Path) -> Mapping[str, Any]:
+        (directory / "half").write_text("done")
+        raise KeyboardInterrupt
+
+    def resumed(directory: Path) -> Mapping[str, Any]:
+        return {"kept": (directory / "half").read_text()}
+
+    with pytest.raises(KeyboardInterrupt):
+        run_stage(tmp_path, "models", "kernel", {}, stopped)
+    assert run_stage(tmp_path, "models", "kernel", {}, resumed).result["kept"] == "done"
+
+
+def test_what_is_found_again_is_what_json_keeps(tmp_path: Path) -> None:
+    made = run_stage(tmp_path, "corpus", "c", {}, lambda directory: {"shape": (1, 2)})
+    again = run_stage(tmp_path, "corpus", "c", {}, Maker())
+    assert made == again

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from bochner.acoustic.sequence import StateGraph, log_partition, mmi, occupancies, phone_graph
+from bochner.acoustic.mmi import StateGraph, log_partition, mmi, occupancies, phone_graph
 from bochner.speech.hmm import monophone_hmm
 
 T, S = 5, 3
@@ -34,18 +34,18 @@ def enumerated(graph, scores):
     W = torch.zeros(graph.num_nodes, graph.num_nodes, dtype=torch.float64)
     W[graph.sources, graph.targets] = graph.weights
     W, starts, ends, emitted = (x.tolist() for x in (W, graph.starts, graph.ends, scores[:, graph.pdfs].exp()))
-    found = {}
+    weights = {}
     for path in itertools.product(range(graph.num_nodes), repeat=len(scores)):
         steps = [W[here][there] for here, there in itertools.pairwise(path)]
-        heard = [emitted[t][n] for t, n in enumerate(path)]
-        found[path] = starts[path[0]] * ends[path[-1]] * math.prod(steps) * math.prod(heard)
-    return found
+        emissions = [emitted[t][n] for t, n in enumerate(path)]
+        weights[path] = starts[path[0]] * ends[path[-1]] * math.prod(steps) * math.prod(emissions)
+    return weights
 
 
 def test_the_partition_is_the_sum_over_all_paths():
     graph, scores = made_graph(), made_scores(size=3)
     lengths = torch.tensor([5, 1, 3])
-    expected = [math.log(sum(enumerated(graph, one[:n]).values())) for one, n in zip(scores, lengths, strict=True)]
+    expected = [math.log(sum(enumerated(graph, x[:n]).values())) for x, n in zip(scores, lengths, strict=True)]
     torch.testing.assert_close(log_partition(graph, scores, lengths), torch.tensor(expected, dtype=torch.float64))
 
 
@@ -88,11 +88,13 @@ def test_the_objective_is_the_log_posterior_of_the_aligned_path():
     logits, path = made_scores(), (0, 1, 2, 0, 1)
     paths = enumerated(graph, 0.5 * logits[0])
     weight = enumerated(graph, torch.zeros(T, S))[path]
-    found = mmi(graph, logits, torch.tensor([path]), torch.tensor([T]), log_priors=torch.zeros(S), acoustic_weight=0.5)
-    assert float(found) + math.log(weight) == pytest.approx(math.log(paths[path] / sum(paths.values())))
+    objective = mmi(
+        graph, logits, torch.tensor([path]), torch.tensor([T]), log_priors=torch.zeros(S), acoustic_weight=0.5
+    )
+    assert float(objective) + math.log(weight) == pytest.approx(math.log(paths[path] / sum(paths.values())))
 
 
-def test_what_a_frame_adds_to_all_logits_changes_nothing():
+def test_a_constant_added_to_the_logits_of_a_frame_cancels():
     graph, logits, labels, lengths = made_graph(), made_scores(), torch.tensor([[0, 1, 1, 2, 0]]), torch.tensor([T])
     settings = {"log_priors": torch.zeros(S), "acoustic_weight": 0.5}
     moved = logits + 1e4 * torch.arange(T)[:, None]
@@ -115,7 +117,7 @@ def test_long_utterances_with_sure_scores_stay_finite():
     [
         (torch.zeros(1, T, 2), [T], r"scores must be \[B, T, S\] with S >= 3 pdfs, got \[1, 5, 2\]"),
         (torch.zeros(1, T, S), [T + 1], "lengths must be 1 numbers from 1 to 5, got"),
-        (torch.full((1, T, S), -torch.inf), [T], "no path through utterances"),
+        (torch.full((1, T, S), -torch.inf), [T], "no path for utterances"),
     ],
 )
 def test_errors_say_what_is_wrong(scores, lengths, message):
@@ -123,7 +125,7 @@ def test_errors_say_what_is_wrong(scores, lengths, message):
         log_partition(made_graph(), scores, torch.tensor(lengths))
 
 
-def said(hmm, phones, lasting=2):
+def transition_ids(hmm, phones, lasting=2):
     """Transition ids of phones whose states last equally: the leaving one first, then self-loops."""
     table, ids = hmm.table, []
     for phone in phones:
@@ -137,7 +139,7 @@ def said(hmm, phones, lasting=2):
 
 def test_the_graph_of_monophones_is_their_bigram():
     hmm = monophone_hmm(phones=["SIL", "a", "b"], silence=["SIL"])
-    graph = phone_graph(hmm, [said(hmm, ["SIL", "a", "b", "a"]), said(hmm, ["a", "b"])])
+    graph = phone_graph(hmm, [transition_ids(hmm, ["SIL", "a", "b", "a"]), transition_ids(hmm, ["a", "b"])])
     nodes = {int(pdf): node for node, pdf in enumerate(graph.pdfs)}
     weights = {(int(s), int(t)): float(w) for s, t, w in zip(graph.sources, graph.targets, graph.weights, strict=True)}
     last, first = {p: nodes[3 * i + 2] for i, p in enumerate("Sab")}, {p: nodes[3 * i] for i, p in enumerate("Sab")}
@@ -154,7 +156,7 @@ def test_the_graph_of_monophones_is_their_bigram():
 def test_probabilities_sum_to_one_and_training_paths_are_in_the_graph(order):
     hmm = monophone_hmm(phones=["SIL", "a", "b"], silence=["SIL"], num_silence_states=5)
     sentences = [["a", "b", "a", "b", "b"], ["b", "a"], ["a", "a", "a"]]
-    paths = [said(hmm, phones) for phones in sentences]
+    paths = [transition_ids(hmm, phones) for phones in sentences]
     graph = phone_graph(hmm, paths, order=order)
     out = graph.ends.clone().index_add_(0, graph.sources, graph.weights)
     torch.testing.assert_close(out, torch.ones(graph.num_nodes, dtype=torch.float64))
@@ -169,13 +171,14 @@ def test_a_higher_order_remembers_the_phone_before():
     hmm = monophone_hmm(phones=["a", "b", "c"], num_states=1)
     sentences = [["a", "b", "a"], ["c", "b", "c"]]  # after a b always a, after c b always c
     graphs = {
-        order: phone_graph(hmm, [said(hmm, one, lasting=1) for one in sentences], order=order) for order in (2, 3)
+        order: phone_graph(hmm, [transition_ids(hmm, phones, lasting=1) for phones in sentences], order=order)
+        for order in (2, 3)
     }
-    unheard = torch.full((1, 3, 3), -torch.inf)
-    unheard[0, torch.arange(3), torch.tensor([0, 1, 2])] = 0.0  # a b c
-    assert float(log_partition(graphs[2], unheard, torch.tensor([3]))) > -5
+    unseen = torch.full((1, 3, 3), -torch.inf)
+    unseen[0, torch.arange(3), torch.tensor([0, 1, 2])] = 0.0  # a b c
+    assert float(log_partition(graphs[2], unseen, torch.tensor([3]))) > -5
     with pytest.raises(ValueError, match="no path"):
-        log_partition(graphs[3], unheard, torch.tensor([3]))
+        log_partition(graphs[3], unseen, torch.tensor([3]))
 
 
 def test_a_unigram_is_no_sequence():

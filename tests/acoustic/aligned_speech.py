@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from bochner.acoustic.rows import LabelledRows
+from bochner.acoustic.spliced_frames import SplicedFrames
 from bochner.speech.corpora.corpus_directory import SpeechCorpus
 from bochner.speech.pipeline.aligned_corpus import AlignedCorpus, open_aligned
 from bochner.speech.pipeline.alignment import AlignSettings, align_corpus
@@ -32,9 +32,9 @@ def aligned() -> AlignedCorpus:
 
 
 @cache
-def rows(part: str) -> LabelledRows:
+def rows(part: str) -> SplicedFrames:
     """The rows of a part with two neighbours on each side, on train's scale."""
-    given = aligned()
+    corpus = aligned()
     if part == "train":
-        return LabelledRows.learned(given.frames, given.states, ids=given.ids("train"), left=2, right=2)
-    return LabelledRows(rows("train").splicer, given.frames, given.states, given.ids(part))
+        return SplicedFrames.fit(corpus.frames, corpus.states, ids=corpus.ids("train"), left=2, right=2)
+    return SplicedFrames(rows("train").splicer, corpus.frames, corpus.states, corpus.ids(part))

@@ -1,4 +1,4 @@
-"""The comparison: who is chosen, what is averaged, and what stands in the table."""
+"""Results: the chosen models, means over seeds, and the tables."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from typing import Any
 
 import pytest
 
-from bochner.acoustic.results import Results, Row, read_results
-from bochner.acoustic.table import Table, across, all_models, comparison, protocol
+from bochner.acoustic.results import Results, Row, Table, across, all_models, comparison, protocol, read_results
 
 
 def row(model: str, kind: str, dev: float, *, seed: int = 0, test: float | None = None, **changes: Any) -> Row:
     scored = None if test is None else {"ter": test, "low": test - 0.01, "high": test + 0.01, "tokens": 100}
     heldout = {"ce": 1.0, "perplexity": 2.7, "perplexity_silence_collapsed": 2.5, "ent": 0.5, "erll": 1.5, "err": 0.3}
-    made = Row(
+    plain = Row(
         model=model, kind=kind, settings={}, seed=seed, heldout=heldout, dev={"ter": dev}, test=scored, seconds=9.0,
-        folder=f"models/{model}",
+        directory=f"models/{model}",
     )  # fmt: skip
-    return replace(made, **changes)
+    return replace(plain, **changes)
 
 
 @pytest.fixture
@@ -36,7 +35,7 @@ def results() -> Results:
 
 
 def test_the_least_mean_error_on_dev_is_chosen_not_the_luckiest_seed(results: Results) -> None:
-    assert [(one.model, one.seed) for one in results.chosen("kernel")] == [("laplacian", 0), ("laplacian", 1)]
+    assert [(row.model, row.seed) for row in results.chosen("kernel")] == [("laplacian", 0), ("laplacian", 1)]
     assert results.chosen("combination") == []
 
 
@@ -74,9 +73,17 @@ def test_the_protocol_says_that_speech_is_synthetic(results: Results) -> None:
 
 
 def test_results_are_read_as_they_were_written(results: Results, tmp_path: Path) -> None:
-    path = results.write(tmp_path)
+    results.write(tmp_path)
+    path = tmp_path / "results.json"
     assert read_results(tmp_path) == read_results(path) == results
     for broken in (json.dumps({"rows": [{"model": "x"}]}), "{", "[" * 10_000):
         path.write_text(broken)
-        with pytest.raises(ValueError, match="is not what `bochner asr run` writes"):
+        with pytest.raises(ValueError, match="is not a results file"):
             read_results(tmp_path)
+
+
+def test_results_of_version_0_1_are_read(results: Results, tmp_path: Path) -> None:
+    results.write(tmp_path)
+    path = tmp_path / "results.json"
+    path.write_text(path.read_text().replace('"directory"', '"folder"'))
+    assert read_results(tmp_path) == results
