@@ -11,7 +11,7 @@ from benchmarks.step_contenders import Trained, padded
 from benchmarks.step_problem import Problem
 from benchmarks.step_timing import kernel_ms
 from bochner.ops import fused
-from bochner.ops.fused.compiler import Tiles
+from bochner.ops.fused.primitives import Tiles
 
 FEATURE_TILES = [
     Tiles(128, 256, 64, 8, 4),

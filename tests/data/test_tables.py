@@ -47,9 +47,7 @@ def test_no_target(write, read, tmp_path: Path) -> None:
 @pytest.mark.parametrize("values", [["a", "b"], [b"a", b"b"], [[1], [2]], [None, None]])
 def test_columns_that_are_not_numbers(write, read, values, tmp_path: Path) -> None:
     path = write(tmp_path, a=[1.0, 2.0], bad=values)
-    with pytest.raises(
-        ValueError, match=r"t\.\w+: column 'bad' must hold numbers, got type .*; encode it as numbers, or"
-    ):
+    with pytest.raises(ValueError, match=r"t\.\w+: column 'bad' must hold numbers, got type .*columns"):
         read(path)
     if values != ["a", "b"]:
         with pytest.raises(ValueError, match=r"t\.\w+: column 'bad' must hold numbers or text, got type"):
@@ -61,9 +59,7 @@ def test_columns_that_are_not_numbers(write, read, values, tmp_path: Path) -> No
 @kinds
 def test_all_text_among_the_inputs_is_named(write, read, tmp_path: Path) -> None:
     path = write(tmp_path, age=[39], workclass=["private"], hours=[40], sex=["f"], income=["<=50K"])
-    message = (
-        r"2 columns must hold numbers, got type .*string in \['workclass', 'sex'\]; .* naming the others in columns"
-    )
+    message = r"2 columns, \['workclass', 'sex'\].* must hold numbers, got type .*string.*columns"
     with pytest.raises(ValueError, match=message):
         read(path, target="income")
     assert read(path, target="income", columns=["age", "hours"]).labels == ("<=50K",)

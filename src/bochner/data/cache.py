@@ -49,7 +49,10 @@ def cache_to_disk(
     # Beside the final directory, so that the last step is a rename: a killed run leaves no incomplete `directory`.
     written = Path(tempfile.mkdtemp(prefix="bochner-cache-", dir=None if final is None else final.parent))
     try:
-        rows = _write(_converted(_stream(blocks), names.labels), written, shard_rows)
+        source: Any = blocks
+        shards = [shard for shard, size in enumerate(getattr(source, "shard_sizes", [])) if size]
+        stream = (read_shard(source, shard) for shard in shards) if hasattr(source, "shard_sizes") else source
+        rows = _write(_converted(stream, names.labels), written, shard_rows)
         write_names(written, names)
         if final is None:
             return CachedSource(written, shard_rows=rows, temporary=True)
@@ -76,12 +79,6 @@ class CachedSource(ShardedSource):
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-
-def _stream(blocks: Any) -> Iterable[Block | tuple[Any, ...]]:
-    if not hasattr(blocks, "shard_sizes"):
-        return blocks
-    return (read_shard(blocks, shard) for shard, size in enumerate(blocks.shard_sizes) if size)
 
 
 def _converted(blocks: Iterable[Block | tuple[Any, ...]], labels: tuple[str, ...] | None) -> Iterator[Block]:

@@ -177,16 +177,12 @@ def _number(kind: Any) -> torch.dtype:
 
 def _check_numbers(path: Path, types: dict[str, Any]) -> None:
     bad = [name for name, kind in types.items() if not _is_number(kind)]
-    if len(bad) == 1:
-        raise ValueError(
-            f"{_column(path, bad[0])} must hold numbers, got type {types[bad[0]]}; "
-            f"encode it as numbers, or leave it out by naming the others in columns."
-        )
     if bad:
+        what = f"column {bad[0]!r}" if len(bad) == 1 else f"{len(bad)} columns, {abbreviated(bad)},"
         kinds = ", ".join(sorted({str(types[name]) for name in bad}))
         raise ValueError(
-            f"{path}: {len(bad)} columns must hold numbers, got type {kinds} in {abbreviated(bad)}; "
-            f"encode them as numbers, or leave them out by naming the others in columns."
+            f"{path}: {what} must hold numbers, got type {kinds}; encode them as numbers, or leave them out by naming "
+            f"the others in columns."
         )
 
 

@@ -60,15 +60,20 @@ def open_source(
         blocks = CsvBlocks(path, target=target, columns=columns, weight=weight, labels=labels)
         return cache_to_disk(blocks, shard_rows=shard_rows)
     if suffix == ".npz" and path.is_file():
-        return _archive(path, target, columns, weight, shard_rows, labels)
+        if columns is not None and len(columns) != 1:
+            raise ValueError(f"columns must name the one array of inputs in {path}, got {list(columns)}.")
+        arrays = members(path)
+        X, y = columns[0] if columns else "X", target or ("y" if "y" in arrays else None)
+        w = weight or ("weight" if "weight" in arrays else None)
+        return NpzSource(path, X=X, y=y, weight=w, shard_rows=shard_rows, labels=labels)
     if columns is not None:
         raise ValueError(f"columns must be None for {path}, whose inputs have no names, got {list(columns)}.")
     if path.is_dir():
         _only(path, target=(target, "y"), weight=(weight, "weight"))
         return ShardedSource(path, shard_rows=shard_rows, labels=labels)
     if suffix == ".npy":
-        y, w = _beside(path, target, "y"), _beside(path, weight, "weight")
-        return NpySource(path, y, w, shard_rows=shard_rows, labels=labels)
+        y_path, weight_path = _beside(path, target, "y"), _beside(path, weight, "weight")
+        return NpySource(path, y_path, weight_path, shard_rows=shard_rows, labels=labels)
     _only(path, target=(target, "y"), weight=(weight, None), labels=(labels, None))
     return LibsvmSource(path, num_inputs=num_inputs, shard_rows=shard_rows)
 
@@ -105,18 +110,3 @@ def _beside(path: Path, argument: str | None, part: str) -> FilePath | None:
     """`NAME.part.npy` beside `NAME.X.npy`, where `argument` may name another part; else `argument`, a path."""
     other = path.parent / f"{path.name.removesuffix('.X.npy')}.{argument or part}.npy"
     return other if path.name.endswith(".X.npy") and other.exists() else argument
-
-
-def _archive(
-    path: Path,
-    target: str | None,
-    columns: Sequence[str] | None,
-    weight: str | None,
-    shard_rows: int | None,
-    labels: Sequence[str] | None,
-) -> NpzSource:
-    names = members(path)
-    y, w = target or ("y" if "y" in names else None), weight or ("weight" if "weight" in names else None)
-    if columns is not None and len(columns) != 1:
-        raise ValueError(f"columns must name the one array of inputs in {path}, got {list(columns)}.")
-    return NpzSource(path, X=columns[0] if columns else "X", y=y, weight=w, shard_rows=shard_rows, labels=labels)

@@ -145,7 +145,10 @@ def pivoted_cholesky(
     pivots: list[int] = []
     while len(pivots) < rank:
         if float(residual.sum()) <= 1e-14 * start:  # K is exhausted: any further points serve
-            return _filled(pivots, factor, rank)
+            unused = torch.ones(len(X), dtype=torch.bool)
+            unused[pivots] = False
+            pivots += unused.nonzero().squeeze(1)[: rank - len(pivots)].tolist()
+            break
         proposals = _proposals(residual, min(block_size, 2 * (rank - len(pivots))), generator)
         known = factor[:, : len(pivots)]
         core = checks.finite("k(X, X)", kernel(points[proposals])) - known[proposals] @ known[proposals].T
@@ -183,13 +186,6 @@ def _accept(core: Tensor, bounds: Tensor, proposals: Tensor, generator: Generato
             column = H[:, i] / left**0.5
             H -= column[:, None] * column
     return accepted
-
-
-def _filled(pivots: list[int], factor: Tensor, rank: int) -> PivotedCholesky:
-    unused = torch.ones(len(factor), dtype=torch.bool)
-    unused[pivots] = False
-    others = unused.nonzero().squeeze(1)[: rank - len(pivots)].tolist()
-    return PivotedCholesky(torch.tensor(pivots + others, device=factor.device), factor)
 
 
 def choose_landmarks(rule: str, kernel: Kernel, X: Tensor, num_landmarks: int, *, generator: Generator) -> Tensor:

@@ -178,7 +178,4 @@ class Kernel(Storable, abstract=True):
 
         return Product([self, other]) if isinstance(other, Kernel) else Sum([self], weights=[other])
 
-    def __rmul__(self, weight: float) -> Sum:
-        from bochner.kernels.combined import Sum
-
-        return Sum([self], weights=[weight])
+    __rmul__ = __mul__

@@ -10,7 +10,6 @@ from bochner.ops.descent import (
 )
 from bochner.ops.hadamard import hadamard_matrix, hadamard_transform
 from bochner.ops.step import (
-    SoftmaxRows,
     cosine_features,
     cosine_scores,
     long_product,
@@ -23,7 +22,6 @@ from bochner.ops.tiles import TILE_ELEMENTS, row_tiles, squared_distances
 __all__ = [
     "TILE_ELEMENTS",
     "FeatureColumns",
-    "SoftmaxRows",
     "bottleneck_gradient",
     "cosine_features",
     "cosine_scores",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -122,9 +122,7 @@ def cosine_scores(
     """
     if X.device.type != "cpu" or X.dtype != sum_dtype(X.dtype):
         tile_elements = FUSED_SCORE_FEATURES if fused_kernels(X) else SCORE_FEATURES
-        return scores_by_tiles(
-            cosine_features, X, frequencies, phases, weights, amplitude=amplitude, tile_elements=tile_elements
-        )
+        return scores_by_tiles(X, frequencies, phases, weights, amplitude=amplitude, tile_elements=tile_elements)
     scores = X.new_zeros(len(weights), len(X))  # transposed: an odd number of classes is faster as rows
     for rows in row_tiles(len(X), row_elements=1, tile_elements=CACHED_ROWS):
         _add_scores(X[rows], frequencies, phases, weights.to(X.dtype), amplitude, scores[:, rows])
@@ -147,20 +145,13 @@ def _add_scores(
 
 
 def scores_by_tiles(
-    features: Callable[..., Tensor],
-    X: Tensor,
-    frequencies: Tensor,
-    phases: Tensor | None,
-    weights: Tensor,
-    *,
-    amplitude: float,
-    tile_elements: int,
+    X: Tensor, frequencies: Tensor, phases: Tensor | None, weights: Tensor, *, amplitude: float, tile_elements: int
 ) -> Tensor:
-    """Scores by `features` of some frequencies at a time."""
+    """The same, with the features of some frequencies at a time."""
     P = frequencies.shape[1]
     scores = X.new_zeros(len(X), len(weights), dtype=sum_dtype(X.dtype))
     for tile in row_tiles(P, row_elements=len(X), tile_elements=tile_elements):
-        Z = features(X, frequencies[:, tile], None if phases is None else phases[tile], amplitude=amplitude)
+        Z = cosine_features(X, frequencies[:, tile], None if phases is None else phases[tile], amplitude=amplitude)
         for part, columns in feature_columns(Z, tile, P):
             scores += long_product(part, weights[:, columns].to(X.dtype))
     return scores

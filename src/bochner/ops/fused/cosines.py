@@ -7,8 +7,17 @@ from __future__ import annotations
 from torch import Tensor
 
 from bochner.ops.fused import hopper
-from bochner.ops.fused.compiler import Tiles, cdiv, factor_type, jit, precision, tl
-from bochner.ops.fused.trigonometry import TURNS, scaled_cosine, scaled_series
+from bochner.ops.fused.primitives import (
+    TURNS,
+    Tiles,
+    cdiv,
+    factor_type,
+    jit,
+    precision,
+    scaled_cosine,
+    scaled_series,
+    tl,
+)
 
 TILES = Tiles(rows=128, columns=128, depth=64, warps=4, stages=3)
 PAIRED_TILES = TILES._replace(warps=8)  # a cosine and a sine of each angle need the registers of more warps

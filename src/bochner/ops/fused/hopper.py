@@ -7,8 +7,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bochner.ops.fused.compiler import TensorDescriptor, Tiles, cdiv, factor_type, jit, tl
-from bochner.ops.fused.trigonometry import quick_cosine, quick_sine
+from bochner.ops.fused.primitives import TensorDescriptor, Tiles, cdiv, factor_type, fast_cosine, fast_sine, jit, tl
 
 ALIGNMENT = 16  # bytes, of the start of every row
 # The fastest of ten tilings each on an H200. Features: one program per multiprocessor, which computes the cosines of
@@ -45,11 +44,11 @@ def _store_cosines(
     PAIRED: tl.constexpr, STORED: tl.constexpr, INTERPRETED: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     if PAIRED:
-        sines.store([i, j], (amplitude * quick_sine(angles, INTERPRETED)).to(STORED))
+        sines.store([i, j], (amplitude * fast_sine(angles, INTERPRETED)).to(STORED))
     else:
         columns = j + tl.arange(0, COLUMNS)
         angles += tl.load(phases + columns, mask=columns < outputs, other=0.0).to(tl.float32)[None, :]
-    cosines.store([i, j], (amplitude * quick_cosine(angles, INTERPRETED)).to(STORED))
+    cosines.store([i, j], (amplitude * fast_cosine(angles, INTERPRETED)).to(STORED))
 
 
 @jit

@@ -5,9 +5,8 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
-from bochner.ops.fused.compiler import jit, next_power_of_2, tl
+from bochner.ops.fused.primitives import jit, next_power_of_2, tl
 from bochner.ops.step import SoftmaxRows
 
 
@@ -36,15 +35,7 @@ def _softmax_rows(
     tl.store(wrong + row, (tl.argmax(s, axis=0) != label).to(tl.float32))
 
 
-def softmax_rows(
-    scores: Tensor,
-    y: Tensor,
-    *,
-    bias: Tensor | None = None,
-    scale: float = 1.0,
-    weight: Tensor | None = None,
-    out: Tensor | None = None,
-) -> SoftmaxRows:
+def softmax_rows(scores, y, *, bias=None, scale=1.0, weight=None, out=None) -> SoftmaxRows:
     n, C = scores.shape
     residual = scores.new_empty(n, C, dtype=torch.float32) if out is None else out
     log_p, entropy, wrong = scores.new_empty(3, n, dtype=torch.float32)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from bochner.ops.fused import hopper
-from bochner.ops.fused.compiler import Tiles, cdiv, factor_type, jit, precision, tl
+from bochner.ops.fused.primitives import Tiles, cdiv, factor_type, jit, precision, tl
 
 TILES = Tiles(rows=64, columns=128, depth=64, warps=4, stages=4)
 ALIGNED = 16  # elements between multiples of which rows start; reads are then at least 16 bytes wide
