@@ -73,12 +73,7 @@ class CommandParser(ArgumentParser):
         for option_class in getattr(function, "option_classes", ()):
             added += self._add_optional_arguments(option_class, {*function.skipped_options, *added})  # type: ignore[attr-defined]
         positionals = [action.dest.upper() for action in self._actions if not action.option_strings]
-        command = function.__module__.removeprefix("bochner.cli.").split(".")  # asr/run.py: bochner asr run
-        if command[-1] == "commands":  # speech/commands.py: bochner speech align
-            command[-1] = function.__name__
-        elif len(command) == 1 and function.__name__ != command[0]:  # study.py: bochner study run
-            command.append(function.__name__.rstrip("_"))
-        self.usage = " ".join(["bochner", *command, *positionals, "[options]"])
+        self.usage = " ".join([self._command, *positionals, "[options]"])
         self.epilog = _body(function)
         return added
 
@@ -108,9 +103,14 @@ class CommandParser(ArgumentParser):
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """One line on stderr, and exit code 2."""
         parser = getattr(ex, "subcommand_parser", None) or self
-        name = parser.prog.replace(" [options]", "")
+        name = parser._command
         text = " ".join(message.replace('Parser key "', 'option "').split())
         self.exit(2, f"{name}: error: {text.rstrip('.')}. See: {name} --help\n")
+
+    @property
+    def _command(self) -> str:
+        """Such as "bochner speech align"."""
+        return self.prog.replace(" [options]", "")
 
     def _normalized(self, words: Sequence[str]) -> Iterator[str]:
         if self._subcommands_action is not None:  # done by the parser of the command

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
 import sys
 from pathlib import Path
 from typing import Any, Literal
 
-from bochner.cli.report import say
+from bochner.cli.logs import labelled
+
+logger = logging.getLogger(__name__)
 
 Kind = Literal["folder", "timit", "an4", "yesno", "digits", "kaldi", "lhotse"]
 GmmStage = Literal["monophone", "triphone", "lda_mllt", "sat"]
@@ -80,13 +83,13 @@ def prepare(
 def _say_corpus(corpus: Any, *, finished: bool) -> None:
     """Report a PreparedCorpus."""
     head, *parts = str(corpus).splitlines()
-    say("corpus", head + (" (finished already)" if finished else ""))
+    logger.info(labelled("corpus", head + (" (finished already)" if finished else "")))
     for line in parts:
-        say("", line.strip())
+        logger.info(labelled("", line.strip()))
     if corpus.skipped:
-        say("skipped", f"{corpus.directory / 'skipped.jsonl'} lists the reasons")
+        logger.info(labelled("skipped", f"{corpus.directory / 'skipped.jsonl'} lists the reasons"))
     directory = str(corpus.directory)
-    say("next", shlex.join(["bochner", "speech", "align", directory, f"{directory}-aligned"]))
+    logger.info(labelled("next", shlex.join(["bochner", "speech", "align", directory, f"{directory}-aligned"])))
 
 
 def synthesize(
@@ -198,16 +201,21 @@ def align(
     )  # fmt: skip
     result = align_corpus(speech, out, settings, execution=Execution(workers, sys.stderr.isatty()))
     counts = f"{result['utterances']:,} utterances with {result['states']:,} states"
-    say("aligned", f"{counts}; {result['skipped']} skipped")
+    logger.info(labelled("aligned", f"{counts}; {result['skipped']} skipped"))
     for part, numbers in result["agreement"].items():
         agreement = Agreement(**numbers)
         near, right = 100 * agreement.boundaries_within, 100 * agreement.frames_right
         boundaries = f"{near:.1f} % of {agreement.boundaries:,} phone boundaries within 20 ms"
-        say("", f"{part}: {boundaries}, {right:.1f} % of frames in the right phone")
+        logger.info(labelled("", f"{part}: {boundaries}, {right:.1f} % of frames in the right phone"))
     target = out / "aligned" / until
-    say("labels", f"{target}/rows/train (for bochner train --task classify), {target}/phones.ctm, {target}/words.ctm")
+    logger.info(
+        labelled(
+            "labels",
+            f"{target}/rows/train (for bochner train --task classify), {target}/phones.ctm, {target}/words.ctm",
+        )
+    )
     part = "test" if "test" in speech.parts else speech.parts[-1]
-    say("next", shlex.join(["bochner", "speech", "decode", str(corpus), str(out), "--part", part]))
+    logger.info(labelled("next", shlex.join(["bochner", "speech", "decode", str(corpus), str(out), "--part", part])))
 
 
 def decode(
@@ -265,11 +273,15 @@ def decode(
     execution = Execution(workers, sys.stderr.isatty())
     result = decode_corpus(SpeechCorpus.read(corpus), aligned, settings, output_dir=out, execution=execution)
     weights = f"acoustic {result['acoustic_weight']:g}, word penalty {result['word_penalty']:g}"
-    say("weights", f"{weights} ({result['weights']})")
-    say("decoded", f"{result['utterances']:,} utterances by {result['stage']}, {result['skipped']}")
+    logger.info(labelled("weights", f"{weights} ({result['weights']})"))
+    logger.info(labelled("decoded", f"{result['utterances']:,} utterances by {result['stage']}, {result['skipped']}"))
     seconds, speech = result["seconds"], result["speech_seconds"]
-    say("", f"{seconds:.1f} s for {speech:,.0f} s of speech, {speech / max(seconds, 1e-9):.0f} times real time")
-    say("next", shlex.join(["bochner", "speech", "score", str(corpus), result["directory"]]))
+    logger.info(
+        labelled(
+            "", f"{seconds:.1f} s for {speech:,.0f} s of speech, {speech / max(seconds, 1e-9):.0f} times real time"
+        )
+    )
+    logger.info(labelled("next", shlex.join(["bochner", "speech", "score", str(corpus), result["directory"]])))
 
 
 def score(
@@ -311,10 +323,15 @@ def score(
     result, part, target = score_files(speech, hypotheses, protocol, output_dir=out, seed=seed)
     by = "speaker" if len(result.by_speaker) > 1 else "utterance"
     low, high, level = result.interval(seed=seed, by=by)
-    say(result.protocol.name, f"{100 * result.rate:.2f} % ({100 * low:.2f} to {100 * high:.2f}, {level:.0%}, by {by})")
+    print(
+        labelled(
+            result.protocol.name,
+            f"{100 * result.rate:.2f} % ({100 * low:.2f} to {100 * high:.2f}, {level:.0%}, by {by})",
+        )
+    )
     synthetic = " (synthetic speech)" if any(utterance.synthetic for utterance in speech.part(part)) else ""
-    say("errors", f"{result.counts.errors:,} in {result.counts.tokens:,} tokens of {part}{synthetic}")
+    print(labelled("errors", f"{result.counts.errors:,} in {result.counts.tokens:,} tokens of {part}{synthetic}"))
     if result.missing:
-        say("missing", f"{len(result.missing)} utterances have no hypothesis and count as deleted")
+        print(labelled("missing", f"{len(result.missing)} utterances have no hypothesis and count as deleted"))
     print(f"\n{speaker_table(result)}\n", flush=True)
-    say("listing", str(target / "errors.txt"))
+    print(labelled("listing", str(target / "errors.txt")))
