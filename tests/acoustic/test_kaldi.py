@@ -13,7 +13,7 @@ from bochner.speech.decode import log_priors
 from bochner.speech.hmm import monophone_hmm
 from bochner.speech.hmm.model import tree_bytes
 from bochner.speech.kaldi_formats import read_matrix
-from tests.speech.align.test_exchange import written_model
+from tests.speech.hmm.test_kaldi_exchange import written_model
 
 SPEAKERS = [f"s{number}" for number in range(10)]
 SMALL = KernelSettings(num_features=64, bandwidth=2.0, batch_size=32, max_epochs=3)

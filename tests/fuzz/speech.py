@@ -127,7 +127,7 @@ def kaldi_model(damaged: str) -> Callable[[Path], Path]:
     """A Kaldi experiment directory, its final.mdl as Kaldi's sources write it."""
 
     def make(folder: Path) -> Path:
-        from tests.speech.align.test_exchange import written_model
+        from tests.speech.hmm.test_kaldi_exchange import written_model
 
         hmm = monophone_hmm(phones=["SIL", "a", "b"], silence=["SIL"], num_silence_states=5)
         (folder / "tree").write_bytes(b"\0B" + tree_bytes(hmm.tree))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
 
-from bochner.speech.manifest import Segment, read_manifest, write_manifest
+from bochner.speech.manifest import Segment, read_manifest, split_speakers, write_manifest
 from tests.speech.made import utterance
 
 FULL = {
@@ -37,7 +38,7 @@ def test_fields_at_their_default_are_not_stored(tmp_path):
 
 def test_a_failed_write_leaves_the_old_manifest(tmp_path):
     write_manifest(tmp_path, [utterance()])
-    with pytest.raises(ValueError, match="given twice"):
+    with pytest.raises(ValueError, match="ann-1"):
         write_manifest(tmp_path, [utterance(), utterance()])
     assert read_manifest(tmp_path) == [utterance()]
 
@@ -102,3 +103,52 @@ def test_numbers_of_numpy_are_stored(tmp_path):
     said = utterance(duration=np.float32(0.5), phones=[("a", np.float32(0.25), np.float64(0.5))])
     write_manifest(tmp_path, [said])
     assert read_manifest(tmp_path)[0].phones == (Segment("a", 0.25, 0.5),)
+
+
+NAMES = [f"{'fm'[k % 2]}{k}" for k in range(40)]
+
+
+def test_counts_follow_the_shares():
+    assert Counter(split_speakers(NAMES, seed=0).values()) == {"train": 28, "heldout": 4, "dev": 4, "test": 4}
+    assert Counter(split_speakers(NAMES[:4], seed=0).values()) == dict.fromkeys(["train", "heldout", "dev", "test"], 1)
+
+
+@pytest.mark.parametrize("count", range(4, 30))
+def test_all_are_placed_and_no_part_is_empty(count):
+    found = Counter(split_speakers(NAMES[:count], seed=1).values())
+    assert found.total() == count
+    assert len(found) == 4
+    assert found["train"] == max(found.values())
+
+
+def test_only_seed_and_names_decide():
+    first = split_speakers(NAMES, seed=3)
+    assert split_speakers(reversed(NAMES + NAMES), seed=3) == first
+    assert split_speakers(NAMES, seed=4) != first
+
+
+def test_groups_are_spread_evenly():
+    sexes = {name: name[0] for name in NAMES}
+    for seed in range(20):
+        parts = split_speakers(NAMES, seed=seed, alike=sexes)
+        women = Counter(parts[name] for name in NAMES if name[0] == "f")
+        assert women == {"train": 14, "heldout": 2, "dev": 2, "test": 2}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"train": 3, "test": 2}, "sum to the 4 speakers"),
+        ({"train": 0.7, "test": 0.2}, "sum to 1"),
+        ({"eval": 4}, "must be one of"),
+        ({"train": -1, "test": 5}, "non-negative"),
+    ],
+)
+def test_wrong_sizes_are_named(sizes, message):
+    with pytest.raises(ValueError, match=message):
+        split_speakers(NAMES[:4], seed=0, sizes=sizes)
+
+
+def test_too_few_speakers_for_the_parts():
+    with pytest.raises(ValueError, match="4 parts need at least as many speakers, got 3"):
+        split_speakers(NAMES[:3], seed=0)

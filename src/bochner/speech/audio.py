@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from math import gcd
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,9 @@ from numpy.typing import NDArray
 from scipy.signal import resample_poly
 
 from bochner.checks import positive_int
-from bochner.speech.kaldi import imported
 from bochner.speech.manifest import Utterance
+from bochner.speech.runtime import imported
+from bochner.speech.text_files import FilePath
 from bochner.storage import write_atomically
 
 Samples = NDArray[np.float32]
@@ -26,12 +26,12 @@ MAX_CLIPPED = 0.01  # share of clipped samples above which a recording is refuse
 class AudioError(ValueError):
     """A recording that cannot be used; the message names the file and the `reason`."""
 
-    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
+    def __init__(self, path: FilePath, reason: str) -> None:
         super().__init__(f"{path}: {reason}.")
         self.reason = reason
 
 
-def read_audio(utterance: Utterance, *, corpus_dir: str | os.PathLike[str]) -> Samples:
+def read_audio(utterance: Utterance, *, corpus_dir: FilePath) -> Samples:
     """The samples of `utterance`, [samples] in [-1, 1]; `corpus_dir` is the directory of its manifest."""
     if utterance.audio is None or utterance.rate is None:
         raise ValueError(f"utterance {utterance.id!r} has no audio, only frames ({utterance.frames}).")
@@ -39,16 +39,17 @@ def read_audio(utterance: Utterance, *, corpus_dir: str | os.PathLike[str]) -> S
     return read_samples(path, rate=utterance.rate, start=utterance.start, duration=utterance.duration)
 
 
-def read_samples(
-    path: str | os.PathLike[str], *, rate: int, start: float = 0.0, duration: float | None = None
-) -> Samples:
+def read_samples(path: FilePath, *, rate: int, start: float = 0.0, duration: float | None = None) -> Samples:
     """Samples [samples] of a mono recording at `rate`, from `start` for `duration` seconds (default: to the end).
 
     Raises AudioError for a file that libsndfile cannot read or that ends early, another rate, several channels, no
     samples, NaN or infinity, and more than one percent of clipped samples.
     """
     with _opened(path) as file:
-        _check_header(path, file, rate)
+        if file.samplerate != rate:
+            raise AudioError(path, f"wrong rate ({file.samplerate} Hz, expected {rate})")
+        if file.channels != 1:
+            raise AudioError(path, f"stereo ({file.channels} channels; extract the one with the speech)")
         first = round(start * rate)
         count = len(file) - first if duration is None else round(duration * rate)
         if first + count > len(file) + 1:  # times are rounded to samples
@@ -56,17 +57,22 @@ def read_samples(
             raise AudioError(path, f"too short (ends at {length:.3f} s, wanted up to {(first + count) / rate:.3f} s)")
         file.seek(min(first, len(file)))
         samples: Samples = file.read(max(count, 0), dtype="float32")
-    _check_samples(path, samples)
+    if len(samples) == 0:
+        raise AudioError(path, "no samples")
+    if not np.isfinite(samples).all():
+        raise AudioError(path, "NaN or infinite samples")
+    if (share := clipped_share(samples)) > MAX_CLIPPED:
+        raise AudioError(path, f"clipped ({share:.1%} of the samples at full scale)")
     return samples
 
 
-def recording_length(path: str | os.PathLike[str]) -> tuple[int, int]:
+def recording_length(path: FilePath) -> tuple[int, int]:
     """Number of samples and samples per second of a recording, from its header."""
     with _opened(path) as file:
         return len(file), file.samplerate
 
 
-def write_audio(path: str | os.PathLike[str], samples: Samples, *, rate: int) -> None:
+def write_audio(path: FilePath, samples: Samples, *, rate: int) -> None:
     """Write samples in [-1, 1] atomically as 16-bit .wav or .flac."""
     if not np.isfinite(samples).all():
         raise ValueError(f"samples for {path} must be finite, but hold NaN or infinity.")
@@ -101,7 +107,7 @@ def resample(samples: Samples, *, rate: int, new_rate: int) -> Samples:
     return resample_poly(samples, new_rate // shared, rate // shared).astype(np.float32)
 
 
-def _opened(path: str | os.PathLike[str]) -> Any:
+def _opened(path: FilePath) -> Any:
     if not Path(path).is_file():
         raise AudioError(path, "no such file")
     soundfile = imported("soundfile")
@@ -109,19 +115,3 @@ def _opened(path: str | os.PathLike[str]) -> Any:
         return soundfile.SoundFile(path)
     except soundfile.LibsndfileError as error:
         raise AudioError(path, f"not readable ({error.error_string.rstrip('.')})") from error
-
-
-def _check_header(path: str | os.PathLike[str], file: Any, rate: int) -> None:
-    if file.samplerate != rate:
-        raise AudioError(path, f"wrong rate ({file.samplerate} Hz, expected {rate})")
-    if file.channels != 1:
-        raise AudioError(path, f"stereo ({file.channels} channels; extract the one with the speech)")
-
-
-def _check_samples(path: str | os.PathLike[str], samples: Samples) -> None:
-    if len(samples) == 0:
-        raise AudioError(path, "no samples")
-    if not np.isfinite(samples).all():
-        raise AudioError(path, "NaN or infinite samples")
-    if (share := clipped_share(samples)) > MAX_CLIPPED:
-        raise AudioError(path, f"clipped ({share:.1%} of the samples at full scale)")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from itertools import product
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +23,16 @@ from bochner.speech.frames import Array
 from bochner.speech.graph import DecodingGraph
 from bochner.speech.kaldi import kaldi_decoder, kaldifst
 from bochner.speech.manifest import Utterance
-from bochner.speech.text_files import Skipped, parse_json, read_skipped, write_skipped
+from bochner.speech.runtime import process_pool
+from bochner.speech.text_files import FilePath, Skipped, parse_json, read_skipped, write_skipped
 from bochner.stages import Stage, locked
 from bochner.storage import write_atomically
 
 NO_PATH = "no path survived (beam {}; widen it, or check the likelihoods)."
+HYPOTHESES, SETTINGS = "hypotheses.jsonl", "decoding.json"
+Outcome = dict[str, Any] | Skipped
+Sentence = tuple[str, ...]
+Setting = tuple[float, float]
 
 
 class NoPathError(ValueError):
@@ -187,16 +190,10 @@ def _parsed(lattice: Any, words: tuple[str, ...], acoustic_weight: float) -> Wor
     rows = [line.split() for line in lattice.to_str(show_weight_one=True).splitlines()]
     arcs = [(s, t, w, *cost.split(",")) for s, t, _, w, cost in (row for row in rows if len(row) > 2)]
     finals = [(row[0], "-1", "0", *row[1].split(",")) for row in rows if len(row) == 2]
-    source, target, word, graph_cost, acoustic_cost = zip(*arcs, *finals, strict=True)
-    return WordLattice(
-        source=np.array(source, dtype=np.int64),
-        target=np.array(target, dtype=np.int64),
-        word=np.array(word, dtype=np.int64),
-        graph_cost=np.array(graph_cost, dtype=np.float64),
-        acoustic_cost=np.array(acoustic_cost, dtype=np.float64) / acoustic_weight,
-        words=words,
-        acoustic_weight=acoustic_weight,
-    )
+    columns = list(zip(*arcs, *finals, strict=True))
+    source, target, word = (np.array(column, dtype=np.int64) for column in columns[:3])
+    graph_cost, acoustic_cost = (np.array(column, dtype=np.float64) for column in columns[3:])
+    return WordLattice(source, target, word, graph_cost, acoustic_cost / acoustic_weight, words, acoustic_weight)
 
 
 def log_priors(labels: ArrayLike, *, num_pdfs: int, pseudo_count: float = 1.0) -> NDArray[np.float64]:
@@ -228,10 +225,6 @@ def scaled_likelihoods(log_posteriors: ArrayLike, log_priors: ArrayLike) -> Arra
     return (posteriors - priors).astype(np.float32)
 
 
-HYPOTHESES, SETTINGS = "hypotheses.jsonl", "decoding.json"
-Outcome = dict[str, Any] | Skipped
-
-
 @dataclass(frozen=True)
 class Decoded:
     """Words by utterance id in the order of the request, and the skipped utterances with their reasons."""
@@ -241,7 +234,7 @@ class Decoded:
 
 
 def decode_utterances(
-    directory: str | os.PathLike[str],
+    directory: FilePath,
     *,
     graph: DecodingGraph,
     likelihoods: Callable[[str], ArrayLike],
@@ -283,7 +276,7 @@ def decode_utterances(
     return Decoded({name: done[name] for name in ids if name in done}, skipped)
 
 
-def read_hypotheses(directory: str | os.PathLike[str]) -> Decoded:
+def read_hypotheses(directory: FilePath) -> Decoded:
     """The hypotheses that `decode_utterances` wrote."""
     return Decoded(_read(Path(directory) / HYPOTHESES), read_skipped(directory))
 
@@ -314,24 +307,22 @@ def _decoded(
     search: Search,
     workers: int,
 ) -> Iterator[Outcome]:
-    if workers == 1 or len(ids) < 2:
+    with tempfile.TemporaryDirectory() as directory, process_pool(workers if len(ids) > 1 else 1) as pool:
+        if pool is not None:
+            graph.save(directory)
+        waiting: deque[Outcome | Future[Outcome]] = deque()
         for name in ids:
             scores = _scores_or_reason(likelihoods, name)
-            yield scores if isinstance(scores, Skipped) else _outcome(graph, name, scores, weight, search)
-        return
-    with tempfile.TemporaryDirectory() as directory:
-        graph.save(directory)
-        # "spawn", since torch's threads do not survive a fork
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-            waiting: deque[Outcome | Future[Outcome]] = deque()
-            for name in ids:
-                scores = _scores_or_reason(likelihoods, name)
-                skip = isinstance(scores, Skipped)
-                waiting.append(scores if skip else pool.submit(_remote, directory, name, scores, weight, search))
-                if len(waiting) > 4 * workers:  # bounds the memory of waiting scores
-                    yield _result(waiting.popleft())
-            while waiting:
+            if isinstance(scores, Skipped):
+                waiting.append(scores)
+            elif pool is None:
+                waiting.append(_outcome(graph, name, scores, weight, search))
+            else:
+                waiting.append(pool.submit(_remote, directory, name, scores, weight, search))
+            if pool is None or len(waiting) > 4 * workers:  # bounds the memory of waiting scores
                 yield _result(waiting.popleft())
+        while waiting:
+            yield _result(waiting.popleft())
 
 
 def _result(waiting: Outcome | Future[Outcome]) -> Outcome:
@@ -361,10 +352,6 @@ def _outcome(graph: DecodingGraph, name: str, scores: Any, weight: float, search
         return Skipped(name, str(error))
     fields = ("graph_cost", "acoustic_cost", "complete")
     return {"id": name, "words": list(hypothesis.words), **{field: getattr(hypothesis, field) for field in fields}}
-
-
-Sentence = tuple[str, ...]
-Setting = tuple[float, float]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,11 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bochner.data.npy import DAMAGE
-from bochner.speech.text_files import numbered_lines
+from bochner.speech.text_files import FilePath, numbered_lines
 from bochner.stages import check_inputs
 from bochner.storage import write_atomically
 
-FilePath = str | os.PathLike[str]
 Array = np.ndarray[Any, Any]  # the type of all NumPy arrays in this package
 VERSION = 1
 PART_BYTES = 8 * 2**20

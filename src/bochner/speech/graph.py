@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,12 +19,16 @@ from bochner.speech.hmm.model import Hmm, tree_bytes
 from bochner.speech.kaldi import kaldi_hmm_gmm, kaldifst
 from bochner.speech.lexicon import Lexicon, disambiguated
 from bochner.speech.lm.ngram import BEGIN, END, Ids, NgramModel, values_at
-from bochner.speech.text_files import parse_json
+from bochner.speech.text_files import FilePath, parse_json
 from bochner.storage import write_atomically
 
 Floats = NDArray[np.float64]
 ROOT = 0  # the empty history
 MIN_LOG_PROB = -98.0  # ARPA files write -99 for a probability of 0
+EPSILON_ID = 0
+START, LOOP, SILENCE_STATE = 0, 1, 2
+FST, LABELS = "HCLG.fst", "labels.json"
+FORMAT_VERSION = 1  # increase it when compose_graph returns another graph for the same inputs
 
 
 def grammar_fst(model: NgramModel, *, words: Sequence[str]) -> Any:
@@ -110,10 +113,6 @@ def _add_back_offs(fst: Any, model: NgramModel, n: int, states: Sequence[Ids], m
         fst.add_arc(source, kaldifst.StdArc(mark, 0, c, target))
 
 
-EPSILON_ID = 0
-START, LOOP, SILENCE_STATE = 0, 1, 2
-
-
 @dataclass(frozen=True)
 class PhoneLabels:
     """Input labels of L: phones from 1 in the model's order, then #0 (back-off), #1, #2, ... of the lexicon."""
@@ -170,7 +169,9 @@ def lexicon_fst(
         fst.add_state()
     fst.start = START
     fst.set_final(LOOP, 0.0)
-    ends = _after_word(lexicon.silence is not None, silence_probability)
+    ends = {LOOP: 0.0}  # the states that may follow a word, and their costs
+    if lexicon.silence is not None:
+        ends = {LOOP: -math.log(1.0 - silence_probability), SILENCE_STATE: -math.log(silence_probability)}
     for there, cost in ends.items():
         fst.add_arc(START, kaldifst.StdArc(EPSILON_ID, EPSILON_ID, cost, there))
     pairs, num_marks = disambiguated(lexicon) if disambiguate else (list(lexicon.pairs()), 0)
@@ -184,13 +185,6 @@ def lexicon_fst(
     return fst
 
 
-def _after_word(silence: bool, probability: float) -> dict[int, float]:
-    """The states that may follow a word, and their costs."""
-    if not silence:
-        return {LOOP: 0.0}
-    return {LOOP: -math.log(1.0 - probability), SILENCE_STATE: -math.log(probability)}
-
-
 def _path(fst: Any, here: int, labels: Sequence[int], word: int, ends: dict[int, float]) -> None:
     """Add one pronunciation: the word on its first arc, and a last arc to each of the ends."""
     for label in labels[:-1]:
@@ -199,9 +193,6 @@ def _path(fst: Any, here: int, labels: Sequence[int], word: int, ends: dict[int,
         here, word = there, EPSILON_ID
     for there, cost in ends.items():
         fst.add_arc(here, kaldifst.StdArc(labels[-1], word, cost, there))
-
-
-FST, LABELS = "HCLG.fst", "labels.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +223,7 @@ class DecodingGraph:
             return self
         fst = kaldifst.StdVectorFst(self.fst)
         kaldifst.arcsort(fst, "olabel")
-        costs = _word_costs(len(self.words), penalty)
+        costs = _single_state((label, label, penalty) for label in range(1, len(self.words) + 1))
         return replace(self, fst=kaldifst.StdVectorFst(kaldifst.compose(fst, costs)))
 
     def fingerprint(self) -> str:
@@ -241,7 +232,7 @@ class DecodingGraph:
             self.save(directory)
             return _hash(Path(directory) / LABELS)  # which contains the hash of the FST
 
-    def save(self, directory: str | os.PathLike[str]) -> None:
+    def save(self, directory: FilePath) -> None:
         """Write HCLG.fst in OpenFst's format and labels.json."""
         path = Path(directory) / FST
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -251,7 +242,7 @@ class DecodingGraph:
         write_atomically(path.with_name(LABELS), json.dumps(labels, ensure_ascii=False).encode("utf-8"))
 
     @classmethod
-    def load(cls, directory: str | os.PathLike[str]) -> DecodingGraph:
+    def load(cls, directory: FilePath) -> DecodingGraph:
         path = Path(directory) / FST
         try:
             stored = parse_json(path.with_name(LABELS).read_bytes())
@@ -265,11 +256,6 @@ class DecodingGraph:
 
 def _hash(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _word_costs(num_words: int, cost: float) -> Any:
-    """An acceptor of any word sequence that adds `cost` for each word."""
-    return _single_state((label, label, cost) for label in range(1, num_words + 1))
 
 
 def _single_state(loops: Iterable[tuple[int, int, float]]) -> Any:
@@ -307,7 +293,9 @@ def compose_graph(
     """
     marks = phone_labels(lexicon, hmm.phones).marks
     L = lexicon_fst(lexicon, phones=hmm.phones, silence_probability=silence_probability)
-    LG = _optimised(_composed(L, grammar_fst(grammar, words=lexicon.words)))
+    LG = _composed(L, grammar_fst(grammar, words=lexicon.words))
+    kaldifst.determinize_star(LG, use_log=True)
+    kaldifst.minimize_encoded(LG)
     CLG, contexts = kaldifst.compose_context(marks, hmm.tree.context_width, hmm.tree.central_position, LG)
     config = kaldi_hmm_gmm.HTransducerConfig(transition_scale=transition_scale)
     H, marks = kaldi_hmm_gmm.get_h_transducer(contexts, hmm.tree, hmm.transitions, config)
@@ -330,23 +318,14 @@ def _composed(left: Any, right: Any) -> Any:
     return fst
 
 
-def _optimised(fst: Any) -> Any:
-    kaldifst.determinize_star(fst, use_log=True)
-    kaldifst.minimize_encoded(fst)
-    return fst
-
-
 def _without(fst: Any, marks: Sequence[int], *, num_labels: int) -> Any:
     """The graph with its disambiguation symbols replaced by epsilon."""
     labels = {*range(1, num_labels + 1), *marks}
     return _composed(_single_state((0 if label in marks else label, label, 0.0) for label in labels), fst)
 
 
-FORMAT_VERSION = 1  # increase it when compose_graph returns another graph for the same inputs
-
-
 def cached_graph(
-    directory: str | os.PathLike[str], *, hmm: Hmm, lexicon: Lexicon, grammar: NgramModel, **options: float
+    directory: FilePath, *, hmm: Hmm, lexicon: Lexicon, grammar: NgramModel, **options: float
 ) -> DecodingGraph:
     """The result of `compose_graph`, stored in a subdirectory of `directory` named by the fingerprint of its inputs."""
     target = Path(directory) / _fingerprint(hmm, lexicon, grammar, options)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 import re
 import struct
 import zlib
@@ -14,11 +13,17 @@ from typing import Any, Protocol
 import numpy as np
 
 from bochner.speech.frames import Array
-from bochner.speech.text_files import numbered_lines
+from bochner.speech.runtime import imported
+from bochner.speech.text_files import FilePath, numbered_lines
+
+BINARY = b"\0B"  # how a binary file of Kaldi's begins
+TEXT = re.compile(rb"\s*\[")
+PART_BYTES = 2**20
+MAX_KEY_BYTES = 4096
 
 
 class Cursor:
-    """A place in the bytes of a file of Kaldi's; what is not there is an error, and no size is believed beyond them.
+    """A position in the bytes of a Kaldi file; sizes in the file are checked against its length.
 
     >>> cursor = Cursor(b"<Some> " + struct.pack("<bi", 4, 7))
     >>> cursor.token(), cursor.integer()
@@ -34,8 +39,8 @@ class Cursor:
         return self.content[start:end].decode("ascii")
 
     def expect(self, token: str) -> None:
-        if (found := self.token()) != token:
-            raise ValueError(f"expected {token}, got {found[:20]!r}")
+        if (actual := self.token()) != token:
+            raise ValueError(f"expected {token}, got {actual[:20]!r}")
 
     def integer(self) -> int:
         return int(self._sized("<bi", 5)[1])
@@ -44,7 +49,7 @@ class Cursor:
         return int(self._sized("<bI", 5)[1])
 
     def real(self) -> float:
-        """A float32 or float64; the byte before it says which."""
+        """A float32 or float64, depending on the byte before it."""
         wide = self.content[self.place] == 8
         return float(self._sized("<bd", 9)[1] if wide else self._sized("<bf", 5)[1])
 
@@ -64,7 +69,7 @@ class Cursor:
 
 
 def check_tree(content: bytes) -> None:
-    """An error unless `content` is a ContextDependency with no pdf beyond the number of its leaves; O(its length).
+    """Raise an error unless `content` is a ContextDependency whose pdfs are below the number of leaves; O(length).
 
     The format: `CE pdf` is a leaf, `SE key values { yes no }` a question, `TE key size ( ... )` a table of subtrees,
     some of them `NULL`.
@@ -107,16 +112,8 @@ def _within(cursor: Cursor, brackets: str, count: int) -> Iterator[int]:
     cursor.expect(brackets[1])
 
 
-BINARY = b"\0B"  # how a binary file of Kaldi's begins
-
-
-TEXT = re.compile(rb"\s*\[")
-PART_BYTES = 2**20
-LONGEST_KEY = 4096
-
-
 class Bytes(Protocol):
-    """An open file, zipped or not."""
+    """An open file, compressed or not."""
 
     def read(self, size: int, /) -> bytes: ...
 
@@ -126,8 +123,9 @@ class Bytes(Protocol):
 def read_matrix(place: str | Path) -> Array:
     """The matrix at "file.ark:offset", binary, compressed or text: float32 [T, d].
 
-    Only Kaldi's own formats: kaldiio alone would also run a path that ends in | as a command, and unpickle.
+    Only Kaldi's own formats: kaldiio alone would also unpickle, and run a path that ends in | as a command.
     """
+    matio = imported("kaldiio.matio")
     path, colon, offset = str(place).rpartition(":")
     if not colon or not offset.isdecimal():
         raise ValueError(f"frames must lie at file.ark:offset, got {place}.")
@@ -138,20 +136,13 @@ def read_matrix(place: str | Path) -> Array:
         if not (head.startswith(BINARY) or TEXT.match(head)):
             raise ValueError(f"{place} does not hold a matrix: it begins with {head[:8]!r}.")
         try:
-            matrix: Array = np.asarray(_reader(head)(file), np.float32)
+            read = matio.read_matrix_or_vector if head.startswith(BINARY) else matio.read_ascii_mat
+            matrix: Array = np.asarray(read(file), np.float32)
         except Exception as error:  # kaldiio asserts and unpacks what it reads
             raise ValueError(f"{place} cannot be read as a matrix: {error!r}.") from error
     if matrix.ndim != 2:
         raise ValueError(f"{place} must hold a matrix [T, d], got shape {list(matrix.shape)}.")
     return matrix
-
-
-def _reader(head: bytes) -> Any:
-    try:
-        from kaldiio import matio
-    except ImportError as error:
-        raise ImportError("Kaldi archives need kaldiio: pip install bochner[speech].") from error
-    return matio.read_matrix_or_vector if head.startswith(BINARY) else matio.read_ascii_mat
 
 
 def read_integer_vectors(file: Bytes) -> Iterator[tuple[str, Array]]:
@@ -167,11 +158,11 @@ def read_integer_vectors(file: Bytes) -> Iterator[tuple[str, Array]]:
 
 
 def _key(file: Bytes) -> str | None:
-    """What stands before the next space, or None at the end."""
+    """The bytes up to the next space as text, or None at the end."""
     key = b""
     while (byte := file.read(1)) not in (b" ", b""):
         key += byte
-        if len(key) > LONGEST_KEY:
+        if len(key) > MAX_KEY_BYTES:
             raise ValueError(f"no archive: {key[:20]!r} goes on without a space.")
     if not key.strip():
         return None
@@ -199,7 +190,7 @@ def _text_integers(first: bytes, file: Bytes, key: str) -> Array:
 
 
 def _exactly(file: Bytes, size: int, key: str) -> bytes:
-    """The next `size` bytes, a part at a time: the size may be a lie, and no memory is taken on its word."""
+    """The next `size` bytes, read in parts, since a wrong size must not allocate memory."""
     content = bytearray()
     while len(content) < size:
         part = file.read(min(size - len(content), PART_BYTES))
@@ -209,7 +200,7 @@ def _exactly(file: Bytes, size: int, key: str) -> bytes:
     return bytes(content)
 
 
-def read_kaldi_alignments(directory: str | os.PathLike[str]) -> Iterator[tuple[str, Array]]:
+def read_kaldi_alignments(directory: FilePath) -> Iterator[tuple[str, Array]]:
     """(utterance id, transition ids [T]) from every ali.*.gz (or ali.*.ark) of a directory."""
     folder = Path(directory)
     files = sorted([*folder.glob("ali.*.gz"), *folder.glob("ali.*.ark")])

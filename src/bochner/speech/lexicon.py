@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from bochner.speech.text_files import FilePath
 from bochner.storage import write_atomically
 
 SILENCE = "SIL"
@@ -17,7 +17,7 @@ Pronunciation = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Words -> their pronunciations, tuples of phones; `silence` is the phone that may stand between words, or None.
+    """Words with their pronunciations, tuples of phones; `silence` is the optional phone between words, or None.
 
     >>> lexicon = Lexicon({"read": [("r", "eh", "d"), ("r", "iy", "d")], "red": [("r", "eh", "d")]})
     >>> lexicon.phones
@@ -61,8 +61,8 @@ class Lexicon:
     @property
     def phones(self) -> tuple[str, ...]:
         """The silence phone first, if there is one, then all others sorted: the order of phone ids 1, 2, ..."""
-        spoken = {phone for _, phones in self.pairs() for phone in phones} - {self.silence}
-        return (() if self.silence is None else (self.silence,)) + tuple(sorted(filter(None, spoken)))
+        others = {phone for _, phones in self.pairs() for phone in phones} - {self.silence}
+        return (() if self.silence is None else (self.silence,)) + tuple(sorted(filter(None, others)))
 
     def pairs(self) -> Iterator[tuple[str, Pronunciation]]:
         """Each (word, pronunciation) by itself."""
@@ -113,8 +113,8 @@ def disambiguated(lexicon: Lexicon) -> tuple[list[tuple[str, Pronunciation]], in
     return pairs, max((seen[phones] for phones in seen if count[phones] > 1 or phones in prefixes), default=0)
 
 
-def read_lexicon(path: str | os.PathLike[str], *, silence: str | None = SILENCE) -> Lexicon:
-    """Lines `word phone phone ...` in UTF-8; a word may have several; an empty line is skipped.
+def read_lexicon(path: FilePath, *, silence: str | None = SILENCE) -> Lexicon:
+    """Read lines `word phone phone ...` in UTF-8; a word may have several lines; empty lines are skipped.
 
     A line with a word and no phone, or with a reserved symbol (<eps>, #0), is an error that names file and line.
     """
@@ -132,8 +132,8 @@ def read_lexicon(path: str | os.PathLike[str], *, silence: str | None = SILENCE)
     return Lexicon(entries, silence)
 
 
-def write_lexicon(path: str | os.PathLike[str], lexicon: Lexicon) -> None:
-    """Write lexicon.txt whole or not at all.
+def write_lexicon(path: FilePath, lexicon: Lexicon) -> None:
+    """Write lexicon.txt atomically.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

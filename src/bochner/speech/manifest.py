@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,15 +13,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bochner.checks import nonnegative_float, nonnegative_int, one_of, positive_float, positive_int
+from bochner.speech.text_files import FilePath
 from bochner.storage import write_atomically
 
 PARTS = ("train", "heldout", "dev", "test")
 MANIFEST = "utterances.jsonl"
 ROUNDING = 1e-3  # seconds that a segment may end after its utterance
+SHARES = {"train": 0.7, "heldout": 0.1, "dev": 0.1, "test": 0.1}
 
 
 class Segment(NamedTuple):
-    """A word or phone and when it was spoken: seconds from the beginning of its utterance."""
+    """A word or phone with its times in seconds from the beginning of the utterance."""
 
     label: str
     start: float
@@ -31,16 +32,15 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Utterance:
-    """One stretch of speech by one speaker: where its samples (or frames) lie, and what was said when.
+    """A segment of speech by one speaker: the location of its samples or frames, and its transcript.
 
-    `text` holds tokens (words, characters, phones) joined by single spaces. `audio` is a path relative to the
-    manifest's folder, `rate` its samples per second, and the utterance is `duration` seconds of it from `start`.
-    A corpus that gives frames and no audio names them in `frames` ("file.ark:offset" or an .npy path, relative as
-    well), `frame_shift` seconds apart. Segments count from the utterance's own beginning. A speaker is in one of the
-    four parts only: train; heldout, which drives training; dev, for choices; test, read once.
+    `text` holds tokens (words, characters, phones) joined by single spaces. `audio` is a path relative to the directory
+    of the manifest, `rate` its samples per second, and the utterance is `duration` seconds of it from `start`. A corpus
+    of frames without audio names them in `frames` ("file.ark:offset" or the relative path of an .npy file),
+    `frame_shift` seconds apart. Segments count from the beginning of the utterance. A speaker is in only one of the
+    four parts: train; heldout, which controls training; dev, for choices; test, which is evaluated once.
 
-    >>> said = Utterance(id="ann-1", speaker="ann", part="train", text="yes no", audio="1.wav", rate=8000, duration=1.5)
-    >>> said.tokens
+    >>> Utterance(id="ann-1", speaker="ann", part="train", text="yes no", audio="1.wav", rate=8000, duration=1.5).tokens
     ('yes', 'no')
     """
 
@@ -60,8 +60,9 @@ class Utterance:
     synthetic: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("id", "speaker"):
-            _check_name(name, getattr(self, name))
+        for name, value in (("id", self.id), ("speaker", self.speaker)):
+            if not isinstance(value, str) or len(value.split()) != 1 or value != value.strip():
+                raise ValueError(f"{name} must be text without spaces, got {value!r}.")
         one_of("part", self.part, PARTS)
         if not isinstance(self.text, str) or self.text != " ".join(self.text.split()):
             raise ValueError(f"text must be tokens joined by single spaces, got {self.text!r}.")
@@ -96,21 +97,21 @@ class Utterance:
             positive_float("frame_shift", self.frame_shift)
 
 
-def read_manifest(path: str | os.PathLike[str]) -> list[Utterance]:
+def read_manifest(path: FilePath) -> list[Utterance]:
     """The utterances of a manifest, or of the corpus directory that holds one; errors name the file and the line."""
     file = manifest_path(path)
     return list(check_utterances(_read_lines(file), where=str(file)))
 
 
-def write_manifest(path: str | os.PathLike[str], utterances: Iterable[Utterance]) -> Path:
-    """Write utterances, whole or not at all, to a manifest or into a corpus directory; gives the manifest's path.
+def write_manifest(path: FilePath, utterances: Iterable[Utterance]) -> Path:
+    """Write utterances atomically to a manifest or into a corpus directory; returns the path of the manifest.
 
     >>> import tempfile
-    >>> said = Utterance(id="ann-1", speaker="ann", part="train", text="yes", audio="1.wav", rate=8000, duration=1.5,
-    ...                  phones=(Segment("y", 0.0, 0.4), Segment("eh", 0.4, 0.9), Segment("s", 0.9, 1.5)))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     print(write_manifest(folder, [said]).read_text().strip()[:64])
-    ...     read_manifest(folder) == [said]
+    >>> utterance = Utterance(id="ann-1", speaker="ann", part="train", text="yes", audio="1.wav", rate=8000,
+    ...     duration=1.5, phones=(Segment("y", 0.0, 0.4), Segment("eh", 0.4, 0.9), Segment("s", 0.9, 1.5)))
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     print(write_manifest(directory, [utterance]).read_text().strip()[:64])
+    ...     read_manifest(directory) == [utterance]
     {"id": "ann-1", "speaker": "ann", "part": "train", "text": "yes"
     True
     """
@@ -121,27 +122,27 @@ def write_manifest(path: str | os.PathLike[str], utterances: Iterable[Utterance]
     return file
 
 
-def manifest_path(path: str | os.PathLike[str]) -> Path:
-    """`path` itself when it names a .jsonl file, else the manifest inside the folder `path`."""
+def manifest_path(path: FilePath) -> Path:
+    """`path` itself if it names a .jsonl file, otherwise the manifest in the directory `path`."""
     path = Path(path)
     return path if path.suffix == ".jsonl" else path / MANIFEST
 
 
 def check_utterances(utterances: Iterable[Utterance], *, where: str = "the corpus") -> Iterator[Utterance]:
-    """The same utterances, one by one; an id given twice or a speaker in two parts is an error."""
+    """The same utterances, one by one; a repeated id or a speaker in two parts is an error."""
     seen: set[str] = set()
     part_of: dict[str, str] = {}
-    for said in utterances:
-        if said.id in seen:
-            raise ValueError(f"{where}: utterance {said.id!r} is given twice; ids must be unique.")
-        seen.add(said.id)
-        known = part_of.setdefault(said.speaker, said.part)
-        if known != said.part:
+    for utterance in utterances:
+        if utterance.id in seen:
+            raise ValueError(f"{where}: utterance {utterance.id!r} is repeated; ids must be unique.")
+        seen.add(utterance.id)
+        known = part_of.setdefault(utterance.speaker, utterance.part)
+        if known != utterance.part:
             raise ValueError(
-                f"{where}: speaker {said.speaker!r} is in two parts, {known} and {said.part} (utterance {said.id!r}); "
-                "put all utterances of a speaker into one."
+                f"{where}: speaker {utterance.speaker!r} is in two parts, {known} and {utterance.part} "
+                f"(utterance {utterance.id!r}); put all utterances of a speaker into one."
             )
-        yield said
+        yield utterance
 
 
 def _read_lines(file: Path) -> Iterator[Utterance]:
@@ -167,42 +168,34 @@ def _from_line(line: bytes) -> Utterance:
 
 
 def _to_line(utterance: Utterance) -> str:
-    """Fields at their default are left out."""
+    """One line of JSON, without fields at their default."""
     fields = dataclasses.fields(Utterance)
     stored = {field.name: getattr(utterance, field.name) for field in fields}
     shown = {field.name: stored[field.name] for field in fields if stored[field.name] != field.default}
     return json.dumps(shown, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _check_name(name: str, value: object) -> None:
-    if not isinstance(value, str) or len(value.split()) != 1 or value != value.strip():
-        raise ValueError(f"{name} must be text without spaces, got {value!r}.")
-
-
-def _segments(name: str, given: Iterable[Any], duration: float) -> tuple[Segment, ...]:
-    segments = tuple(_segment(name, one) for one in given)
+def _segments(name: str, values: Iterable[Any], duration: float) -> tuple[Segment, ...]:
+    segments = tuple(_segment(name, value) for value in values)
     last = 0.0
     for segment in segments:
         if not last <= segment.start <= segment.end <= duration + ROUNDING:
             raise ValueError(
                 f"{name} must be ordered and inside the utterance's {duration} s, got {tuple(segment)} after {last} s."
             )
-        last = segment.start  # the next may begin before this one ends: spoken words run together
+        last = segment.start  # segments may overlap, as words run together in speech
     return segments
 
 
-def _segment(name: str, given: Any) -> Segment:
+def _segment(name: str, value: Any) -> Segment:
     try:
-        label, start, end = given
+        label, start, end = value
         start, end = float(start), float(end)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be [label, start, end], got {given!r}.") from error
+        raise ValueError(f"{name} must be [label, start, end], got {value!r}.") from error
     if not isinstance(label, str) or not label or not (math.isfinite(start) and math.isfinite(end)):
-        raise ValueError(f"{name} must be [label, start, end], got {given!r}.")
+        raise ValueError(f"{name} must be [label, start, end], got {value!r}.")
     return Segment(label, start, end)
-
-
-SHARES = {"train": 0.7, "heldout": 0.1, "dev": 0.1, "test": 0.1}
 
 
 def split_speakers(
@@ -212,11 +205,11 @@ def split_speakers(
     sizes: Mapping[str, float] | None = None,
     alike: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The part of each speaker: a shuffle by `seed`, cut after `sizes`.
+    """The part of each speaker: a random permutation by `seed`, divided by `sizes`.
 
-    `sizes` gives for each part a number of speakers that sums to all of them, or shares that sum to one (of which
-    every part gets at least a speaker); `alike` names each speaker's group, such as the sex, which then is spread over
-    the parts as evenly as their sizes allow. The order in which speakers come does not matter.
+    `sizes` gives for each part a number of speakers, which sum to all of them, or a share, which sum to one (every part
+    gets at least one speaker); `alike` maps speakers to groups, such as the sex, which are distributed evenly over the
+    parts. The result does not depend on the order of `speakers`.
 
     >>> split_speakers(["ann", "bob", "cy", "dee"], seed=0, sizes={"train": 3, "test": 1})
     {'ann': 'train', 'bob': 'train', 'cy': 'train', 'dee': 'test'}
@@ -226,8 +219,8 @@ def split_speakers(
     order = np.random.default_rng(nonnegative_int("seed", seed)).permutation(len(names))
     shuffled = _interleaved([names[i] for i in order], alike or {})
     parts = [part for part in PARTS for _ in range(counts.get(part, 0))]
-    found = dict(zip(shuffled, parts, strict=True))
-    return {name: found[name] for name in names}
+    part_of = dict(zip(shuffled, parts, strict=True))
+    return {name: part_of[name] for name in names}
 
 
 def _counts(sizes: dict[str, float], num_speakers: int) -> dict[str, int]:
@@ -245,25 +238,25 @@ def _counts(sizes: dict[str, float], num_speakers: int) -> dict[str, int]:
 
 
 def _largest_remainders(shares: dict[str, float], num_speakers: int) -> dict[str, int]:
-    """Whole numbers nearest to the shares of `num_speakers` that sum to it, one at least each."""
+    """Integers near the shares of `num_speakers` that sum to it, at least one each."""
     if num_speakers < len(shares):
         raise ValueError(
             f"{len(shares)} parts need at least as many speakers, got {num_speakers}; give sizes with fewer parts."
         )
     spare = num_speakers - len(shares)
-    wanted = {part: max(share * num_speakers - 1, 0.0) for part, share in shares.items()}
-    scale = spare / max(sum(wanted.values()), 1e-12)
-    counts = {part: 1 + int(scale * size) for part, size in wanted.items()}
-    by_remainder = sorted(wanted, key=lambda part: int(scale * wanted[part]) - scale * wanted[part])
+    quota = {part: max(share * num_speakers - 1, 0.0) for part, share in shares.items()}
+    scale = spare / max(sum(quota.values()), 1e-12)
+    counts = {part: 1 + int(scale * size) for part, size in quota.items()}
+    by_remainder = sorted(quota, key=lambda part: int(scale * quota[part]) - scale * quota[part])
     for part in by_remainder[: num_speakers - sum(counts.values())]:
         counts[part] += 1
     return counts
 
 
 def _interleaved(shuffled: list[str], alike: Mapping[str, str]) -> list[str]:
-    """The groups' members in turn, each group spread evenly, so that any stretch holds about its share of each."""
+    """The members of all groups, each group spread evenly over the list."""
     members: dict[str, list[str]] = {}
     for name in shuffled:
         members.setdefault(alike.get(name, ""), []).append(name)
     places = {name: (k + 0.5) / len(group) for group in members.values() for k, name in enumerate(group)}
-    return sorted(shuffled, key=lambda name: places[name])  # a stable sort: ties stay shuffled
+    return sorted(shuffled, key=lambda name: places[name])  # a stable sort keeps ties shuffled

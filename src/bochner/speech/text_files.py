@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 
 from bochner.storage import write_atomically
 
+FilePath = str | os.PathLike[str]
+SKIPPED = "skipped.jsonl"
+
 
 def parse_json(text: str | bytes) -> Any:
     """`json.loads` whose every failure is a ValueError, also for text nested too deeply for Python's parser.
@@ -28,7 +31,7 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("the JSON is nested too deeply") from error
 
 
-def numbered_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
+def numbered_lines(path: FilePath) -> Iterator[tuple[int, str]]:
     """(1, first line), (2, second line), ... of a file in UTF-8; other bytes are an error that names the line.
 
     >>> import tempfile
@@ -45,9 +48,6 @@ def numbered_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
             raise ValueError(f"{path}, line {number}, is not UTF-8: {error}.") from error
 
 
-SKIPPED = "skipped.jsonl"
-
-
 class Skipped(NamedTuple):
     """An utterance (or file) that was left out, and the reason."""
 
@@ -55,7 +55,7 @@ class Skipped(NamedTuple):
     reason: str
 
 
-def write_skipped(directory: str | os.PathLike[str], skipped: Iterable[Skipped]) -> Path:
+def write_skipped(directory: FilePath, skipped: Iterable[Skipped]) -> Path:
     """Write the report `skipped.jsonl` of a directory, one JSON line per entry."""
     lines = (json.dumps(entry._asdict(), ensure_ascii=False) + "\n" for entry in skipped)
     file = Path(directory) / SKIPPED
@@ -63,7 +63,7 @@ def write_skipped(directory: str | os.PathLike[str], skipped: Iterable[Skipped])
     return file
 
 
-def read_skipped(directory: str | os.PathLike[str]) -> list[Skipped]:
+def read_skipped(directory: FilePath) -> list[Skipped]:
     """The entries that `write_skipped` wrote."""
     file = Path(directory) / SKIPPED
     try:

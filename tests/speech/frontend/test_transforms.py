@@ -163,7 +163,7 @@ def test_rows_that_are_refused(kind: type[Any], place: int, wrong: np.ndarray, m
 def test_frames_too_few_or_too_alike() -> None:
     with pytest.raises(ValueError, match="must be added before"):
         mllt(SemiTiedStatistics(4))
-    with pytest.raises(ValueError, match="must span all 4 directions; 3 do not"):
+    with pytest.raises(ValueError, match="must span all 4 dimensions; 3 do not"):
         mllt(semi_tied((np.eye(4)[:3], np.zeros((3, 4)), np.ones((3, 4)), np.ones(3))))
-    with pytest.raises(ValueError, match="must span all 5 directions"):
+    with pytest.raises(ValueError, match="must span all 5 dimensions"):
         fmllr(affine((np.zeros((9, 4)), np.zeros((9, 4)), np.ones((9, 4)), np.ones(9))), min_count=0)

@@ -14,9 +14,9 @@ from bochner.speech.corpora.directory import prepare_directory
 from bochner.speech.corpora.kaldi_directory import prepare_kaldi
 from bochner.speech.corpora.lhotse import RECORDINGS, SUPERVISIONS, prepare_lhotse
 from bochner.speech.corpora.timit import prepare_timit
-from bochner.speech.kaldi import imported
 from bochner.speech.lexicon import Lexicon, read_lexicon
 from bochner.speech.manifest import PARTS, Utterance
+from bochner.speech.runtime import imported
 from bochner.speech.score.protocol import Protocol, characters
 from bochner.stages import Stage, locked, read_record
 

@@ -23,6 +23,8 @@ from bochner.speech.lexicon import Lexicon
 from bochner.speech.manifest import Utterance
 from bochner.speech.text_files import Skipped
 
+CHUNK = 32  # utterances per task of a process
+
 
 class AlignmentGraph(NamedTuple):
     """A graph whose input label i + 1 is transition_ids[i], since an utterance uses few of all ids.
@@ -110,7 +112,6 @@ def equal_path(graph: AlignmentGraph, num_frames: int, *, seed: int) -> Array | 
 
 
 Graphs = dict[str, AlignmentGraph]  # by utterance id
-CHUNK = 32  # utterances per task of a process
 
 
 class Scores(Protocol):
@@ -171,7 +172,10 @@ def align_utterances(
     the widest beam is reported as skipped, with the reason. A `pool` of processes needs `scores` that can be pickled.
     Without a pool, `graphs` keeps the compiled graphs for the next call with the same tree and transcripts.
     """
-    model = (hmm, _restricted(lexicon, utterances), scores, search or Search())
+    words = {token for utterance in utterances for token in utterance.tokens if token in lexicon}
+    if words:  # a smaller lexicon to send to other processes
+        lexicon = Lexicon({word: lexicon[word] for word in words}, lexicon.silence)
+    model = (hmm, lexicon, scores, search or Search())
     work = partial(_align_chunk, *model, graphs if pool is None else None)
     chunks = [utterances[start : start + CHUNK] for start in range(0, len(utterances), CHUNK)]
     parts = pool.map(work, chunks) if pool is not None else map(work, chunks)
@@ -197,12 +201,6 @@ def align_equally(
         return equal_path(graph, num_frames, seed=seed)
 
     return _gathered(_align_each(compiler, utterances, path), total=len(utterances), verbose=False)
-
-
-def _restricted(lexicon: Lexicon, utterances: Iterable[Utterance]) -> Lexicon:
-    """The lexicon of the words in the transcripts, which is smaller to send to other processes."""
-    words = {token for utterance in utterances for token in utterance.tokens if token in lexicon}
-    return Lexicon({word: lexicon[word] for word in words}, lexicon.silence) if words else lexicon
 
 
 class _UnalignableError(Exception):

@@ -5,12 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-import os
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +32,8 @@ from bochner.speech.frontend.transforms import ClassMoments, lda
 from bochner.speech.hmm.model import monophone_hmm
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.manifest import Utterance
+from bochner.speech.runtime import process_pool
+from bochner.speech.text_files import FilePath
 from bochner.stages import check_inputs
 
 logger = logging.getLogger(__name__)
@@ -43,7 +41,7 @@ STAGES = ("monophone", "triphone", "lda_mllt", "sat")
 
 
 def train_gmm(
-    directory: str | os.PathLike[str],
+    directory: FilePath,
     lexicon: Lexicon,
     utterances: Sequence[Utterance],
     frames: Mapping[str, Array],
@@ -78,13 +76,6 @@ def train_gmm(
             )  # fmt: skip
     assert model is not None
     return model
-
-
-def process_pool(workers: int) -> AbstractContextManager[Executor | None]:
-    """A pool of `workers` processes, or None for one worker."""
-    if workers == 1:
-        return nullcontext()
-    return ProcessPoolExecutor(workers, mp_context=get_context("spawn"))  # a fork would inherit the locks of threads
 
 
 def train_monophone(training_set: TrainingSet, recipe: Recipe) -> GmmHmm:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,9 +17,12 @@ from bochner.speech.frames import Array, FrameStore, new_directory, write_frames
 from bochner.speech.frontend.postprocess import add_deltas, splice, transform
 from bochner.speech.hmm.mixtures import Mixtures
 from bochner.speech.hmm.model import Hmm
-from bochner.speech.text_files import parse_json, read_skipped, write_skipped
+from bochner.speech.text_files import FilePath, parse_json, read_skipped, write_skipped
 from bochner.stages import write_json
 from bochner.storage import read_tensors, write_tensors
+
+RECORD = "stage.json"
+VERSION = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,10 +88,6 @@ def blocks(
             names = []
 
 
-RECORD = "stage.json"
-VERSION = 1
-
-
 @dataclass(frozen=True, eq=False)
 class GmmHmm:
     """An Hmm with the mixtures of its pdfs, the view that computes their inputs, and the alignment of its training set.
@@ -122,13 +120,13 @@ class GmmHmm:
         numbers = [self.hmm.phone_ids[name] for name in self.hmm.silence]
         return frozenset(self.hmm.table.pdf[np.isin(self.hmm.table.phone, numbers)].tolist())
 
-    def save(self, directory: str | os.PathLike[str], *, settings: Mapping[str, Any] | None = None) -> None:
+    def save(self, directory: FilePath, *, settings: Mapping[str, Any] | None = None) -> None:
         """Write the model completely or, after an error, not at all; `settings` are stored with it as JSON."""
         with new_directory(Path(directory)) as partial:
             self._write(partial, settings or {})
 
     @classmethod
-    def load(cls, directory: str | os.PathLike[str]) -> GmmHmm:
+    def load(cls, directory: FilePath) -> GmmHmm:
         directory = Path(directory)
         stored = read_description(directory)
         tensors, _ = read_tensors(directory / "transforms.safetensors")
@@ -158,7 +156,7 @@ class GmmHmm:
         write_json(directory / RECORD, about | {"history": self.history, "settings": dict(settings)})
 
 
-def read_description(directory: str | os.PathLike[str]) -> dict[str, Any]:
+def read_description(directory: FilePath) -> dict[str, Any]:
     """The version, view, history and settings of a saved model."""
     path = Path(directory) / RECORD
     try:

@@ -9,6 +9,11 @@ from typing import Any
 from bochner.checks import nonnegative_int, one_of, positive_int
 from bochner.speech.align.forced import Search
 
+MAX_LEAVES, MAX_GAUSSIANS, MAX_MONOPHONE_GAUSSIANS = 2000, 10_000, 1000  # Kaldi's, for hours of speech
+LEAVES_PER_ROOT = 1.6  # leaves / sqrt(frames of train)
+FRAMES_PER_GAUSSIAN = 60  # the same in every stage, so that later stages do not gain by size alone
+MIN_LEAF_FRAMES = 20.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class Growth:
@@ -108,10 +113,6 @@ class Recipe:
         nonnegative_int("seed", self.seed)
 
 
-MAX_LEAVES, MAX_GAUSSIANS, MAX_MONOPHONE_GAUSSIANS = 2000, 10_000, 1000  # Kaldi's, for hours of speech
-LEAVES_PER_ROOT = 1.6  # leaves / sqrt(frames of train)
-FRAMES_PER_GAUSSIAN = 60  # the same in every stage, so that later stages do not gain by size alone
-MIN_LEAF_FRAMES = 20.0
 TIED = Growth(num_gaussians=1, iterations=15, grow_until=10, realign=(5, 10))
 TIMED = Growth(num_gaussians=1, iterations=10, grow_until=8, realign=())  # frames keep their reference phones
 

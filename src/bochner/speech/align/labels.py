@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from bochner.speech.hmm.contexts import phone_starts
 from bochner.speech.hmm.model import Hmm
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.manifest import Segment
-from bochner.speech.text_files import numbered_lines
+from bochner.speech.text_files import FilePath, numbered_lines
 from bochner.storage import write_atomically
 
 
@@ -85,7 +84,7 @@ def _with_skips(
     } | paths
 
 
-def write_ctm(path: str | os.PathLike[str], segments: Iterable[tuple[str, Sequence[Segment]]]) -> None:
+def write_ctm(path: FilePath, segments: Iterable[tuple[str, Sequence[Segment]]]) -> None:
     """Write (utterance id, segments) pairs atomically.
 
     >>> import tempfile
@@ -101,7 +100,7 @@ def write_ctm(path: str | os.PathLike[str], segments: Iterable[tuple[str, Sequen
     write_atomically(Path(path), "".join(lines).encode())
 
 
-def read_ctm(path: str | os.PathLike[str]) -> dict[str, tuple[Segment, ...]]:
+def read_ctm(path: FilePath) -> dict[str, tuple[Segment, ...]]:
     """Segments by utterance id; a broken line is an error that names the file and line."""
     segments_of: dict[str, list[Segment]] = {}
     for number, line in numbered_lines(path):

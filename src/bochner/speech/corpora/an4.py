@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.speech.corpora.corpus_directory import DirectoryPath, PreparedCorpus, source_directory, write_corpus
+from bochner.speech.corpora.corpus_directory import PreparedCorpus, source_directory, write_corpus
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.manifest import Utterance, split_speakers
-from bochner.speech.text_files import Skipped
+from bochner.speech.text_files import FilePath, Skipped
 
 DIMENSION = 13
 FRAME_SHIFT = 0.01
@@ -20,7 +20,7 @@ _LINE = re.compile(r"^(?:<s>)?\s*(.*?)\s*(?:</s>)?\s*\((\S+)\)\s*$")
 
 
 def prepare_an4(
-    source: DirectoryPath, directory: DirectoryPath, *, heldout: float = 0.05, dev: float = 0.05, seed: int = 0
+    source: FilePath, directory: FilePath, *, heldout: float = 0.05, dev: float = 0.05, seed: int = 0
 ) -> PreparedCorpus:
     """Prepare a corpus directory of AN4's cepstra (13 per frame, 100 frames per second), from a directory or zip file.
 
@@ -37,7 +37,7 @@ def prepare_an4(
     return write_corpus(directory, entries, lexicon=_lexicon(root / "etc" / "an4.dic"))
 
 
-def read_sphinx_cepstra(path: DirectoryPath) -> NDArray[np.float32]:
+def read_sphinx_cepstra(path: FilePath) -> NDArray[np.float32]:
     """Frames [T, 13] of a Sphinx .mfc file: their count of numbers as a big-endian int32, then the float32 numbers."""
     content = Path(path).read_bytes()
     count = int.from_bytes(content[:4], "big")

@@ -18,15 +18,14 @@ from bochner.speech.audio import AudioError, read_samples, recording_length
 from bochner.speech.frames import new_directory
 from bochner.speech.lexicon import SILENCE, Lexicon, read_lexicon, write_lexicon
 from bochner.speech.manifest import MANIFEST, PARTS, Utterance, read_manifest, write_manifest
-from bochner.speech.text_files import Skipped, read_skipped, summarize, write_skipped
+from bochner.speech.text_files import FilePath, Skipped, read_skipped, summarize, write_skipped
 from bochner.storage import write_atomically
 
 LEXICON = "lexicon.txt"
 SILENCE_PHONES = (SILENCE, "sil", "h#", "pau")  # the usual names of phones without speech
-DirectoryPath = str | os.PathLike[str]
 
 
-def source_directory(source: DirectoryPath, directory: DirectoryPath) -> Path:
+def source_directory(source: FilePath, directory: FilePath) -> Path:
     """`source` itself if it is a directory; a zip archive is unpacked into `directory`/source, once."""
     path = Path(source)
     if path.is_dir():
@@ -39,7 +38,7 @@ def source_directory(source: DirectoryPath, directory: DirectoryPath) -> Path:
     return target
 
 
-def unpack(archive: DirectoryPath, directory: DirectoryPath) -> None:
+def unpack(archive: FilePath, directory: FilePath) -> None:
     """Unpack a zip archive into the new `directory`, completely or not at all.
 
     An archive that is damaged, or has a member that is a link or would be written outside of the directory, is refused.
@@ -53,7 +52,7 @@ def unpack(archive: DirectoryPath, directory: DirectoryPath) -> None:
         raise ValueError(f"{archive} cannot be unpacked: {error}; it is damaged or truncated.") from error
 
 
-def _check_member(archive: DirectoryPath, member: zipfile.ZipInfo) -> None:
+def _check_member(archive: FilePath, member: zipfile.ZipInfo) -> None:
     name = member.filename.replace("\\", "/")
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or re.match("[A-Za-z]:", name):
@@ -62,7 +61,7 @@ def _check_member(archive: DirectoryPath, member: zipfile.ZipInfo) -> None:
         raise ValueError(f"{archive}: member {member.filename!r} is a link; refused.")
 
 
-def recording_fields(path: Path, directory: DirectoryPath, *, rate: int | None = None) -> dict[str, Any]:
+def recording_fields(path: Path, directory: FilePath, *, rate: int | None = None) -> dict[str, Any]:
     """`audio`, `rate` and `duration` of a recording, which is read to its end; AudioError if it cannot be used.
 
     A recording at another rate than `rate` is refused. The path is relative to the corpus directory.
@@ -72,7 +71,7 @@ def recording_fields(path: Path, directory: DirectoryPath, *, rate: int | None =
     return {"audio": relative(path, directory), "rate": rate, "duration": len(samples) / rate}
 
 
-def recorded_utterance(path: Path, directory: DirectoryPath, *, rate: int | None, **fields: Any) -> Utterance | Skipped:
+def recorded_utterance(path: Path, directory: FilePath, *, rate: int | None, **fields: Any) -> Utterance | Skipped:
     """The utterance of a whole recording, with the given fields; skipped if the recording cannot be used."""
     try:
         return Utterance(**fields, **recording_fields(path, directory, rate=rate))
@@ -80,7 +79,7 @@ def recorded_utterance(path: Path, directory: DirectoryPath, *, rate: int | None
         return Skipped(fields["id"], error.reason)
 
 
-def relative(path: Path, directory: DirectoryPath) -> str:
+def relative(path: Path, directory: FilePath) -> str:
     return Path(os.path.relpath(path.resolve(), Path(directory).resolve())).as_posix()
 
 
@@ -109,7 +108,7 @@ class PreparedCorpus:
 
 
 def write_corpus(
-    directory: DirectoryPath, entries: Iterable[Utterance | Skipped], *, lexicon: Lexicon | None = None
+    directory: FilePath, entries: Iterable[Utterance | Skipped], *, lexicon: Lexicon | None = None
 ) -> PreparedCorpus:
     """Write lexicon.txt and phones.txt if there is a lexicon, skipped.jsonl, and finally utterances.jsonl."""
     directory, entries = Path(directory), list(entries)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 
 from bochner.speech.corpora.corpus_directory import (
-    DirectoryPath,
     PreparedCorpus,
     recorded_utterance,
     source_directory,
@@ -14,6 +13,7 @@ from bochner.speech.corpora.corpus_directory import (
 )
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.manifest import split_speakers
+from bochner.speech.text_files import FilePath
 
 RATE = 8000
 DIGITS = {
@@ -27,7 +27,7 @@ _YESNO_FILE = re.compile(r"^[01](_[01])*$")
 
 
 def prepare_digits(
-    source: DirectoryPath, directory: DirectoryPath, *, sizes: Mapping[str, float] | None = None, seed: int = 0
+    source: FilePath, directory: FilePath, *, sizes: Mapping[str, float] | None = None, seed: int = 0
 ) -> PreparedCorpus:
     """Prepare a corpus directory of spoken digits, from their directory or zip archive.
 
@@ -49,7 +49,7 @@ def prepare_digits(
     return write_corpus(directory, entries, lexicon=_lexicon(DIGITS))
 
 
-def prepare_yesno(source: DirectoryPath, directory: DirectoryPath, *, seed: int = 0) -> PreparedCorpus:
+def prepare_yesno(source: FilePath, directory: FilePath, *, seed: int = 0) -> PreparedCorpus:
     """Prepare a corpus directory of yesno, sixty recordings of eight words each, from its directory or zip archive.
 
     One man speaks in all four parts, under another name in each, so error rates do not measure unseen speakers. As in

@@ -11,14 +11,13 @@ from typing import NamedTuple
 from bochner.checks import one_of
 from bochner.speech.audio import AudioError, recording_length
 from bochner.speech.corpora.corpus_directory import (
-    DirectoryPath,
     PreparedCorpus,
     recorded_utterance,
     source_directory,
     write_corpus,
 )
 from bochner.speech.manifest import PARTS, Utterance, split_speakers
-from bochner.speech.text_files import Skipped
+from bochner.speech.text_files import FilePath, Skipped
 
 AUDIO = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".sph", ".aiff")
 TABLES = {"transcripts.tsv": "\t", "transcripts.csv": ","}
@@ -40,8 +39,8 @@ class Line(NamedTuple):
 
 
 def prepare_directory(
-    source: DirectoryPath,
-    directory: DirectoryPath,
+    source: FilePath,
+    directory: FilePath,
     *,
     speakers: str = "folder",
     sizes: Mapping[str, float] | None = None,

@@ -8,18 +8,18 @@ from typing import Any
 
 from bochner.checks import positive_float
 from bochner.speech.audio import AudioError, recording_length
-from bochner.speech.corpora.corpus_directory import DirectoryPath, PreparedCorpus, relative, write_corpus
+from bochner.speech.corpora.corpus_directory import PreparedCorpus, relative, write_corpus
 from bochner.speech.kaldi_formats import read_matrix
 from bochner.speech.manifest import PARTS, Utterance
-from bochner.speech.text_files import Skipped
+from bochner.speech.text_files import FilePath, Skipped
 from bochner.storage import write_atomically
 
 
 def prepare_kaldi(
-    sources: Mapping[str, DirectoryPath],
-    directory: DirectoryPath,
+    sources: Mapping[str, FilePath],
+    directory: FilePath,
     *,
-    root: DirectoryPath = ".",
+    root: FilePath = ".",
     frame_shift: float = 0.01,
     language: str = "",
 ) -> PreparedCorpus:
@@ -38,7 +38,7 @@ def prepare_kaldi(
     return write_corpus(directory, entries)
 
 
-def write_kaldi(utterances: Iterable[Utterance], directory: DirectoryPath, *, corpus_dir: DirectoryPath) -> None:
+def write_kaldi(utterances: Iterable[Utterance], directory: FilePath, *, corpus_dir: FilePath) -> None:
     """Write data directories `directory`/train, ... of the utterances of the manifest in `corpus_dir`.
 
     Each has wav.scp and segments if there is audio, feats.scp if there are frames (in archives, not .npy files), text,
@@ -74,7 +74,10 @@ def _read(
     source_dir: Path, part: str, directory: Path, root: Path, frame_shift: float, language: str
 ) -> Iterator[Utterance | Skipped]:
     text, speakers = read_table(source_dir / "text"), read_table(source_dir / "utt2spk")
-    tables = {name: _optional(source_dir / name) for name in ("wav.scp", "segments", "feats.scp", "utt2num_frames")}
+    tables = {
+        name: read_table(source_dir / name) if (source_dir / name).is_file() else {}
+        for name in ("wav.scp", "segments", "feats.scp", "utt2num_frames")
+    }
     if not (tables["wav.scp"] or tables["feats.scp"]):
         raise ValueError(f"{source_dir} must hold wav.scp or feats.scp, got neither.")
     for name in sorted(speakers.keys() | text.keys()):
@@ -91,10 +94,6 @@ def _read(
             continue
         words = " ".join(text[name].split())
         yield Utterance(id=name, speaker=speakers[name], part=part, text=words, language=language, **source)
-
-
-def _optional(path: Path) -> dict[str, str]:
-    return read_table(path) if path.is_file() else {}
 
 
 def _source(

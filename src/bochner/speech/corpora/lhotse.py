@@ -12,18 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from bochner.speech.audio import recording_length
-from bochner.speech.corpora.corpus_directory import DirectoryPath, PreparedCorpus, relative, write_corpus
+from bochner.speech.corpora.corpus_directory import PreparedCorpus, relative, write_corpus
 from bochner.speech.manifest import Segment, Utterance, split_speakers
-from bochner.speech.text_files import Skipped
+from bochner.speech.text_files import FilePath, Skipped
 from bochner.storage import write_atomically
 
 RECORDINGS, SUPERVISIONS = "recordings.jsonl", "supervisions.jsonl"
 DIGITS = 8  # decimals of lhotse's times
 
 
-def write_lhotse(
-    utterances: Iterable[Utterance], directory: DirectoryPath, *, corpus_dir: DirectoryPath
-) -> tuple[Path, Path]:
+def write_lhotse(utterances: Iterable[Utterance], directory: FilePath, *, corpus_dir: FilePath) -> tuple[Path, Path]:
     """Write recordings.jsonl and supervisions.jsonl of the utterances of the manifest in `corpus_dir`.
 
     Words and phones become the alignments "word" and "phone"; part and synthetic are stored in the field custom.
@@ -44,9 +42,9 @@ def write_lhotse(
 
 
 def prepare_lhotse(
-    recordings: DirectoryPath,
-    supervisions: DirectoryPath,
-    directory: DirectoryPath,
+    recordings: FilePath,
+    supervisions: FilePath,
+    directory: FilePath,
     *,
     part: str | None = None,
     sizes: Mapping[str, float] | None = None,
@@ -68,7 +66,7 @@ def prepare_lhotse(
 
 
 @contextmanager
-def _naming(file: DirectoryPath) -> Iterator[None]:
+def _naming(file: FilePath) -> Iterator[None]:
     """Turn errors about the values of a file into errors that name it."""
     try:
         yield
@@ -80,14 +78,9 @@ def _naming(file: DirectoryPath) -> Iterator[None]:
 
 def _recording(name: str, path: Path) -> dict[str, Any]:
     count, rate = recording_length(path)
-    return {
-        "id": name,
-        "sources": [{"type": "file", "channels": [0], "source": str(path)}],
-        "sampling_rate": rate,
-        "num_samples": count,
-        "duration": count / rate,
-        "channel_ids": [0],
-    }
+    source = {"type": "file", "channels": [0], "source": str(path)}
+    sizes = {"sampling_rate": rate, "num_samples": count, "duration": count / rate}
+    return {"id": name, "sources": [source], **sizes, "channel_ids": [0]}
 
 
 def _supervision(utterance: Utterance) -> dict[str, Any]:
@@ -159,19 +152,13 @@ def _utterance(
     alignment = entry.get("alignment") or {}
     try:
         return Utterance(
-            id=name,
-            speaker=_speaker(entry),
-            part=parts[entry["id"]],
+            id=name, speaker=_speaker(entry), part=parts[entry["id"]],
             text=" ".join(str(entry.get("text") or "").split()),
-            audio=relative(beside / sources[0]["source"], directory),
-            rate=recording["sampling_rate"],
-            start=entry["start"],
-            duration=entry["duration"],
-            words=_segments(alignment.get("word", ()), entry),
-            phones=_segments(alignment.get("phone", ()), entry),
-            language=entry.get("language") or "",
+            audio=relative(beside / sources[0]["source"], directory), rate=recording["sampling_rate"],
+            start=entry["start"], duration=entry["duration"], words=_segments(alignment.get("word", ()), entry),
+            phones=_segments(alignment.get("phone", ()), entry), language=entry.get("language") or "",
             synthetic=bool((entry.get("custom") or {}).get("synthetic", False)),
-        )
+        )  # fmt: skip
     except (TypeError, ValueError, KeyError) as error:
         return Skipped(name, str(error))
 

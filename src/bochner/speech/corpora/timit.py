@@ -7,13 +7,12 @@ Two layouts: the LDC's (TRAIN/DR1/FCJF0/SA1.PHN, any case) and the 16-speaker sa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from bochner.checks import one_of
 from bochner.speech.audio import AudioError
 from bochner.speech.corpora.corpus_directory import (
-    DirectoryPath,
     PreparedCorpus,
     recording_fields,
     source_directory,
@@ -22,7 +21,7 @@ from bochner.speech.corpora.corpus_directory import (
 from bochner.speech.lexicon import Lexicon, phone_lexicon
 from bochner.speech.manifest import Segment, Utterance, split_speakers
 from bochner.speech.score.protocol import FOLDINGS
-from bochner.speech.text_files import Skipped
+from bochner.speech.text_files import FilePath, Skipped
 
 _PHONES = """
 aa ae ah ao aw ax ax-h axr ay b bcl ch d dcl dh dx eh el em en eng epi er ey f g gcl h# hh hv ih ix iy jh k kcl l m n ng
@@ -51,8 +50,8 @@ _ENTRY = re.compile(r"^(?:; )?(\S+)  /(.+)/\s*$")  # comments list words that on
 
 
 def prepare_timit(
-    source: DirectoryPath,
-    directory: DirectoryPath,
+    source: FilePath,
+    directory: FilePath,
     *,
     tokens: str = "phones",
     fold: str | None = None,
@@ -172,16 +171,11 @@ def _lexicon(root: Path, tokens: str) -> Lexicon | None:
     if dictionary is None:
         return None
     entries: dict[str, list[tuple[str, ...]]] = {}
-    for word, phones in _entries(dictionary):
-        entries.setdefault(word, []).append(phones)
-    return Lexicon(entries)
-
-
-def _entries(dictionary: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Words with their phones, without stress, part of speech (`live~v`) and the marks of `mrs.` and `anti-`."""
     for line in dictionary.read_text(encoding="utf-8", errors="replace").splitlines():
-        if match := _ENTRY.match(line):
-            yield match[1].partition("~")[0].strip("-."), tuple(phone.rstrip("012") for phone in match[2].split())
+        if match := _ENTRY.match(line):  # drops stress, part of speech (`live~v`) and the marks of `mrs.` and `anti-`
+            word = match[1].partition("~")[0].strip("-.")
+            entries.setdefault(word, []).append(tuple(phone.rstrip("012") for phone in match[2].split()))
+    return Lexicon(entries)
 
 
 def fold_utterance(utterance: Utterance, folding: Mapping[str, str | None]) -> Utterance:

@@ -22,24 +22,7 @@ from bochner.speech.frontend.transforms import (
 )
 
 __all__ = [
-    "AffineStatistics",
-    "ClassMoments",
-    "Estimate",
-    "Extraction",
-    "Fbank",
-    "Framing",
-    "Mfcc",
-    "Moments",
-    "Plp",
-    "SemiTiedStatistics",
-    "add_deltas",
-    "extract",
-    "fmllr",
-    "group_moments",
-    "lda",
-    "mllt",
-    "normalize",
-    "splice",
-    "transform",
-    "write_normalized",
-]
+    "AffineStatistics", "ClassMoments", "Estimate", "Extraction", "Fbank", "Framing", "Mfcc", "Moments", "Plp",
+    "SemiTiedStatistics", "add_deltas", "extract", "fmllr", "group_moments", "lda", "mllt", "normalize", "splice",
+    "transform", "write_normalized",
+]  # fmt: skip

@@ -10,8 +10,10 @@ import numpy as np
 
 from bochner import checks
 from bochner.speech.frames import Array
+from bochner.speech.runtime import imported
 
 FULL_SCALE = 32768.0  # Kaldi computes on 16-bit samples
+FLOOR = float(np.finfo(np.float32).eps)  # of band energies, since the logarithm of digital silence is infinite
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +95,7 @@ class Framing:
 
 
 def all_frames(computer: Any, rate: int, samples: Array) -> Array:
-    """What kaldi-native-fbank's `computer` makes of all `samples`: float32 [T, d]."""
+    """The frames of all `samples` by kaldi-native-fbank's `computer`: float32 [T, d]."""
     computer.accept_waveform(rate, samples)
     computer.input_finished()
     return np.stack([computer.get_frame(i) for i in range(computer.num_frames_ready)]).astype(np.float32)
@@ -101,11 +103,7 @@ def all_frames(computer: Any, rate: int, samples: Array) -> Array:
 
 def native(name: str) -> Callable[..., Any]:
     """A class of kaldi-native-fbank, imported only when it is used."""
-    try:
-        import kaldi_native_fbank
-    except ImportError as error:
-        raise ImportError("the front end needs kaldi-native-fbank: pip install bochner[speech].") from error
-    return getattr(kaldi_native_fbank, name)
+    return getattr(imported("kaldi_native_fbank"), name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +131,25 @@ class Fbank(Framing):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mfcc(Framing):
+class Cepstra(Framing):
+    """The options that MFCC and PLP cepstra share."""
+
+    num_cepstra: int = 13
+    lifter: float = 22.0
+    energy: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.nonnegative_float("lifter", self.lifter)
+        checks.positive_int("num_cepstra", self.num_cepstra)
+
+    @property
+    def dim(self) -> int:
+        return self.num_cepstra
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mfcc(Cepstra):
     """The cosine transform of the log mel energies, liftered by 1 + (lifter / 2) sin(pi k / lifter), as Kaldi does it.
 
     samples [n] -> float32 [T, num_cepstra]. With `energy` the first is the log energy of the raw frame, else C0.
@@ -144,19 +160,10 @@ class Mfcc(Framing):
     (98, 13)
     """
 
-    num_cepstra: int = 13
-    lifter: float = 22.0
-    energy: bool = True
-
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.nonnegative_float("lifter", self.lifter)
-        if checks.positive_int("num_cepstra", self.num_cepstra) > self.num_bins:
+        if self.num_cepstra > self.num_bins:
             raise ValueError(f"num_cepstra must be at most num_bins, {self.num_bins}, got {self.num_cepstra}.")
-
-    @property
-    def dim(self) -> int:
-        return self.num_cepstra
 
     def __call__(self, samples: Array) -> Array:
         options = self.configure(native("MfccOptions")())
@@ -166,11 +173,8 @@ class Mfcc(Framing):
         return all_frames(native("OnlineMfcc")(options), self.rate, self.scaled(samples))
 
 
-FLOOR = float(np.finfo(np.float32).eps)  # of band energies: digital silence has none, and no logarithm
-
-
 @dataclass(frozen=True, kw_only=True)
-class Plp(Framing):
+class Plp(Cepstra):
     """Cepstra of an all-pole model of the loudness spectrum, by Kaldi's recipe.
 
         band energies e_b -> (e_b l(f_b))^compression          l: equal loudness at the centre f_b of band b
@@ -186,22 +190,14 @@ class Plp(Framing):
     (98, 13)
     """
 
-    num_cepstra: int = 13
     order: int = 12
     compression: float = 0.33333
-    lifter: float = 22.0
-    energy: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.positive_float("compression", self.compression)
-        checks.nonnegative_float("lifter", self.lifter)
-        if checks.positive_int("num_cepstra", self.num_cepstra) > checks.positive_int("order", self.order) + 1:
+        if self.num_cepstra > checks.positive_int("order", self.order) + 1:
             raise ValueError(f"num_cepstra must be at most order + 1 = {self.order + 1}, got {self.num_cepstra}.")
-
-    @property
-    def dim(self) -> int:
-        return self.num_cepstra
 
     def __call__(self, samples: Array) -> Array:
         options = self.configure(native("FbankOptions")())
@@ -226,7 +222,7 @@ class Plp(Framing):
 
 
 def equal_loudness(frequency: Array) -> Array:
-    """How loud a tone of `frequency` Hz sounds against others of its power, up to a factor (Hermansky, 1990).
+    """The perceived loudness of a tone of `frequency` Hz at equal power, up to a factor (Hermansky, 1990).
 
     >>> equal_loudness(np.array([300.0, 1000.0, 4000.0])).round(3)
     array([0.02 , 0.171, 0.668])
@@ -248,7 +244,7 @@ def autocorrelations(spectrum: Array, order: int) -> Array:
 def levinson_durbin(autocorrelation: Array) -> tuple[Array, Array]:
     """Predictors a [T, p] with sum_k a_k r_|j-k| = -r_j, j = 1 ... p, and the prediction error [T]; r is [T, p + 1].
 
-    O(T p^2). A reflection coefficient of size 1 is kept off 1, as in Kaldi, so that the error stays positive.
+    O(T p^2). The error is kept positive for reflection coefficients of magnitude 1, as in Kaldi.
 
     >>> levinson_durbin(np.array([[2.0, 1.0, 0.0]]))
     (array([[-0.66666667,  0.33333333]]), array([1.33333333]))

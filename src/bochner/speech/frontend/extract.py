@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
-from bochner import checks
 from bochner.speech.audio import AudioError, read_audio
-from bochner.speech.frames import Array, FilePath, FrameStore, FrameWriter, check_new
+from bochner.speech.frames import Array, FrameStore, FrameWriter, check_new
 from bochner.speech.frontend.cepstra import Fbank, Mfcc, Plp
 from bochner.speech.kaldi_formats import read_matrix
 from bochner.speech.manifest import Utterance
-from bochner.speech.text_files import SKIPPED, Skipped, read_skipped, summarize, write_skipped
+from bochner.speech.runtime import process_pool
+from bochner.speech.text_files import SKIPPED, FilePath, Skipped, read_skipped, summarize, write_skipped
 from bochner.stages import locked
 
 FrontEnd = Mfcc | Fbank | Plp
@@ -92,14 +90,11 @@ def _computed(
 ) -> Iterator[tuple[str, Array | str]]:
     """Utterance ids in order, each with its frames or the reason why there are none."""
     compute = partial(frames_or_reason, corpus_dir=corpus_dir, frontend=frontend)
-    if checks.positive_int("workers", workers) == 1:
-        yield from map(compute, utterances)
-        return
-    # "spawn", since torch's threads do not survive a fork
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        block = 4 * CHUNK * workers  # bounds the frames that wait to be written
+    block = 4 * CHUNK * workers  # bounds the frames that wait to be written
+    with process_pool(workers) as pool:
         for start in range(0, len(utterances), block):
-            yield from pool.map(compute, utterances[start : start + block], chunksize=CHUNK)
+            part = utterances[start : start + block]
+            yield from map(compute, part) if pool is None else pool.map(compute, part, chunksize=CHUNK)
 
 
 def frames_or_reason(

@@ -1,21 +1,25 @@
-"""Deltas, splicing, linear transforms, and mean and variance normalisation of frames."""
+"""Deltas, splicing, transforms, normalisation, and the export of labelled frames as rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from bochner import checks
-from bochner.speech.frames import Array, FilePath, FrameStore, check_frames, write_frames
+from bochner.data import ShardedSource, cache_to_disk
+from bochner.speech.frames import Array, FrameStore, check_frames, write_frames
+from bochner.speech.text_files import FilePath
+
+FLAT = 1e-5  # a spread below this share of the mean's size is rounding, not speech
 
 
 def add_deltas(frames: Array, *, order: int = 2, window: int = 2) -> Array:
     """Frames beside their slopes: delta_t = sum_j j x_{t+j} / sum_j j^2, j = -window ... window, and those of deltas.
 
-    [T, d] -> [T, (order + 1) d]. The k-th delta is one filter of 2 k window + 1 taps, and beyond the ends of the
-    utterance its first and last frames go on, as in Kaldi. O(T d order^2 window). Source: Furui, 1986.
+    [T, d] -> [T, (order + 1) d]. The k-th delta is a filter of 2 k window + 1 taps; the first and last frames of the
+    utterance are repeated beyond its ends, as in Kaldi. O(T d order^2 window). Source: Furui, 1986.
 
     >>> add_deltas(np.array([[0.0], [1.0], [2.0], [3.0], [4.0]]), order=1)[2]
     array([2., 1.])
@@ -47,8 +51,8 @@ def _filtered(frames: Array, taps: Array) -> Array:
 def splice(frames: Array, *, left: int, right: int) -> Array:
     """Each frame with the `left` before and the `right` after it: row t is x_{t-left} ... x_t ... x_{t+right}.
 
-    [T, d] -> [T, (left + 1 + right) d]. The frames are those of one utterance: beyond its ends the first and last
-    frames are repeated, so nothing of another utterance can come in. O(T d (left + right)).
+    [T, d] -> [T, (left + 1 + right) d]. The frames are those of one utterance, whose first and last frames are repeated
+    beyond its ends. O(T d (left + right)).
 
     >>> splice(np.array([[1], [2], [3]]), left=1, right=1).tolist()
     [[1, 1, 2], [1, 2, 3], [2, 3, 3]]
@@ -77,9 +81,6 @@ def transform(frames: Array, matrix: Array) -> Array:
     return (moved + matrix[:, d] if matrix.shape[1] > d else moved).astype(np.float32)
 
 
-FLAT = 1e-5  # a spread below this share of the mean's size is rounding, not speech
-
-
 class Moments(NamedTuple):
     """`mean` [d] and `std` [d] (over the number of frames, not one less), float64."""
 
@@ -94,16 +95,16 @@ def group_moments(arrays: Iterable[tuple[str, Array]]) -> dict[str, Moments]:
     A group is a speaker, an utterance, or one word for all. Sums are merged without cancellation (Chan, Golub and
     LeVeque, 1983). O(N d) time, O(groups d) memory.
 
-    >>> found = group_moments([("ann", np.array([[1.0]])), ("bob", np.array([[5.0]])), ("ann", np.array([[3.0]]))])
-    >>> found["ann"]
+    >>> moments = group_moments([("ann", np.array([[1.0]])), ("bob", np.array([[5.0]])), ("ann", np.array([[3.0]]))])
+    >>> moments["ann"]
     Moments(num_frames=2, mean=array([2.]), std=array([1.]))
     """
-    found: dict[str, Moments] = {}
+    moments: dict[str, Moments] = {}
     for group, frames in arrays:
         X = check_frames(frames).astype(np.float64)
-        here = Moments(len(X), X.mean(0), X.std(0))
-        found[group] = _merged(found[group], here) if group in found else here
-    return found
+        part = Moments(len(X), X.mean(0), X.std(0))
+        moments[group] = _merged(moments[group], part) if group in moments else part
+    return moments
 
 
 def normalize(frames: Array, moments: Moments, *, variance: bool = True) -> Array:
@@ -118,9 +119,9 @@ def normalize(frames: Array, moments: Moments, *, variance: bool = True) -> Arra
 def write_normalized(
     store: FrameStore, directory: FilePath, *, groups: Mapping[str, str] | None = None, variance: bool = True
 ) -> FrameStore:
-    """The frames of `store` normalised by group, as a new store: one pass for the moments and one to write.
+    """The frames of `store` normalised by group, as a new store, in two passes.
 
-    `groups` says whose each utterance is, {utterance id: speaker}; without it each utterance is its own group.
+    `groups` maps utterance ids to speakers; without it each utterance is its own group.
     """
     group_of = {name: name for name in store.ids} if groups is None else groups
     if missing := [name for name in store.ids if name not in group_of]:
@@ -136,3 +137,54 @@ def _merged(a: Moments, b: Moments) -> Moments:
     share = b.num_frames / num_frames
     variance = (1 - share) * a.std**2 + share * b.std**2 + share * (1 - share) * step**2
     return Moments(num_frames, a.mean + share * step, np.sqrt(variance))
+
+
+class Exported(NamedTuple):
+    """The rows on disk, and the utterances without labels, which they leave out."""
+
+    source: ShardedSource
+    without_labels: tuple[str, ...]
+
+
+def export_labelled(
+    frames: FrameStore,
+    labels: Mapping[str, Array],
+    directory: FilePath,
+    *,
+    left: int = 0,
+    right: int = 0,
+) -> Exported:
+    """Write every labelled frame as a row: X the frame with its `left` and `right` neighbours, y its label.
+
+    `labels` maps utterance ids to integers [T]. Rows are in the order of `frames`, with context from the same utterance
+    only. `directory` must be new or empty; it is written completely or, after an error, not at all, and
+    `open_source(directory)` reads it. O(N d (left + 1 + right)) on disk, memory of one utterance and one shard.
+
+    >>> import tempfile, numpy as np
+    >>> from bochner.speech.frames import write_frames
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = write_frames(folder + "/frames", [("ann-1", np.eye(3)), ("bob-1", np.ones((2, 3)))])
+    ...     rows = export_labelled(store, {"ann-1": np.array([0, 0, 1])}, folder + "/rows", left=1, right=1)
+    ...     rows.source.num_inputs, rows.source.read(0).y, rows.without_labels
+    (9, tensor([0, 0, 1]), ('bob-1',))
+    """
+    if unknown := [name for name in labels if name not in frames]:
+        raise ValueError(f"labels must be of utterances in {frames.directory}, got {unknown[:10]} besides.")
+    ids = [name for name in frames.ids if name in labels]
+    if not ids:
+        raise ValueError(f"labels must name utterances of {frames.directory}, got none.")
+    source = cache_to_disk(_rows(frames, labels, ids, left, right), directory)
+    return Exported(source, tuple(name for name in frames.ids if name not in labels))
+
+
+def _rows(
+    frames: FrameStore, labels: Mapping[str, Array], ids: Sequence[str], left: int, right: int
+) -> Iterator[tuple[Array, Array]]:
+    for name in ids:
+        X, y = frames[name], labels[name]
+        if y.shape != (len(X),) or y.dtype.kind not in "iu":
+            raise ValueError(
+                f"the labels of {name!r} must be integers [{len(X)}], one per frame, got {y.dtype} {list(y.shape)}; "
+                f"align it again with these frames."
+            )
+        yield splice(X, left=left, right=right), y

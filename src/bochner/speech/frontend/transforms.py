@@ -14,7 +14,7 @@ BLOCK = 2048  # rows whose outer products are held at once
 
 
 class Estimate(NamedTuple):
-    """A transform, and the gain in log likelihood a frame over the start, after each sweep over its rows."""
+    """A transform, and its gain in log likelihood per frame over the start, after each sweep over its rows."""
 
     matrix: Array
     objectives: tuple[float, ...]
@@ -28,18 +28,16 @@ def cofactors(A: Array, row: int) -> Array:
 def gaussian_rows(
     dim: int, frames: Array, means: Array, variances: Array, weights: Array | None
 ) -> tuple[Array, Array, Array, Array]:
-    """The arguments in float64, once they are seen to be [n, dim] and [n], and variances and weights positive."""
+    """The arguments in float64, checked to be [n, dim] with positive variances, and [n] non-negative weights."""
     X, M, V = (check_frames(part).astype(np.float64) for part in (frames, means, variances))
-    w = np.ones(len(X)) if weights is None else np.asarray(weights, np.float64)
     for name, part in (("frames", X), ("means", M), ("variances", V)):
         if part.shape != (len(X), dim):
-            raise ValueError(f"{name} must have shape {[len(X), dim]}, a row for each frame, got {list(part.shape)}.")
-    if w.shape != (len(X),) or (w < 0).any():
-        raise ValueError(
-            f"weights must be non-negative [{len(X)}], got shape {list(w.shape)}, least {w.min(initial=0)}."
-        )
+            raise ValueError(f"{name} must have shape {[len(X), dim]}, one row per frame, got {list(part.shape)}.")
     if not (V > 0).all():
         raise ValueError(f"variances must be positive, got {V.min()}.")
+    w = np.ones(len(X)) if weights is None else np.asarray(weights, np.float64)
+    if w.shape != (len(X),) or (w < 0).any():
+        raise ValueError(f"weights must be non-negative [{len(X)}], got shape {list(w.shape)}, least {w.min()}.")
     return X, M, V, w
 
 
@@ -54,18 +52,18 @@ def weighted_squares(rows: Array, weights: Array) -> Array:
 
 
 def inverted(squares: Array, count: float) -> Array:
-    """The inverses of `squares` [d, p, p]; frames too few or too alike to have them are an error."""
+    """The inverses of `squares` [d, p, p]; rank deficient ones are an error."""
     if not count > 0:
-        raise ValueError("frames must be added before a transform is asked for, got none.")
+        raise ValueError("frames must be added before a transform is estimated, got none.")
     if np.linalg.matrix_rank(squares, hermitian=True).min() < squares.shape[1]:
-        raise ValueError(f"frames must span all {squares.shape[1]} directions; {count:.0f} do not: add frames.")
+        raise ValueError(f"frames must span all {squares.shape[1]} dimensions; {count:.0f} do not: add frames.")
     return np.linalg.inv(squares)
 
 
 class ClassMoments:
-    """Counts [C], means [C, d] and the scatter [d, d] of frames, gathered from any number of batches.
+    """Counts [C], means [C, d] and the scatter [d, d] of frames, accumulated over batches.
 
-    `within` and `between` are covariances over all N frames: their sum is that of all frames without regard to class.
+    `within` and `between` are covariances over all N frames; their sum is the total covariance.
     O(N d^2) time, O(C d + d^2) memory.
 
     >>> moments = ClassMoments(2, 1)
@@ -77,7 +75,7 @@ class ClassMoments:
     def __init__(self, num_classes: int, dim: int) -> None:
         self.counts = np.zeros(checks.positive_int("num_classes", num_classes))
         self.dim = checks.positive_int("dim", dim)
-        self._origin: Array | None = None  # near the mean, so that squares do not cancel
+        self._origin: Array | None = None  # near the mean, to avoid cancellation in the squares
         self._sums = np.zeros((num_classes, dim))
         self._squares = np.zeros((dim, dim))
 
@@ -110,13 +108,13 @@ class ClassMoments:
 
     def _checked_count(self) -> float:
         if not self.num_frames:
-            raise ValueError("frames must be added before their moments are asked for, got none.")
+            raise ValueError("frames must be added before their moments are computed, got none.")
         return self.num_frames
 
     def _classes(self, classes: Any, num_frames: int) -> Array:
         y = np.asarray(classes)
         if y.shape != (num_frames,) or y.dtype.kind not in "iu":
-            raise ValueError(f"classes must be integers [{num_frames}], one a frame, got {y.dtype} {list(y.shape)}.")
+            raise ValueError(f"classes must be integers [{num_frames}], one per frame, got {y.dtype} {list(y.shape)}.")
         if y.size and not 0 <= y.min() <= y.max() < len(self.counts):
             raise ValueError(f"classes must lie in 0 ... {len(self.counts) - 1}, got {y.min()} ... {y.max()}.")
         return y
@@ -125,14 +123,14 @@ class ClassMoments:
 def lda(moments: ClassMoments, *, dim: int) -> Array:
     """The `dim` rows a that maximise (a B a^T) / (a W a^T), best first, scaled so that A W A^T = I: [dim, d].
 
-    W and B are the covariances within and between classes. At most C - 1 directions part C classes; the rows beyond
-    them only whiten. The sign of a row is that which makes its largest entry positive. O(d^3).
+    W and B are the covariances within and between classes. At most C - 1 rows separate C classes; further rows only
+    whiten. The sign of a row makes its largest entry positive. O(d^3).
     Source: Fisher, 1936; Haeb-Umbach and Ney, 1992, for speech.
 
     >>> generator = np.random.default_rng(0)
     >>> y = generator.integers(3, size=900)
     >>> X = generator.standard_normal((900, 5))
-    >>> X[:, 2] += 10 * y  # only this input tells the classes apart
+    >>> X[:, 2] += 10 * y  # only this input separates the classes
     >>> moments = ClassMoments(3, 5)
     >>> moments.add(X, y)
     >>> int(np.abs(lda(moments, dim=1)).argmax())
@@ -145,7 +143,7 @@ def lda(moments: ClassMoments, *, dim: int) -> Array:
     except np.linalg.LinAlgError as error:
         raise ValueError(
             f"the covariance within classes must have full rank {moments.dim}; {moments.num_frames:.0f} frames "
-            f"do not give it: add frames, or take out columns that are constant or repeat others."
+            f"do not: add frames, or remove columns that are constant or repeat others."
         ) from error
     rows: Array = vectors[:, ::-1].T[:dim]
     return rows * np.sign(rows[np.arange(dim), np.abs(rows).argmax(1)])[:, None]
@@ -154,8 +152,8 @@ def lda(moments: ClassMoments, *, dim: int) -> Array:
 class SemiTiedStatistics:
     """G_i = sum_n w_n (x_n - m_n)(x_n - m_n)^T / v_ni for each input i: [d, d, d], and their count sum_n w_n.
 
-    A row n is a frame x and the mean m and variances v of a Gaussian that it belongs to with the weight w; a frame
-    that is shared by several Gaussians is given several times. O(N d^3) time, O(d^3) memory.
+    A row n is a frame x with the mean m and variances v of a Gaussian and the weight w, its posterior or 1. O(N d^3)
+    time, O(d^3) memory.
     """
 
     def __init__(self, dim: int) -> None:
@@ -163,7 +161,7 @@ class SemiTiedStatistics:
         self.squares = np.zeros((dim, dim, dim))
 
     def add(self, frames: Array, means: Array, variances: Array, weights: Array | None = None) -> None:
-        """Frames, means and variances [n, d], weights [n] (all 1 when left out)."""
+        """Add frames, means and variances [n, d] with weights [n] (default: 1)."""
         X, M, V, w = gaussian_rows(self.dim, frames, means, variances, weights)
         self.squares += weighted_squares(X - M, w[:, None] / V)
         self.count += w.sum()
@@ -172,16 +170,16 @@ class SemiTiedStatistics:
 def mllt(statistics: SemiTiedStatistics, *, iterations: int = 200) -> Estimate:
     """A [d, d] that maximises N log |det A| - 1/2 sum_i a_i G_i a_i^T, by rows: frames become A x.
 
-    In turn for each row, with c_i the cofactors of that row: a_i = c_i G_i^-1 sqrt(N / (c_i G_i^-1 c_i^T)), the
-    maximum for the other rows fixed; so no sweep lowers the objective. Start: the identity. Afterwards means and
-    variances have to be estimated again from the new frames. O(d^4 + iterations d^4). Source: Gales, 1999.
+    Coordinate ascent over rows, with c_i the cofactors of row i: a_i = c_i G_i^-1 sqrt(N / (c_i G_i^-1 c_i^T)), the
+    maximum for fixed other rows, so that no sweep lowers the objective. Starts from the identity. Means and variances
+    must be estimated again from the new frames. O(d^4 + iterations d^4). Source: Gales, 1999.
 
     >>> generator = np.random.default_rng(0)
     >>> X = generator.standard_normal((500, 2)) @ np.array([[1.0, 0.9], [0.0, 0.4]])
     >>> statistics = SemiTiedStatistics(2)
     >>> statistics.add(X, np.zeros((500, 2)), np.broadcast_to(X.var(0), (500, 2)))
-    >>> turned = X @ mllt(statistics).matrix.T
-    >>> abs(np.corrcoef(turned.T)[0, 1]).round(3) < 0.1 < np.corrcoef(X.T)[0, 1].round(3)
+    >>> rotated = X @ mllt(statistics).matrix.T
+    >>> abs(np.corrcoef(rotated.T)[0, 1]).round(3) < 0.1 < np.corrcoef(X.T)[0, 1].round(3)
     np.True_
     """
     d, N = statistics.dim, statistics.count
@@ -205,8 +203,8 @@ def _objective(A: Array, statistics: SemiTiedStatistics) -> float:
 class AffineStatistics:
     """G_i = sum_n w_n z_n z_n^T / v_ni [d, d + 1, d + 1] and k_i = sum_n w_n m_ni z_n / v_ni [d, d + 1]; z = (x, 1).
 
-    A row n is a frame x of one speaker, and the mean m and variances v of a Gaussian that it belongs to with the weight
-    w: its posterior, or 1 for that of the alignment. O(N d^3) time, O(d^3) memory.
+    A row n is a frame x of one speaker with the mean m and variances v of a Gaussian and the weight w, its posterior or
+    1. O(N d^3) time, O(d^3) memory.
     """
 
     def __init__(self, dim: int) -> None:
@@ -215,7 +213,7 @@ class AffineStatistics:
         self.products = np.zeros((dim, dim + 1))
 
     def add(self, frames: Array, means: Array, variances: Array, weights: Array | None = None) -> None:
-        """Frames, means and variances [n, d], weights [n] (all 1 when left out)."""
+        """Add frames, means and variances [n, d] with weights [n] (default: 1)."""
         X, M, V, w = gaussian_rows(self.dim, frames, means, variances, weights)
         Z = np.column_stack([X, np.ones(len(X))])
         self.squares += weighted_squares(Z, w[:, None] / V)
@@ -226,16 +224,16 @@ class AffineStatistics:
 def fmllr(statistics: AffineStatistics, *, iterations: int = 40, min_count: float = 500.0) -> Estimate:
     """W = [A, b] [d, d + 1] that maximises N log |det A| + sum_i (w_i k_i - 1/2 w_i G_i w_i^T): frames become A x + b.
 
-    In turn for each row, with p_i the cofactors of that row of A and 0 for the offset: w_i = (alpha p_i + k_i) G_i^-1,
-    where alpha^2 p G^-1 p + alpha p G^-1 k = N; of its two roots that with the sign of p G^-1 k is the better: the
-    maximum for the other rows fixed, so no sweep lowers the objective. Start: the identity, which is also what a
-    speaker with fewer than `min_count` frames gets. O(d^4 + iterations d^4). Source: Gales, 1998.
+    Coordinate ascent over rows, with p_i the cofactors of row i of A and 0 for the offset: w_i = (alpha p_i + k_i)
+    G_i^-1, where alpha^2 p G^-1 p + alpha p G^-1 k = N; the root with the sign of p G^-1 k is the maximum for fixed
+    other rows, so that no sweep lowers the objective. Starts from the identity, which is also the result for fewer than
+    `min_count` frames. O(d^4 + iterations d^4). Source: Gales, 1998.
 
     >>> generator = np.random.default_rng(0)
     >>> means = generator.standard_normal((1000, 2)) * 5
-    >>> spoken = 2.0 * (means + 0.1 * generator.standard_normal((1000, 2))) + 3.0
+    >>> frames = 2.0 * (means + 0.1 * generator.standard_normal((1000, 2))) + 3.0
     >>> statistics = AffineStatistics(2)
-    >>> statistics.add(spoken, means, np.full((1000, 2), 0.01))
+    >>> statistics.add(frames, means, np.full((1000, 2), 0.01))
     >>> fmllr(statistics).matrix.round(1) + 0.0
     array([[ 0.5,  0. , -1.5],
            [ 0. ,  0.5, -1.5]])

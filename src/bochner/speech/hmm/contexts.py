@@ -12,12 +12,15 @@ from bochner.speech.hmm.model import Hmm
 from bochner.speech.kaldi import kaldi_hmm_gmm
 from bochner.speech.manifest import Segment
 
+MIN_VARIANCE = 0.01  # of frames normalised to unit variance
+LEFT, CENTRE, RIGHT, STATE, GROUP = range(5)  # the columns of events; the group of speakers only in statistics
+
 
 def transition_weights(hmm: Hmm, *, transition_scale: float = 1.0, self_loop_scale: float = 0.1) -> Array:
-    """What each transition id [1 + ids] adds to a path's log score.
+    """The term that each transition id [1 + ids] adds to the log score of a path.
 
-    log p splits into staying or leaving, scaled by `self_loop_scale`, and where to go on leaving, scaled by
-    `transition_scale`; frames already say how long a state lasts, so the first counts little.
+    log p is the sum of log p(stay or leave), scaled by `self_loop_scale`, and log p(target | leave), scaled by
+    `transition_scale`. The acoustic scores already determine durations, so the first scale is small.
 
     Source: Kaldi's `GetScaledTransitionLogProb`.
     """
@@ -27,29 +30,26 @@ def transition_weights(hmm: Hmm, *, transition_scale: float = 1.0, self_loop_sca
     return np.where(hmm.table.self_loop, self_loop_scale * log_probabilities, moved)
 
 
-def update_transitions(hmm: Hmm, counts: Array, *, floor: float = 0.01, min_count: float = 5.0) -> Hmm:
-    """The transition probabilities that counts [1 + ids] of transition ids make most likely.
+def update_transitions(hmm: Hmm, counts: Array) -> Hmm:
+    """Maximum likelihood transition probabilities from counts [1 + ids] of transition ids, with Kaldi's limits.
 
-    A state seen less than `min_count` times keeps its probabilities; none falls below `floor`.
+    A state that occurs fewer than 5 times keeps its probabilities; none falls below 0.01.
     """
-    learned = hmm.with_log_probabilities(np.array(hmm.transitions.log_probs))  # a copy: the update is in place
-    settings = kaldi_hmm_gmm.MleTransitionUpdateConfig(floor=floor, mincount=min_count)
-    learned.transitions.mle_update(np.asarray(counts, dtype=np.float64), settings)
-    return learned
+    updated = hmm.with_log_probabilities(np.array(hmm.transitions.log_probs))  # a copy: the update is in place
+    settings = kaldi_hmm_gmm.MleTransitionUpdateConfig(floor=0.01, mincount=5.0)
+    updated.transitions.mle_update(np.asarray(counts, dtype=np.float64), settings)
+    return updated
 
 
 def count_transitions(hmm: Hmm, transition_ids: Array) -> Array:
     return np.bincount(transition_ids, minlength=hmm.num_transition_ids + 1)
 
 
-LEFT, CENTRE, RIGHT, STATE, GROUP = range(5)  # the columns of events; the last, whose frames, only in statistics
-
-
 def phone_starts(hmm: Hmm, transition_ids: Array) -> Array:
     """The frames at which phones begin.
 
-    A phone begins where its first state is entered. In alignments made here, and by Kaldi unless told otherwise, the
-    transition that leaves a state stands on its first frame, before the self-loops; the other order is read as well.
+    A phone begins where its first state is entered. By default, here and in Kaldi, the transition that leaves a state
+    is that of its first frame, before the self-loops; the other order is recognised as well.
     """
     ids = np.asarray(transition_ids)
     state, loops, source = hmm.table.state[ids], hmm.table.self_loop[ids], hmm.table.source[ids]
@@ -62,7 +62,7 @@ def phone_starts(hmm: Hmm, transition_ids: Array) -> Array:
 def frame_events(hmm: Hmm, transition_ids: Array) -> Array:
     """[T, 4]: the ids of the phone before, the phone itself and the phone after, and the state within it.
 
-    0 stands for the edge of the utterance. Silence sounds the same everywhere: its own neighbours are given as 0.
+    0 is the edge of the utterance. Silence is context-independent: its neighbours are 0.
 
     >>> from bochner.speech.hmm.model import monophone_hmm
     >>> hmm = monophone_hmm(phones=["a", "b"], num_states=1)
@@ -77,7 +77,7 @@ def frame_events(hmm: Hmm, transition_ids: Array) -> Array:
 
 
 def event_pdfs(hmm: Hmm, events: Array) -> Array:
-    """The pdf of each event [N, 4] by the tree of `hmm`; every distinct event is asked once."""
+    """The pdf of each event [N, 4] by the tree of `hmm`, which is evaluated once for each distinct event."""
     unique, group = np.unique(events, axis=0, return_inverse=True)
     answers = [_ask(hmm, *map(int, event)) for event in unique]
     return np.array(answers, dtype=np.int32)[group.reshape(-1)]
@@ -91,10 +91,10 @@ def _ask(hmm: Hmm, left: int, centre: int, right: int, state: int) -> int:
 
 
 def segment_events(hmm: Hmm, phones: Sequence[Segment], num_frames: int, *, frame_shift: float, offset: float) -> Array:
-    """[T, 4] like `frame_events`, from phones with known times; a phone's frames are shared out among its states.
+    """[T, 4] like `frame_events`, from timed phones; the frames of a phone are divided equally among its states.
 
-    Frame t stands for the time offset + frame_shift (t + 1/2). Frames before the first phone or after the last belong
-    to these.
+    Frame t is at the time offset + frame_shift (t + 1/2). Frames before the first phone or after the last belong to
+    these.
     """
     middles = offset + frame_shift * (np.arange(num_frames) + 0.5)
     place = np.searchsorted([segment.start for segment in phones[1:]], middles, side="right")
@@ -114,9 +114,9 @@ def _neighbourhoods(hmm: Hmm, phones: Array) -> Array:
 
 
 class EventStatistics(NamedTuple):
-    """For each event that was seen, `events` [E, 4], the sums [E, 1 + 2 d] of 1, x and x^2 over its frames.
+    """For each distinct event, a row of `events` [E, 4], the sums [E, 1 + 2 d] of 1, x and x^2 over its frames.
 
-    A fifth column of `events`, where there is one, is the group of speakers that the frames are of.
+    An optional fifth column of `events` is the group of speakers of the frames.
     """
 
     events: Array
@@ -128,64 +128,64 @@ class EventStatistics(NamedTuple):
 
 
 def collect_events(utterances: Iterable[tuple[Array, Array]], *, block: int = 100_000) -> EventStatistics:
-    """Sums over pairs of frames [T, d] and their events [T, 4]; about `block` frames are held at a time.
+    """Sums over pairs of frames [T, d] and their events [T, 4]; about `block` frames are in memory at a time.
 
-    >>> found = collect_events([(np.array([[1.0], [3.0]]), np.array([[0, 1, 2, 0], [0, 1, 2, 0]]))])
-    >>> found.events.tolist(), found.sums.tolist()
+    >>> statistics = collect_events([(np.array([[1.0], [3.0]]), np.array([[0, 1, 2, 0], [0, 1, 2, 0]]))])
+    >>> statistics.events.tolist(), statistics.sums.tolist()
     ([[0, 1, 2, 0]], [[2.0, 4.0, 10.0]])
     """
-    found: list[EventStatistics] = []
-    held: list[tuple[Array, Array]] = []
+    sums: list[EventStatistics] = []
+    pending: list[tuple[Array, Array]] = []
     for pair in utterances:
-        held.append(pair)
-        if sum(len(frames) for frames, _ in held) >= block:
-            found.append(_sum_block(held))
-            held = []
-    if held:
-        found.append(_sum_block(held))
-    if not found:
+        pending.append(pair)
+        if sum(len(frames) for frames, _ in pending) >= block:
+            sums.append(_sum_block(pending))
+            pending = []
+    if pending:
+        sums.append(_sum_block(pending))
+    if not sums:
         raise ValueError("utterances must hold at least one with frames, got none.")
-    return _merge(np.concatenate([one.events for one in found]), np.concatenate([one.sums for one in found]))
+    return _merge(*(np.concatenate(columns) for columns in zip(*sums, strict=True)))
 
 
-def gaussian_log_likelihood(sums: Array, *, min_variance: float = 0.01) -> Array:
+def gaussian_log_likelihood(sums: Array) -> Array:
     """The log likelihood of frames under the Gaussian fitted to them, from their sums [..., 1 + 2 d].
 
-    -n/2 sum_i (1 + log 2 pi v_i), with v_i = E x_i^2 - (E x_i)^2 >= min_variance; 0 for no frames.
+    -n/2 sum_i (1 + log 2 pi v_i), with v_i = E x_i^2 - (E x_i)^2, at least 0.01; 0 for no frames.
     """
     counts = sums[..., 0]
     dim = (sums.shape[-1] - 1) // 2
     means = sums[..., 1:] / np.maximum(counts, 1e-10)[..., None]
-    variances = np.maximum(means[..., dim:] - means[..., :dim] ** 2, min_variance)
+    variances = np.maximum(means[..., dim:] - means[..., :dim] ** 2, MIN_VARIANCE)
     return -0.5 * counts * (1.0 + np.log(2 * np.pi * variances)).sum(axis=-1)
 
 
-def heldout_log_likelihood(sums: Array, prior: Array, *, min_variance: float = 0.01) -> Array:
+def heldout_log_likelihood(sums: Array, prior: Array) -> Array:
     """The log likelihood of K groups of frames, each under the Gaussian of the others, from sums [..., K, 1 + 2 d].
 
-    Each Gaussian hears the frame `prior` [1 + 2 d] as well, so that it is there where all frames are of one group.
+    The pseudo-frame `prior` [1 + 2 d] is added to each Gaussian, which makes it defined if all frames are of one group.
     Source: Shinozaki, 2006.
 
-    >>> here, there = np.array([2.0, 0.0, 2.0]), np.array([2.0, 6.0, 20.0])  # -1, 1 and 2, 4
-    >>> float(heldout_log_likelihood(np.stack([here, there]), np.zeros(3)).round(2))  # both are far from the other
+    >>> first, second = np.array([2.0, 0.0, 2.0]), np.array([2.0, 6.0, 20.0])  # frames -1, 1 and 2, 4
+    >>> float(heldout_log_likelihood(np.stack([first, second]), np.zeros(3)).round(2))  # each is far from the other
     -23.68
-    >>> float(gaussian_log_likelihood(here + there).round(2))
+    >>> float(gaussian_log_likelihood(first + second).round(2))
     -8.03
     """
     dim = (sums.shape[-1] - 1) // 2
     others = sums.sum(axis=-2, keepdims=True) - sums + prior
     counts = np.maximum(others[..., :1], 1e-10)
     means = others[..., 1 : dim + 1] / counts
-    variances = np.maximum(others[..., dim + 1 :] / counts - means**2, min_variance)
+    variances = np.maximum(others[..., dim + 1 :] / counts - means**2, MIN_VARIANCE)
     own, first, second = sums[..., :1], sums[..., 1 : dim + 1], sums[..., dim + 1 :]
     squares = second - 2 * means * first + means**2 * own
     return -0.5 * (own * np.log(2 * np.pi * variances) + squares / variances).sum(axis=(-2, -1))
 
 
-def _sum_block(held: list[tuple[Array, Array]]) -> EventStatistics:
-    frames = np.concatenate([frames for frames, _ in held]).astype(np.float64)
-    ones = np.ones((len(frames), 1))
-    return _merge(np.concatenate([events for _, events in held]), np.hstack([ones, frames, frames**2]))
+def _sum_block(pairs: list[tuple[Array, Array]]) -> EventStatistics:
+    frames, events = (np.concatenate(arrays) for arrays in zip(*pairs, strict=True))
+    X = frames.astype(np.float64)
+    return _merge(events, np.hstack([np.ones((len(X), 1)), X, X**2]))
 
 
 def _merge(events: Array, sums: Array) -> EventStatistics:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,9 +11,13 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from bochner.checks import nonnegative_float, positive_float, positive_int
+from bochner.checks import nonnegative_float, positive_int
 from bochner.speech.frames import Array
+from bochner.speech.text_files import FilePath
 from bochner.storage import read_tensors, write_tensors
+
+MIN_VARIANCE, MIN_WEIGHT = 1e-3, 1e-5
+SPLIT_POWER, MIN_FRAMES = 0.25, 20.0  # Kaldi's; frames per Gaussian
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +27,8 @@ class Mixtures:
     The Gaussians of pdf p are the rows offsets[p] <= g < offsets[p + 1]: `sizes` [P] counts them, `weights` [G] sum
     to 1 over each pdf, `means` and `variances` are [G, d]; all float64. Frames are [T, d].
 
-    >>> one = Mixtures(sizes=np.array([1]), weights=np.ones(1), means=np.zeros((1, 2)), variances=np.ones((1, 2)))
-    >>> one.log_likelihoods(np.zeros((1, 2))).round(4)  # -log(2 pi)
+    >>> normal = Mixtures(sizes=np.array([1]), weights=np.ones(1), means=np.zeros((1, 2)), variances=np.ones((1, 2)))
+    >>> normal.log_likelihoods(np.zeros((1, 2))).round(4)  # -log(2 pi)
     array([[-1.8379]], dtype=float32)
     """
 
@@ -79,7 +82,7 @@ class Mixtures:
         return self._components(frames, rows).T
 
     def _components(self, frames: Array, rows: Array | slice) -> Array:
-        """[rows, T]: the Gaussians of a pdf lie in neighbouring rows, where sums over them are fast."""
+        """[rows, T]: the Gaussians of a pdf are adjacent rows, over which sums are fast."""
         constant, linear, quadratic = self._polynomial
         frames = np.asarray(frames, dtype=np.float32)
         if frames.ndim != 2 or frames.shape[1] != self.dim:
@@ -89,12 +92,12 @@ class Mixtures:
         scores += constant[rows, None]
         return scores
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: FilePath) -> None:
         arrays = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in self._arrays().items()}
         write_tensors(path, arrays, {"mixtures": 1})
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Mixtures:
+    def load(cls, path: FilePath) -> Mixtures:
         tensors, _ = read_tensors(path)
         try:
             return cls(**{name: tensor.numpy() for name, tensor in tensors.items()})
@@ -121,7 +124,7 @@ class _Polynomial(NamedTuple):
 
 
 def _log_sums(scores: Array, starts: Array, sizes: Array) -> Array:
-    """log sum exp over each stretch of rows. Stretches of one size go together: `reduceat` takes four times as long."""
+    """log sum exp over consecutive rows, all pdfs of one size at once, four times as fast as `reduceat`."""
     if (sizes == 1).all():
         return scores
     sums = np.empty((len(sizes), scores.shape[1]), scores.dtype)
@@ -184,36 +187,30 @@ def best_gaussians(mixtures: Mixtures, frames: Array, pdfs: Array) -> Array:
 
 
 def update(
-    mixtures: Mixtures,
-    statistics: MixtureStatistics,
-    *,
-    min_occupancy: float = 3.0,
-    min_variance: float = 1e-3,
-    min_weight: float = 1e-5,
-    shared_variance: bool = False,
+    mixtures: Mixtures, statistics: MixtureStatistics, *, min_occupancy: float = 3.0, shared_variance: bool = False
 ) -> Mixtures:
-    """The mixtures that the statistics make most likely.
+    """The maximum likelihood estimate.
 
-    A Gaussian seen less than `min_occupancy` times, or with a weight below `min_weight`, is dropped, unless its pdf
-    would lose its last one: then the heaviest stays as it was. Variances are kept at `min_variance` at least. With
-    `shared_variance` all Gaussians get one, the mean of theirs: then no broad one can draw frames from the others.
+    A Gaussian with an occupancy below `min_occupancy` or a weight below 1e-5 is dropped, unless it is the heaviest of a
+    pdf that would lose all its Gaussians; that one is not changed. Variances are at least 1e-3. With `shared_variance`
+    all Gaussians have the mean of their variances, so that no broad one attracts the frames of the others.
 
     Source: Kaldi's `MleDiagGmmUpdate`.
     """
     nonnegative_float("min_occupancy", min_occupancy)
-    positive_float("min_variance", min_variance)
     occupancy, pdf = statistics.occupancy, mixtures.pdf_of_gaussian
-    weights = _weights(occupancy, mixtures)
-    seen = (occupancy >= max(min_occupancy, 1e-10)) & (weights >= min_weight)
+    totals = np.repeat(np.add.reduceat(occupancy, mixtures.offsets[:-1]), mixtures.sizes)
+    weights = np.where(totals > 0, occupancy / np.where(totals > 0, totals, 1.0), mixtures.weights)
+    seen = (occupancy >= max(min_occupancy, 1e-10)) & (weights >= MIN_WEIGHT)
     divisor = np.where(seen, occupancy, 1.0)[:, None]
     means = np.where(seen[:, None], statistics.first / divisor, mixtures.means)
-    spread = np.maximum(statistics.second / divisor - means**2, min_variance)
+    spread = np.maximum(statistics.second / divisor - means**2, MIN_VARIANCE)
     if shared_variance and seen.any():
         spread[:] = np.average(spread[seen], axis=0, weights=occupancy[seen])
     variances = np.where(seen[:, None] | shared_variance, spread, mixtures.variances)
-    kept = seen | _saviours(seen, weights, mixtures)
+    kept = seen | _sole_survivors(seen, weights, mixtures)
     sizes = np.bincount(pdf[kept], minlength=mixtures.num_pdfs)
-    weights = weights[kept] / np.repeat(np.add.reduceat(weights[kept], _starts(sizes)), sizes)
+    weights = weights[kept] / np.repeat(np.add.reduceat(weights[kept], np.cumsum(sizes) - sizes), sizes)
     return Mixtures(sizes, weights, means[kept], variances[kept])
 
 
@@ -223,19 +220,17 @@ def split(
     counts: Array,
     num_gaussians: int,
     generator: np.random.Generator,
-    power: float = 0.25,
-    min_count: float = 20.0,
     perturbation: float = 0.01,
 ) -> Mixtures:
-    """Grow to `num_gaussians` in all by splitting, more for the pdfs with larger `counts` [P] of frames.
+    """Grow to `num_gaussians` in total by splitting, more for the pdfs with larger `counts` [P] of frames.
 
-    The next Gaussian goes to the pdf with the largest counts^power / size, as long as `min_count` frames are left
-    for each of its Gaussians. A split halves the heaviest Gaussian and moves the halves apart by `perturbation`
-    standard deviations in a random direction; it is EM that then parts them.
+    The next Gaussian goes to the pdf with the largest counts^0.25 / size, as long as 20 frames remain for each of its
+    Gaussians. A split halves the heaviest Gaussian and moves the halves apart by `perturbation` standard deviations in
+    a random direction, from where EM separates them.
 
     Source: Kaldi's `AmDiagGmm::SplitByCount`.
     """
-    targets = _targets(mixtures.sizes, np.asarray(counts, dtype=float), num_gaussians, power, min_count)
+    targets = _targets(mixtures.sizes, np.asarray(counts, dtype=float), num_gaussians)
     if (targets == mixtures.sizes).all():
         return mixtures
     parts = []
@@ -247,7 +242,7 @@ def split(
 
 
 def _by_pdf(mixtures: Mixtures, pdfs: Array) -> Iterator[tuple[slice, Array]]:
-    """For each pdf that occurs, its Gaussians and the places where it does."""
+    """For each pdf that occurs, its Gaussians and the frames that it occurs in."""
     order = np.argsort(pdfs, kind="stable")
     present, starts = np.unique(np.asarray(pdfs)[order], return_index=True)
     for pdf, places in zip(present, np.split(order, starts[1:]), strict=True):
@@ -255,24 +250,15 @@ def _by_pdf(mixtures: Mixtures, pdfs: Array) -> Iterator[tuple[slice, Array]]:
 
 
 def _posteriors(scores: Array) -> tuple[Array, Array]:
-    """Softmax over columns, and the log of what it was divided by."""
+    """Softmax over columns, and the logarithm of its denominator."""
     highest = scores.max(axis=1, keepdims=True)
     scores = np.exp(scores - highest)
     sums = scores.sum(axis=1, keepdims=True)
     return scores / sums, highest[:, 0] + np.log(sums[:, 0])
 
 
-def _starts(sizes: Array) -> Array:
-    return np.concatenate([[0], np.cumsum(sizes)[:-1]])
-
-
-def _weights(occupancy: Array, mixtures: Mixtures) -> Array:
-    totals = np.repeat(np.add.reduceat(occupancy, mixtures.offsets[:-1]), mixtures.sizes)
-    return np.where(totals > 0, occupancy / np.where(totals > 0, totals, 1.0), mixtures.weights)
-
-
-def _saviours(seen: Array, weights: Array, mixtures: Mixtures) -> Array:
-    """The heaviest Gaussian of each pdf that has none left."""
+def _sole_survivors(seen: Array, weights: Array, mixtures: Mixtures) -> Array:
+    """The heaviest Gaussian of each pdf that would lose all."""
     alone = np.zeros(len(seen), dtype=bool)
     survivors = np.add.reduceat(seen.astype(int), mixtures.offsets[:-1])
     for pdf in np.flatnonzero(survivors == 0):
@@ -281,16 +267,16 @@ def _saviours(seen: Array, weights: Array, mixtures: Mixtures) -> Array:
     return alone
 
 
-def _targets(sizes: Array, counts: Array, num_gaussians: int, power: float, min_count: float) -> Array:
+def _targets(sizes: Array, counts: Array, num_gaussians: int) -> Array:
     positive_int("num_gaussians", num_gaussians)
     targets = sizes.copy()
-    queue = [(-(count**power) / size, pdf) for pdf, (count, size) in enumerate(zip(counts, sizes, strict=True))]
+    queue = [(-(count**SPLIT_POWER) / size, pdf) for pdf, (count, size) in enumerate(zip(counts, sizes, strict=True))]
     heapq.heapify(queue)
     while queue and targets.sum() < num_gaussians:
         _, pdf = heapq.heappop(queue)
-        if counts[pdf] >= (targets[pdf] + 1) * min_count:  # else this pdf is full
+        if counts[pdf] >= (targets[pdf] + 1) * MIN_FRAMES:  # otherwise this pdf is full
             targets[pdf] += 1
-            heapq.heappush(queue, (-(counts[pdf] ** power) / targets[pdf], pdf))
+            heapq.heappush(queue, (-(counts[pdf] ** SPLIT_POWER) / targets[pdf], pdf))
     return targets
 
 

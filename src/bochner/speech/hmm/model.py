@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,18 +16,19 @@ from bochner.checks import positive_int
 from bochner.speech.frames import Array
 from bochner.speech.kaldi import kaldi_hmm_gmm
 from bochner.speech.kaldi_formats import BINARY, _read_phones, _read_transition_model, check_tree
+from bochner.speech.text_files import FilePath
 from bochner.storage import read_tensors, write_atomically, write_tensors
 
-SELF_LOOP, FORWARD = 0.75, 0.25  # where training starts, as in Kaldi
+SELF_LOOP, FORWARD = 0.75, 0.25  # initial probabilities, as in Kaldi
 
 
 def write_topology(
     *, num_phones: int, silence: Collection[int] = (), num_states: int = 3, num_silence_states: int = 3
 ) -> str:
-    """Left-to-right models for phones 1..num_phones; those in `silence` get a model of their own.
+    """Left-to-right models for phones 1..num_phones, and another topology for those in `silence`.
 
-    A phone goes through its `num_states` states in order and stays in each as long as it likes. Silence begins in its
-    first state and ends in its last; between them, from four states on, it moves freely, for silence has no order.
+    A phone passes through its `num_states` states in order, with self-loops. Silence begins in its first state and ends
+    in its last; with four or more states, transitions between the others are unrestricted, since silence has no order.
 
     Source: Kaldi's `utils/gen_topo.pl`.
 
@@ -42,19 +42,19 @@ def write_topology(
     </Topology>
     """
     phones = range(1, positive_int("num_phones", num_phones) + 1)
-    if strange := sorted(set(silence) - set(phones)):
-        raise ValueError(f"silence must be among the phones 1..{num_phones}, got {strange}.")
-    spoken = [phone for phone in phones if phone not in silence]
+    if unknown := sorted(set(silence) - set(phones)):
+        raise ValueError(f"silence must be among the phones 1..{num_phones}, got {unknown}.")
+    speech = [phone for phone in phones if phone not in silence]
     entries = []
-    if spoken:
-        entries.append(_entry(spoken, _left_to_right(positive_int("num_states", num_states))))
+    if speech:
+        entries.append(_entry(speech, _left_to_right(positive_int("num_states", num_states))))
     if silence:
         entries.append(_entry(sorted(silence), _free(positive_int("num_silence_states", num_silence_states))))
     return "\n".join(["<Topology>", *entries, "</Topology>"])
 
 
 def _left_to_right(num_states: int) -> list[dict[int, float]]:
-    """For each state, the states it may go to with their probabilities."""
+    """For each state, its successors with their probabilities."""
     return [{state: SELF_LOOP, state + 1: FORWARD} for state in range(num_states)]
 
 
@@ -80,10 +80,10 @@ def _state(number: int, moves: dict[int, float]) -> str:
 
 
 class TransitionTable(NamedTuple):
-    """What each transition id stands for; arrays [1 + number of ids], the unused entry 0 holding zeros.
+    """The properties of each transition id; arrays [1 + number of ids], whose unused entry 0 is zero.
 
-    `phone` is the phone's id, `state` the place of the state within the phone, `source` the number of the
-    transition-state (from 1), `pdf` what the transition emits; `self_loop` says whether it stays in its state.
+    `phone` is the id of the phone, `state` the number of the state within it, `source` the number of the
+    transition-state (from 1), `pdf` the pdf of the transition, `self_loop` whether it stays in its state.
     """
 
     phone: Array
@@ -95,9 +95,9 @@ class TransitionTable(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Hmm:
-    """Phones and how they move through pdfs (tied states); the pdfs' densities live elsewhere.
+    """Phones as sequences of pdfs (tied states), without the densities of the pdfs.
 
-    `phones` are names, phone i has the id i + 1 (0 is Kaldi's <eps>); `silence` names those that stand for no speech.
+    `phones` are names; phone i has the id i + 1 (0 is Kaldi's <eps>). `silence` names the phones without speech.
     `tree` and `transitions` are the ContextDependency and TransitionModel of kaldi_hmm_gmm.
 
     >>> hmm = monophone_hmm(phones=["SIL", "a", "b"], silence=["SIL"])
@@ -129,7 +129,7 @@ class Hmm:
 
     @cached_property
     def min_frames(self) -> dict[str, int]:
-        """The fewest frames that each phone can last."""
+        """The least number of frames of each phone."""
         topology = self.transitions.topo
         return {phone: topology.min_length(number) for phone, number in self.phone_ids.items()}
 
@@ -143,13 +143,13 @@ class Hmm:
     @cached_property
     def table(self) -> TransitionTable:
         source = np.array(self.transitions.id2state)
-        tuples = np.array([(0, 0, 0, 0)] + [one.__getstate__() for one in self.transitions.tuples])
+        tuples = np.array([(0, 0, 0, 0)] + [entry.__getstate__() for entry in self.transitions.tuples])
         phone, state, pdf, _ = tuples[source].T
         ids = range(1, self.num_transition_ids + 1)
         self_loop = np.array([False] + [self.transitions.is_self_loop(number) for number in ids])
         return TransitionTable(phone, state, pdf.astype(np.int32), source, self_loop)
 
-    def save(self, directory: str | os.PathLike[str]) -> None:
+    def save(self, directory: FilePath) -> None:
         """Kaldi's `phones.txt`, `topo` and `tree`, and the transition probabilities in `transitions.safetensors`."""
         folder = Path(directory)
         folder.mkdir(parents=True, exist_ok=True)
@@ -161,7 +161,7 @@ class Hmm:
         write_tensors(folder / "transitions.safetensors", state, {"silence": list(self.silence)})
 
     @classmethod
-    def load(cls, directory: str | os.PathLike[str]) -> Hmm:
+    def load(cls, directory: FilePath) -> Hmm:
         folder = Path(directory)
         try:
             return cls._read(folder)
@@ -169,7 +169,7 @@ class Hmm:
             name = Path(error.filename).name
             raise ValueError(f"{directory} must hold a saved Hmm, but {name} is missing.") from error
         except (ValueError, RuntimeError, KeyError, IndexError) as error:
-            raise ValueError(f"{directory} does not hold a whole Hmm: {error}") from error
+            raise ValueError(f"{directory} does not hold a complete Hmm: {error}") from error
 
     @classmethod
     def _read(cls, folder: Path) -> Hmm:
@@ -182,7 +182,7 @@ class Hmm:
         return hmm.with_log_probabilities(tensors["log_probabilities"].numpy())
 
     def with_log_probabilities(self, log_probabilities: Array) -> Hmm:
-        """The same with log p of each transition id [1 + ids] (entry 0 unused)."""
+        """The same model with log p of each transition id [1 + ids] (entry 0 is unused)."""
         if log_probabilities.shape != (self.num_transition_ids + 1,):
             raise ValueError(
                 f"log_probabilities must be [{self.num_transition_ids + 1}], got {list(log_probabilities.shape)}."
@@ -199,7 +199,7 @@ class Hmm:
 
 
 def make_hmm(*, phones: Sequence[str], silence: Sequence[str], topology: str, tree: Any) -> Hmm:
-    """An Hmm whose transitions have the topology's own probabilities."""
+    """An Hmm with the transition probabilities of the topology."""
     parsed = _parse(topology)
     return Hmm(tuple(phones), tuple(silence), topology, tree, kaldi_hmm_gmm.TransitionModel(tree, parsed))
 
@@ -226,7 +226,7 @@ def tree_bytes(tree: Any) -> bytes:
 
 
 def tree_from_bytes(content: bytes) -> Any:
-    """What `tree_bytes` gave, or a binary `tree` file of Kaldi's."""
+    """The tree from the result of `tree_bytes`, or from a binary `tree` file of Kaldi's."""
     content = content.removeprefix(BINARY)
     if not content.startswith(b"ContextDependency "):
         raise ValueError(f"a tree must be in Kaldi's binary format, got content that begins {content[:20]!r}.")
@@ -242,7 +242,7 @@ def _parse(topology: str) -> Any:
     return parsed
 
 
-def read_kaldi_hmm(directory: str | os.PathLike[str], *, silence: tuple[str, ...] = ("SIL",)) -> Hmm:
+def read_kaldi_hmm(directory: FilePath, *, silence: tuple[str, ...] = ("SIL",)) -> Hmm:
     """The Hmm of a Kaldi experiment directory, from its `final.mdl` (binary), `tree` and `phones.txt`."""
     folder = Path(directory)
     phones = _read_phones(folder / "phones.txt")
@@ -251,7 +251,7 @@ def read_kaldi_hmm(directory: str | os.PathLike[str], *, silence: tuple[str, ...
         topology, tuples, log_probabilities = _read_transition_model((folder / "final.mdl").read_bytes())
         known = tuple(phone for phone in silence if phone in phones)
         hmm = make_hmm(phones=phones, silence=known, topology=topology, tree=tree)
-        if [one.__getstate__() for one in hmm.transitions.tuples] != tuples:
+        if [entry.__getstate__() for entry in hmm.transitions.tuples] != tuples:
             raise ValueError("the tree does not belong to final.mdl, their pdfs differ")
         return hmm.with_log_probabilities(log_probabilities)
     except (ValueError, RuntimeError, struct.error, IndexError, KeyError, FileNotFoundError) as error:

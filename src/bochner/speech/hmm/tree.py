@@ -26,16 +26,18 @@ from bochner.speech.hmm.contexts import (
 from bochner.speech.hmm.model import tree_from_bytes
 
 Phones = frozenset[int]
+KEYS = {LEFT: 0, CENTRE: 1, RIGHT: 2, STATE: -1}  # Kaldi's names for the columns of an event
+WIDTH, CENTRAL = 3, 1  # a phone with one neighbour on each side
 
 
 def cluster_phones(statistics: EventStatistics) -> tuple[Phones, ...]:
-    """Sets of phones that sound alike: "is the neighbour one of these?" is then a good question.
+    """Sets of similar phones, as questions about the neighbours of a phone.
 
-    Phones are merged two at a time, those first whose common Gaussian loses the least likelihood against their own;
-    every phone and every merger but the last is a question. Each phone is heard in its second state (of its only one
-    where it has no other), where its neighbours matter least. O(n^3 + n^2 d) for n phones. Deterministic.
+    Agglomerative clustering: the pair of clusters whose common Gaussian loses the least likelihood is merged first;
+    every phone and every merger but the last is a question. A phone is represented by the frames of its second state
+    (or its only one), which depends least on its neighbours. O(n^3 + n^2 d) for n phones. Deterministic.
 
-    In place of Kaldi's `cluster-phones`, which splits from above by k-means.
+    Kaldi's `cluster-phones` splits top-down by k-means instead.
     """
     clusters, sums = _phone_sums(statistics)
     questions = list(clusters)
@@ -57,7 +59,7 @@ def cluster_phones(statistics: EventStatistics) -> tuple[Phones, ...]:
 
 
 def _losses(sums: Array, row: int) -> Array:
-    """What likelihood is lost when `row` is merged with each of the others."""
+    """The loss of likelihood when `row` is merged with each of the others."""
     apart = gaussian_log_likelihood(sums)
     return apart + apart[row] - gaussian_log_likelihood(sums + sums[row])
 
@@ -74,14 +76,14 @@ def _phone_sums(statistics: EventStatistics) -> tuple[list[Phones], Array]:
 
 @dataclass(frozen=True)
 class Leaf:
-    """The end of a tree: a pdf."""
+    """A pdf."""
 
     pdf: int
 
 
 @dataclass(frozen=True)
 class Split:
-    """Is the event's value in column `column` one of `values`?"""
+    """The question whether the event's value in column `column` is one of `values`."""
 
     column: int
     values: frozenset[int]
@@ -102,7 +104,7 @@ Node = Leaf | Split | Table
 
 @dataclass(frozen=True)
 class Tree:
-    """A root that answers with a pdf for every event, and how many pdfs there are."""
+    """The root of a tree that maps every event to a pdf, and the number of pdfs."""
 
     root: Table
     num_pdfs: int
@@ -119,22 +121,21 @@ def grow_tree(
     min_count: float = 100.0,
     min_gain: float = 0.0,
 ) -> Tree:
-    """Split, always where the likelihood gains most, until there are `num_leaves` pdfs or nothing is left to gain.
+    """Split greedily by gain in likelihood, until there are `num_leaves` pdfs or no split gains more than `min_gain`.
 
-    A tree starts from each of `roots`, sets of phones that may share pdfs; it asks about the neighbours, the phone
-    itself where a root has several, and the state. Phones in `untied` (silence) share one pdf for each state, never
-    split. `states_of` gives the states of every phone. Both sides of a split keep `min_count` frames. The number of
-    leaves is never below that of the roots. O(leaves x questions x phones x d), times the number of groups.
+    A tree starts from each of `roots`, sets of phones that may share pdfs; its questions are about the neighbours, the
+    phone itself if a root has several, and the state. Phones in `untied` (silence) share one pdf for each state.
+    `states_of` gives the number of states of every phone. Both sides of a split keep `min_count` frames. There are at
+    least as many leaves as roots. O(leaves x questions x phones x d), times the number of groups.
 
-    Where the events say of which group of speakers they are, the likelihood is that of each group under the Gaussian of
-    the others: a split that only tells speakers or sentences apart gains nothing, and trees end where speech does not
-    tell more.
+    If the events contain groups of speakers, the likelihood is cross-validated: that of each group under the Gaussian
+    of the others. Splits that only separate speakers or sentences then have no gain.
 
     Source: Young, Odell & Woodland 1994; Kaldi's `build-tree` without its last merging of leaves; Shinozaki 2006.
     """
     nonnegative_float("min_count", min_count)
     fixed = range(max((states_of[phone] for phone in untied), default=0))
-    growing = [_Growing(_rows(statistics, root)) for root in roots]
+    growing = [_Growing(np.flatnonzero(np.isin(statistics.events[:, CENTRE], list(root)))) for root in roots]
     _grow(
         growing,
         positive_int("num_leaves", num_leaves) - len(fixed),
@@ -142,8 +143,8 @@ def grow_tree(
         min_gain,
     )
     numbers = itertools.count()
-    silent = Table(STATE, {state: Leaf(next(numbers)) for state in fixed})
-    branches: dict[int, Node] = dict.fromkeys(untied, silent)
+    silence = Table(STATE, {state: Leaf(next(numbers)) for state in fixed})
+    branches: dict[int, Node] = dict.fromkeys(untied, silence)
     for root, start in zip(roots, growing[: len(roots)], strict=True):
         branches |= dict.fromkeys(root, start.frozen(numbers))
     return Tree(Table(CENTRE, branches), next(numbers))
@@ -172,25 +173,25 @@ class _Search:
     ) -> None:
         self.statistics, self.min_count = statistics, min_count
         states = range(1, max(states_of.values(), default=1))
-        stages = [frozenset(range(last)) for last in states]
-        self._asked = {LEFT: tuple(questions), CENTRE: tuple(questions), RIGHT: tuple(questions), STATE: tuple(stages)}
+        self._questions = dict.fromkeys((LEFT, CENTRE, RIGHT), tuple(questions))
+        self._questions[STATE] = tuple(frozenset(range(last)) for last in states)
         width = int(max(statistics.events.max(initial=0), max(states_of, default=0))) + 1
-        self._members = {column: _membership(sets, width) for column, sets in self._asked.items()}
+        self._members = {column: _membership(sets, width) for column, sets in self._questions.items()}
         grouped = statistics.events.shape[1] > GROUP
         self._groups = statistics.events[:, GROUP] if grouped else np.zeros(len(statistics.events), dtype=np.int64)
         self._num_groups = int(self._groups.max(initial=0)) + 1
         whole = statistics.sums.sum(axis=0)
-        self._frame = whole / max(float(whole[0]), 1e-10)  # the mean of all
+        self._frame = whole / max(float(whole[0]), 1e-10)  # the mean frame
 
     def best(self, rows: Array) -> tuple[float, int, frozenset[int]]:
-        """(gain, column, values); the gain is -inf where no question leaves enough on both sides."""
-        found = (-np.inf, 0, frozenset[int]())
-        for column, sets in self._asked.items():
+        """(gain, column, values); the gain is -inf if no question leaves enough frames on both sides."""
+        best = (-np.inf, 0, frozenset[int]())
+        for column, sets in self._questions.items():
             if sets and len(rows):
                 gains = self._gains(rows, column)
                 place = int(np.argmax(gains))
-                found = max(found, (float(gains[place]), column, sets[place]), key=lambda one: one[0])
-        return found
+                best = max(best, (float(gains[place]), column, sets[place]), key=lambda option: option[0])
+        return best
 
     def divided(self, rows: Array, column: int, values: frozenset[int]) -> tuple[Array, Array]:
         inside = np.isin(self.statistics.events[rows, column], list(values))
@@ -208,10 +209,10 @@ class _Search:
         return np.where(self._enough(yes) & self._enough(no), gains, -np.inf)
 
     def _enough(self, sums: Array) -> Array:
-        """Frames, and of two groups at least: those of one alone have no others to be likely under."""
+        """Whether there are enough frames, and from at least two groups, which cross-validation needs."""
         counts = sums[..., 0]
-        heard = (counts > 0.5).sum(axis=-1)  # whole frames, up to rounding
-        return (counts.sum(axis=-1) >= max(self.min_count, 1e-6)) & (heard >= min(2, self._num_groups))
+        num_groups = (counts > 0.5).sum(axis=-1)  # counts are integers up to rounding
+        return (counts.sum(axis=-1) >= max(self.min_count, 1e-6)) & (num_groups >= min(2, self._num_groups))
 
     def _log_likelihood(self, sums: Array) -> Array:
         """Of frames from their sums by group [..., K, 1 + 2 d]."""
@@ -221,7 +222,7 @@ class _Search:
 
 
 def _grow(growing: list[_Growing], num_leaves: int, search: _Search, min_gain: float) -> None:
-    tickets = itertools.count()  # equal gains go in order of birth
+    tickets = itertools.count()  # ties are broken by age
     queue: list[tuple[float, int, _Growing, int, frozenset[int]]] = []
 
     def offer(leaf: _Growing) -> None:
@@ -241,19 +242,11 @@ def _grow(growing: list[_Growing], num_leaves: int, search: _Search, min_gain: f
         leaves += 1
 
 
-def _rows(statistics: EventStatistics, phones: Sequence[int]) -> Array:
-    return np.flatnonzero(np.isin(statistics.events[:, CENTRE], list(phones)))
-
-
 def _membership(sets: Sequence[frozenset[int]], width: int) -> Array:
     members = np.zeros((len(sets), width))
     for row, values in enumerate(sets):
         members[row, list(values)] = 1.0
     return members
-
-
-KEYS = {LEFT: 0, CENTRE: 1, RIGHT: 2, STATE: -1}  # Kaldi's names for the columns of an event
-WIDTH, CENTRAL = 3, 1  # a phone with one neighbour on each side
 
 
 def context_dependency(tree: Tree) -> Any:
@@ -283,7 +276,7 @@ def _integer(value: int) -> bytes:
 
 
 def _unsigned(value: int) -> bytes:
-    return struct.pack("<bI", -4, value)  # the minus says unsigned
+    return struct.pack("<bI", -4, value)  # negative sizes mean unsigned
 
 
 def _integers(values: list[int]) -> bytes:

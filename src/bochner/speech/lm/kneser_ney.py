@@ -10,15 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner import checks
-from bochner.speech.lm.ngram import BEGIN, SPECIAL, Grams, Ids, NgramModel, Stream, stream
+from bochner.speech.lm.ngram import BEGIN, SPECIAL, UNKNOWN, Grams, Ids, NgramModel, Stream, stream
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class CountedGrams:
     """All distinct n-grams of one order, sorted: row i is the (n-1)-gram `context[i]` followed by `word[i]`.
 
-    `suffix[i]` is the row of the (n-1)-gram without the first word, `first[i]` that word, and `count[i]` how often the
-    n-gram stands in the text. For n = 1 the rows are the word ids, also those never seen.
+    `suffix[i]` is the row of the (n-1)-gram without the first word, `first[i]` that word, and `count[i]` the number of
+    occurrences in the text. For n = 1 the rows are the word ids, including words that do not occur.
     """
 
     context: Ids
@@ -40,28 +43,19 @@ def count(
     [('<s>', 'a', 2), ('a', '</s>', 2), ('a', 'b', 1), ('b', 'a', 1)]
     """
     ids = {word: i for i, word in enumerate(dict.fromkeys((*SPECIAL, *sorted(vocabulary or ()))))}
-    text = stream(_known(sentences, ids) if vocabulary is not None else _open(sentences, ids))
+    text = stream(_encoded(sentences, ids, extend=vocabulary is None))
     if not text.num_sentences:
         raise ValueError("sentences must hold at least one sentence, got none.")
     return tuple(ids), list(_grams(text, order=order, num_words=len(ids)))
 
 
-def _open(sentences: Iterable[str], ids: dict[str, int]) -> Iterator[list[int]]:
-    """Every word of the text gets an id, in the order of first sight."""
+def _encoded(sentences: Iterable[str], ids: dict[str, int], *, extend: bool) -> Iterator[list[int]]:
+    """Sentences as ids; new words get an id with `extend`, in the order of their occurrence, and else are <unk>."""
     for number, sentence in enumerate(sentences, start=1):
-        row = [ids.setdefault(word, len(ids)) for word in sentence.split()]
-        if row and min(row) < len(SPECIAL):
-            raise ValueError(f"sentence {number} holds {SPECIAL[min(row)]}, which the model adds itself; remove it.")
-        yield row
-
-
-def _known(sentences: Iterable[str], ids: dict[str, int]) -> Iterator[list[int]]:
-    """Words outside the vocabulary become <unk>."""
-    for number, sentence in enumerate(sentences, start=1):
-        row = [ids.get(word, 0) for word in sentence.split()]
-        if any(0 < i < len(SPECIAL) for i in row):
-            raise ValueError(f"sentence {number} holds <s> or </s>, which the model adds itself; remove them.")
-        yield row
+        words = sentence.split()
+        if special := [word for word in words if word in SPECIAL[not extend :]]:
+            raise ValueError(f"sentence {number} holds {special[0]}, which the model adds itself; remove it.")
+        yield [ids.setdefault(word, len(ids)) if extend else ids.get(word, UNKNOWN) for word in words]
 
 
 def _grams(text: Stream, *, order: int, num_words: int) -> Iterator[CountedGrams]:
@@ -81,10 +75,6 @@ def _grams(text: Stream, *, order: int, num_words: int) -> Iterator[CountedGrams
         rows[ends] = inverse
 
 
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-
-
 def estimate(
     sentences: Iterable[str],
     *,
@@ -99,11 +89,11 @@ def estimate(
     the n-gram. D1, D2, D3+ come from the counts of counts of each order; g(h) is the mass they take away. Unigrams are
     interpolated with 1 / V over all words, </s> and <unk> included and <s> not.
 
-    sentences: words between spaces; an empty one is the empty sentence.
-    vocabulary: None takes the words of the text; else exactly these words, all others being <unk>.
-    prune: for each order, n-grams with counts up to this are left out, their mass going to the back-off; never
-        decreasing, and the last number stands for all higher orders too.
-    fallback_discounts: (D1, D2, D3+) for an order whose counts of counts give none; None makes that an error.
+    sentences: words separated by spaces; an empty string is the empty sentence.
+    vocabulary: the words of the model, all others are <unk>; None for the words of the text.
+    prune: for each order, n-grams with counts up to this number are left out, and their mass goes to the back-off; not
+        decreasing; the last number applies to all higher orders.
+    fallback_discounts: (D1, D2, D3+) for an order whose counts of counts define none; None makes that an error.
     O(P log P) time and O(P) memory per order for P tokens.
     Source: Chen & Goodman 1998, Equations 24-26; Heafield et al. 2013.
 
@@ -148,10 +138,9 @@ def _adjusted(counted: Sequence[CountedGrams]) -> list[Ids]:
 
 
 def _as_lmplz_tallies(counted: Sequence[CountedGrams], adjusted: Sequence[Ids]) -> list[Ids]:
-    """What the counts of counts are taken of: the last n-gram of each lower order, read from its end, counts plainly.
+    """The counts whose counts determine the discounts: for the last n-gram of each lower order, the plain count.
 
-    A slip of lmplz's that moves discounts a little, in small texts by more than the last digits; kept to give its
-    numbers.
+    This reproduces a bug of lmplz, which changes the discounts of small texts noticeably.
     """
     tallied = [a.copy() for a in adjusted]
     last = np.flatnonzero(counted[0].count)[-1:]
@@ -169,9 +158,9 @@ def _discounts(adjusted: Ids, order: int, fallback: Sequence[float] | None) -> F
     n = np.bincount(np.minimum(adjusted, 5), minlength=6).astype(np.float64)
     k = np.arange(1, 4)
     if n[k].all():
-        found = k - (k + 1) * n[1] / (n[1] + 2 * n[2]) * n[k + 1] / n[k]
-        if np.all((found >= 0) & (found <= k)):
-            return np.concatenate([[0.0], found])
+        discounts = k - (k + 1) * n[1] / (n[1] + 2 * n[2]) * n[k + 1] / n[k]
+        if np.all((discounts >= 0) & (discounts <= k)):
+            return np.concatenate([[0.0], discounts])
     if fallback is None:
         raise ValueError(
             f"no discounts for {order}-grams: {n[1]:.0f}, {n[2]:.0f}, {n[3]:.0f}, {n[4]:.0f} of them have counts "
@@ -203,7 +192,7 @@ def _interpolated(
         probs.append(prob)
         back_offs.append(back_off)
         lower = prob
-    probs[0][BEGIN] = 1.0  # so that a sentence may be scored from <s> on
+    probs[0][BEGIN] = 1.0  # a sentence is scored given <s>
     return probs, [*back_offs[1:], np.ones_like(lower)]
 
 
@@ -214,7 +203,7 @@ def _model(
     probs: Sequence[Floats],
     back_offs: Sequence[Floats],
 ) -> NgramModel:
-    """The kept n-grams, their rows numbered anew: what is kept has its context and words kept as well."""
+    """The kept n-grams, whose contexts and words are always kept, with renumbered rows."""
     new_word = np.cumsum(keep[0]) - 1
     new_context = np.zeros(1, dtype=np.int64)
     levels = []

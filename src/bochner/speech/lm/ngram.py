@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import math
-import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,11 +15,14 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.speech.text_files import FilePath
 from bochner.storage import write_atomically
 
 UNKNOWN, BEGIN, END = 0, 1, 2
 SPECIAL = ("<unk>", "<s>", "</s>")
 Ids = NDArray[np.int64]
+Floats = NDArray[np.float64]
+T = TypeVar("T", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,6 @@ def stream(sentences: Iterable[Iterable[int]]) -> Stream:
     return Stream(ids, np.arange(len(ids)) - np.repeat(starts, lengths))
 
 
-Floats = NDArray[np.float64]
-T = TypeVar("T", bound=np.generic)
-
-
 @dataclass(frozen=True)
 class Grams:
     """The n-grams of one order: row i is the (n-1)-gram `context[i]` and `word[i]`, sorted by both; logs to base 10."""
@@ -75,8 +73,8 @@ class Grams:
 class NgramModel:
     """log10 p(w | h) = the entry of h w, or else back_off(h) + log10 p(w | h without its first word).
 
-    words: by id; the first three are <unk>, <s>, </s>. levels: the tables of orders 1, 2, ...; those of order 1 are the
-    words in order. A model without <unk> (ARPA files allow it) has log probability -inf there.
+    `words` are indexed by id, from <unk>, <s> and </s> on. `levels` are the tables of orders 1, 2, ...; that of order 1
+    lists the words in order. A model without <unk> (ARPA files allow it) gives it log probability -inf.
     """
 
     def __init__(self, words: Sequence[str], levels: Sequence[Grams]) -> None:
@@ -107,11 +105,11 @@ class NgramModel:
         """Rows of the n-grams (context row, word) in the table of `order`, -1 where there is none. O(Q log N)."""
         if order == 1:
             return word
-        keys, wanted = self._keys[order - 1], context * len(self.words) + word  # below 0 where there is no context
+        keys, key = self._keys[order - 1], context * len(self.words) + word  # negative without a context
         if not len(keys):
             return np.full_like(word, -1)
-        row = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        return np.where(keys[row] == wanted, row, -1)
+        row = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
+        return np.where(keys[row] == key, row, -1)
 
     def encode(self, sentences: Iterable[str]) -> Stream:
         """Sentences as ids; unknown words become <unk>."""
@@ -132,7 +130,7 @@ class NgramModel:
         return score
 
     def log_prob(self, word: str, history: Sequence[str] = ()) -> float:
-        """log10 p(word | history), for trying out; `score` is for texts. A history from the start begins with <s>."""
+        """log10 p(word | history) of a single word; a history from the start of a sentence begins with <s>."""
         known = [self.ids.get(w, 0) for w in (*history, word)][-self.order :]
         return float(self._score(Stream(np.array(known), np.arange(len(known))))[-1])
 
@@ -140,8 +138,8 @@ class NgramModel:
         """For each n-gram of `order` the row of its last 1, 2, ..., order - 1 words in those tables, -1 where none."""
         level = self.levels[order - 1]
         shorter = self.suffixes(order - 1) if order > 1 else []
-        found = [self.find(n + 2, rows[level.context], level.word) for n, rows in enumerate(shorter)]
-        return [level.word, *found] if order > 1 else found
+        longer = [self.find(n + 2, rows[level.context], level.word) for n, rows in enumerate(shorter)]
+        return [level.word, *longer] if order > 1 else longer
 
     def histories(self, order: int) -> NDArray[np.bool_]:
         """Which n-grams of `order` are followed by something in the table of order + 1."""
@@ -160,10 +158,10 @@ def values_at(column: NDArray[T], rows: Ids, *, missing: float) -> NDArray[T]:
 
 @dataclass(frozen=True)
 class Perplexity:
-    """10^(-log10 p / tokens), the </s> of each sentence being a token.
+    """10^(-log10 p / tokens), where the </s> of each sentence is a token.
 
-    `value` counts unknown words with the probability of <unk>; `value_without_unknown` leaves them out of both sums,
-    and is the one to compare models of different vocabularies with, beside the number of unknown words.
+    `value` counts unknown words with the probability of <unk>; `value_without_unknown` leaves them out of both sums, to
+    compare models of different vocabularies.
     """
 
     value: float
@@ -185,11 +183,11 @@ def perplexity(model: NgramModel, sentences: Iterable[str]) -> Perplexity:
     text = model.encode(sentences)
     if not text.num_sentences:
         raise ValueError("sentences must hold at least one sentence, got none.")
-    score, spoken, unknown = model.score(text), text.place > 0, text.ids == UNKNOWN
+    score, tokens, unknown = model.score(text), text.place > 0, text.ids == UNKNOWN
     return Perplexity(
-        value=_perplexity(score[spoken]),
-        value_without_unknown=_perplexity(score[spoken & ~unknown]),
-        num_tokens=int(np.count_nonzero(spoken)),
+        value=_perplexity(score[tokens]),
+        value_without_unknown=_perplexity(score[tokens & ~unknown]),
+        num_tokens=int(np.count_nonzero(tokens)),
         num_sentences=text.num_sentences,
         num_unknown=int(np.count_nonzero(unknown)),
     )
@@ -214,8 +212,8 @@ def uniform(words: Iterable[str]) -> NgramModel:
     return NgramModel(names, [Grams(np.zeros_like(ids), ids, log_prob, np.zeros(len(ids)))])
 
 
-def write_arpa(path: str | os.PathLike[str], model: NgramModel) -> None:
-    """Write the model as ARPA text, gzipped where the name ends in .gz; whole or not at all.
+def write_arpa(path: FilePath, model: NgramModel) -> None:
+    """Write the model as ARPA text, atomically; compressed if the name ends in .gz.
 
     >>> import tempfile
     >>> from bochner.speech.lm import estimate
@@ -232,7 +230,7 @@ def write_arpa(path: str | os.PathLike[str], model: NgramModel) -> None:
 
 def _arpa(model: NgramModel) -> Iterator[str]:
     texts: list[str] = [""]
-    written = [np.isfinite(level.log_prob) for level in model.levels]  # no <unk> is -inf here, no line there
+    written = [np.isfinite(level.log_prob) for level in model.levels]  # a missing <unk> has -inf here and no line there
     yield "\\data\\\n"
     yield from (f"ngram {n}={np.count_nonzero(rows)}\n" for n, rows in enumerate(written, start=1))
     for n, (level, rows) in enumerate(zip(model.levels, written, strict=True), start=1):
@@ -244,11 +242,11 @@ def _arpa(model: NgramModel) -> Iterator[str]:
     yield "\n\\end\\\n"
 
 
-def read_arpa(path: str | os.PathLike[str]) -> NgramModel:
+def read_arpa(path: FilePath) -> NgramModel:
     """Read an ARPA file (.gz too), checked line by line: an error names the file and the line.
 
-    Refused are numbers that are no log probabilities (NaN, infinite, above 0), words without a unigram, n-grams that
-    stand twice or whose context is missing, wrong counts, and a file that ends before \\end\\.
+    Errors are numbers that are not log probabilities (NaN, infinite, above 0), words without a unigram, n-grams that
+    are repeated or have no context, wrong counts, and a file that ends before \\end\\.
     """
     path, number = Path(path), 0
     with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
@@ -267,7 +265,7 @@ def read_arpa(path: str | os.PathLike[str]) -> NgramModel:
 
 
 class _Reader:
-    """The tables that grow while an ARPA file is read, one row a line."""
+    """The tables of an ARPA file while it is read, one row per line."""
 
     def __init__(self, lines: Iterator[str]) -> None:
         self.lines = lines
@@ -285,7 +283,7 @@ class _Reader:
     def _next(self) -> str:
         for line in self.lines:
             return line
-        raise ValueError("the file ends before \\end\\; it was cut, copy it again.")
+        raise ValueError("the file ends before \\end\\; it is truncated.")
 
     def _header(self) -> tuple[list[int], str]:
         while self._next() != "\\data\\":
@@ -346,7 +344,7 @@ def _number(text: str) -> float:
 
 
 def _levels(tables: Sequence[dict[tuple[int, ...], tuple[float, float]]], *, num_words: int) -> list[Grams]:
-    """Tables as sorted arrays; special words without a line of their own get -inf."""
+    """Tables as sorted arrays; special words without a line have log probability -inf."""
     for word in range(num_words):
         tables[0].setdefault((word,), (-math.inf, 0.0))
     levels: list[Grams] = []

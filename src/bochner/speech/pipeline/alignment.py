@@ -26,13 +26,13 @@ from bochner.speech.align import (
     word_segments,
     write_ctm,
 )
-from bochner.speech.align.gmm import process_pool
 from bochner.speech.align.gmm_recipe import recipe_for
 from bochner.speech.corpora.corpus_directory import SpeechCorpus
 from bochner.speech.frames import Array, FrameStore, write_frames
 from bochner.speech.frontend import Mfcc, Plp, extract, write_normalized
-from bochner.speech.labelled import export_labelled
+from bochner.speech.frontend.postprocess import export_labelled
 from bochner.speech.manifest import Segment, Utterance
+from bochner.speech.runtime import process_pool
 from bochner.speech.text_files import Skipped, summarize, write_skipped
 from bochner.stages import Stage, locked
 

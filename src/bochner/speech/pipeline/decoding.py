@@ -132,14 +132,11 @@ class FirstPass:
             return model
         unadapted = GmmHmm.load(self.aligned_dir / "lda_mllt")
         decoded = decode_utterances(
-            target / f"first_pass_{utterances[0].part}",
-            graph=self.graph(unadapted),
+            target / f"first_pass_{utterances[0].part}", graph=self.graph(unadapted),
             likelihoods=unadapted.scores(self.frames, self.corpus.speaker_of),
-            ids=[utterance.id for utterance in utterances],
-            acoustic_weight=DEFAULT_ACOUSTIC_WEIGHT,
-            search=self.search,
-            workers=self.execution.workers,
-        )
+            ids=[utterance.id for utterance in utterances], acoustic_weight=DEFAULT_ACOUSTIC_WEIGHT,
+            search=self.search, workers=self.execution.workers,
+        )  # fmt: skip
         hypotheses = [
             utterance.replace(text=" ".join(decoded.words[utterance.id]))
             for utterance in utterances

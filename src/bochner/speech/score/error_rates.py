@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -18,14 +18,15 @@ from bochner.speech.score.protocol import Protocol
 Pair = tuple[str | None, str | None]
 
 SUBSTITUTION, GAP = 4, 3
+BLOCK = 4_000_000  # resampled indices in memory at once
 
 
 def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Pair]:
     """Pairs (reference token, hypothesis token) of least weight; None stands for the missing side.
 
-    Equal tokens weigh nothing, a substitution 4, a deletion (token, None) and an insertion (None, token) 3 each. Where
-    several alignments weigh the same, pairs go before insertions and these before deletions, from the end backwards:
-    so the counts are those of NIST's sclite, ties included. O(n m). Source: NIST SCTK, sclite.
+    A substitution has weight 4, a deletion (token, None) and an insertion (None, token) 3 each. Of alignments of equal
+    weight, pairs are preferred to insertions and these to deletions, from the end backwards, which gives the counts of
+    NIST's sclite. O(n m). Source: NIST SCTK, sclite.
 
     >>> align("a b c".split(), "a x b d".split())
     [('a', 'a'), (None, 'x'), ('b', 'b'), ('c', 'd')]
@@ -48,7 +49,7 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Pair]:
 
 
 def _weights(reference: Sequence[str], hypothesis: Sequence[str]) -> tuple[Array, Array]:
-    """The least weight of each pair of beginnings [n + 1, m + 1], and which tokens are equal [n, m]."""
+    """The least weight of each pair of prefixes [n + 1, m + 1], and which tokens are equal [n, m]."""
     codes = {token: code for code, token in enumerate({*reference, *hypothesis})}
     rows, columns = (np.array([codes[token] for token in side], np.int64) for side in (reference, hypothesis))
     equal = rows[:, None] == columns
@@ -65,7 +66,7 @@ def _weights(reference: Sequence[str], hypothesis: Sequence[str]) -> tuple[Array
 
 @dataclass(frozen=True)
 class Counts:
-    """Substitutions, deletions and insertions against a reference of so many tokens.
+    """Substitutions, deletions and insertions, and the number of tokens of the reference.
 
     >>> total = Counts(substitutions=1, deletions=0, insertions=2, tokens=10) + Counts(0, 1, 0, 10)
     >>> total.errors, total.rate
@@ -82,21 +83,12 @@ class Counts:
         return self.substitutions + self.deletions + self.insertions
 
     @property
-    def correct(self) -> int:
-        return self.tokens - self.substitutions - self.deletions
-
-    @property
     def rate(self) -> float:
-        """(S + D + I) / N: above 1 when much is inserted, NaN for no tokens."""
+        """(S + D + I) / N, which may exceed 1; NaN for no tokens."""
         return self.errors / self.tokens if self.tokens else math.nan
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(
-            self.substitutions + other.substitutions,
-            self.deletions + other.deletions,
-            self.insertions + other.insertions,
-            self.tokens + other.tokens,
-        )
+        return Counts(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 def count(pairs: Iterable[Pair]) -> Counts:
@@ -106,17 +98,14 @@ def count(pairs: Iterable[Pair]) -> Counts:
     Counts(substitutions=1, deletions=1, insertions=1, tokens=3)
     """
     pairs = list(pairs)
-    deletions = sum(said is None for _, said in pairs)
-    insertions = sum(meant is None for meant, _ in pairs)
-    different = sum(meant != said for meant, said in pairs)
+    deletions = sum(hypothesis is None for _, hypothesis in pairs)
+    insertions = sum(reference is None for reference, _ in pairs)
+    different = sum(reference != hypothesis for reference, hypothesis in pairs)
     return Counts(different - deletions - insertions, deletions, insertions, len(pairs) - insertions)
 
 
-BLOCK = 4_000_000  # draws held at once
-
-
 class Interval(NamedTuple):
-    """The rate is between `low` and `high` in that share of the draws."""
+    """Bounds that contain the rate of the share `level` of the bootstrap replications."""
 
     low: float
     high: float
@@ -135,7 +124,7 @@ def resampled_rates(
 ) -> np.ndarray[Any, Any]:
     """Error rates [systems, replications] of units drawn with replacement; `errors` [systems, units].
 
-    All systems see the same draws. O(replications units) time, bounded memory.
+    All systems share the draws. O(replications units) time, bounded memory.
     """
     checks.positive_int("replications", replications)
     generator = np.random.default_rng(checks.nonnegative_int("seed", seed))
@@ -146,57 +135,13 @@ def resampled_rates(
         size = min(step, replications - start)
         drawn = generator.integers(len(units), size=(size, len(units)))
         sums[:, start : start + size] = table[:, drawn].sum(2)
-    with np.errstate(invalid="ignore", divide="ignore"):  # a draw of empty references has no rate
+    with np.errstate(invalid="ignore", divide="ignore"):  # replications of empty references only have no rate
         return sums[:-1] / sums[-1]
-
-
-class Comparison(NamedTuple):
-    """`difference` = rate of the second less that of the first; the share of draws in which the second is better."""
-
-    difference: float
-    interval: Interval
-    probability_better: float
-
-
-def compare(
-    first: Score, second: Score, *, seed: int, by: str = "utterance", level: float = 0.95, replications: int = 10_000
-) -> Comparison:
-    """Is the second recogniser better? Both are scored on the same draws of utterances or speakers.
-
-    Source: Bisani and Ney, 2004: the probability of improvement.
-
-    >>> from bochner.speech.score import Protocol, score
-    >>> meant = {str(i): "a b c d" for i in range(50)}
-    >>> poor = score(meant, {name: "a x c y" for name in meant}, protocol=Protocol())
-    >>> good = score(meant, {name: "a b c y" for name in meant}, protocol=Protocol())
-    >>> compare(poor, good, seed=0)
-    Comparison(difference=-0.25, interval=Interval(low=-0.25, high=-0.25, level=0.95), probability_better=1.0)
-    """
-    checks.one_of("by", by, ["utterance", "speaker"])
-    if first.protocol != second.protocol or _references(first) != _references(second):
-        raise ValueError(
-            f"first and second must be scored by one protocol on the same references, got {first.protocol.name} on "
-            f"{first.counts.tokens} tokens and {second.protocol.name} on {second.counts.tokens}."
-        )
-    ours, theirs = _units(first, by), _units(second, by)
-    errors = [[ours[name].errors for name in ours], [theirs[name].errors for name in ours]]
-    rates = resampled_rates(errors, list(ours.values()), replications=replications, seed=seed)
-    change = rates[1] - rates[0]
-    better = float(np.mean(change < 0) + np.mean(change == 0) / 2)
-    return Comparison(second.rate - first.rate, Interval.around(change, level), better)
-
-
-def _units(score: Score, by: str) -> dict[str, Counts]:
-    return score.by_speaker if by == "speaker" else {one.id: one.counts for one in score.utterances}
-
-
-def _references(score: Score) -> dict[str, tuple[str, list[str]]]:
-    return {one.id: (one.speaker, [token for token, _ in one.pairs if token]) for one in score.utterances}
 
 
 @dataclass(frozen=True)
 class Scored:
-    """One utterance: reference and hypothesis tokens side by side."""
+    """One utterance: aligned reference and hypothesis tokens."""
 
     id: str
     speaker: str
@@ -209,7 +154,7 @@ class Scored:
 
 @dataclass(frozen=True)
 class Score:
-    """What `score` found. `missing` are utterances without a hypothesis: all their tokens count as deleted."""
+    """The result of `score`. `missing` are utterances without a hypothesis, whose tokens count as deleted."""
 
     protocol: Protocol
     utterances: tuple[Scored, ...]
@@ -217,7 +162,7 @@ class Score:
 
     @cached_property
     def counts(self) -> Counts:
-        return sum((one.counts for one in self.utterances), Counts())
+        return sum((scored.counts for scored in self.utterances), Counts())
 
     @property
     def rate(self) -> float:
@@ -225,33 +170,33 @@ class Score:
 
     @property
     def wrong_utterances(self) -> int:
-        """How many utterances have an error."""
-        return sum(one.counts.errors > 0 for one in self.utterances)
+        """The number of utterances with an error."""
+        return sum(scored.counts.errors > 0 for scored in self.utterances)
 
     @cached_property
     def by_speaker(self) -> dict[str, Counts]:
-        """The counts of each speaker, in order of their names."""
-        found: dict[str, Counts] = {}
-        for one in self.utterances:
-            found[one.speaker] = found.get(one.speaker, Counts()) + one.counts
-        return dict(sorted(found.items()))
+        """The counts of each speaker, sorted by name."""
+        totals: dict[str, Counts] = {}
+        for scored in self.utterances:
+            totals[scored.speaker] = totals.get(scored.speaker, Counts()) + scored.counts
+        return dict(sorted(totals.items()))
 
     @cached_property
     def confusions(self) -> Counter[Pair]:
-        """How often each (reference token, hypothesis token) occurs, the right ones too; None for a missing side."""
-        return Counter(pair for one in self.utterances for pair in one.pairs)
+        """The number of each (reference token, hypothesis token), including equal ones; None for a missing side."""
+        return Counter(pair for scored in self.utterances for pair in scored.pairs)
 
     def interval(
         self, *, seed: int, by: str = "utterance", level: float = 0.95, replications: int = 10_000
     ) -> Interval:
-        """Bounds of the error rate by the bootstrap (Bisani and Ney, 2004).
+        """Bootstrap interval of the error rate (Bisani and Ney, 2004).
 
-        Utterances, or with by="speaker" speakers and all they said, are drawn anew with replacement; the bounds hold
-        the middle `level` of the rates of the draws. Errors of one speaker resemble each other, so that intervals by
-        speaker are the honest ones where there are many speakers. O(replications x units) time.
+        Utterances, or with by="speaker" speakers with all their utterances, are resampled with replacement; the bounds
+        contain the central share `level` of the resulting rates. Errors of one speaker are correlated, so intervals by
+        speaker are more reliable if there are many speakers. O(replications x units) time.
         """
         checks.one_of("by", by, ["utterance", "speaker"])
-        units = list(self.by_speaker.values()) if by == "speaker" else [one.counts for one in self.utterances]
+        units = list(_units(self, by).values())
         rates = resampled_rates([[unit.errors for unit in units]], units, replications=replications, seed=seed)
         return Interval.around(rates[0], level)
 
@@ -265,27 +210,27 @@ def score(
 ) -> Score:
     """Score {utterance id: text} against {utterance id: text}; `speakers` is {utterance id: speaker}.
 
-    Without speakers all utterances are of one, called "all". A hypothesis for an utterance that has no reference is an
-    error; a reference without a hypothesis counts as deleted and is named in `missing`. O(sum n m).
+    Without speakers all utterances belong to one, called "all". A hypothesis without a reference is an error; a
+    reference without a hypothesis counts as deleted and is named in `missing`. O(sum n m).
 
-    >>> found = score({"a": "yes no yes", "b": "no"}, {"a": "yes yes yes"}, protocol=Protocol(unit="words"))
-    >>> found.counts
+    >>> result = score({"a": "yes no yes", "b": "no"}, {"a": "yes yes yes"}, protocol=Protocol(unit="words"))
+    >>> result.counts
     Counts(substitutions=1, deletions=1, insertions=0, tokens=4)
-    >>> found.rate, found.missing, found.protocol.name
+    >>> result.rate, result.missing, result.protocol.name
     (0.5, ('b',), 'wer')
     """
-    if strange := [name for name in hypotheses if name not in references]:
-        raise ValueError(f"hypotheses must be of utterances with a reference, got {strange[:10]} besides.")
-    if speakers is not None and (lost := [name for name in references if name not in speakers]):
-        raise ValueError(f"speakers must name the speaker of each utterance, got none for {lost[:10]}.")
+    if unknown := [name for name in hypotheses if name not in references]:
+        raise ValueError(f"hypotheses must be of utterances with a reference, got {unknown[:10]} besides.")
+    if speakers is not None and (missing := [name for name in references if name not in speakers]):
+        raise ValueError(f"speakers must name the speaker of each utterance, got none for {missing[:10]}.")
     scored = tuple(
         Scored(name, "all" if speakers is None else speakers[name], pairs)
         for name, pairs in _aligned(references, hypotheses, protocol)
     )
-    found = Score(protocol, scored, tuple(name for name in references if name not in hypotheses))
-    if not found.counts.tokens:
+    result = Score(protocol, scored, tuple(name for name in references if name not in hypotheses))
+    if not result.counts.tokens:
         raise ValueError(f"references must hold tokens to score, got none in {len(references)} utterances.")
-    return found
+    return result
 
 
 def _aligned(
@@ -297,3 +242,47 @@ def _aligned(
         except ValueError as error:
             raise ValueError(f"utterance {name!r}: {error}") from error
         yield name, tuple(pairs)
+
+
+class Comparison(NamedTuple):
+    """`difference` = second rate - first rate, its interval, and the share of replications in which it is negative."""
+
+    difference: float
+    interval: Interval
+    probability_better: float
+
+
+def compare(
+    first: Score, second: Score, *, seed: int, by: str = "utterance", level: float = 0.95, replications: int = 10_000
+) -> Comparison:
+    """Paired bootstrap of two systems over the same resampled utterances or speakers.
+
+    Source: Bisani and Ney, 2004: the probability of improvement.
+
+    >>> from bochner.speech.score import Protocol, score
+    >>> references = {str(i): "a b c d" for i in range(50)}
+    >>> first = score(references, {name: "a x c y" for name in references}, protocol=Protocol())
+    >>> second = score(references, {name: "a b c y" for name in references}, protocol=Protocol())
+    >>> compare(first, second, seed=0)
+    Comparison(difference=-0.25, interval=Interval(low=-0.25, high=-0.25, level=0.95), probability_better=1.0)
+    """
+    checks.one_of("by", by, ["utterance", "speaker"])
+    if first.protocol != second.protocol or _references(first) != _references(second):
+        raise ValueError(
+            f"first and second must be scored by one protocol on the same references, got {first.protocol.name} on "
+            f"{first.counts.tokens} tokens and {second.protocol.name} on {second.counts.tokens}."
+        )
+    units = [_units(score, by) for score in (first, second)]
+    errors = [[counts[name].errors for name in units[0]] for counts in units]
+    rates = resampled_rates(errors, list(units[0].values()), replications=replications, seed=seed)
+    change = rates[1] - rates[0]
+    better = float(np.mean(change < 0) + np.mean(change == 0) / 2)
+    return Comparison(second.rate - first.rate, Interval.around(change, level), better)
+
+
+def _units(score: Score, by: str) -> dict[str, Counts]:
+    return score.by_speaker if by == "speaker" else {scored.id: scored.counts for scored in score.utterances}
+
+
+def _references(score: Score) -> dict[str, tuple[str, list[str]]]:
+    return {scored.id: (scored.speaker, [token for token, _ in scored.pairs if token]) for scored in score.utterances}

@@ -1,4 +1,4 @@
-"""What is counted as an error: one object for the unit, the folding, the silence rule and the spelling."""
+"""Scoring protocols: the unit, the folding of phones, the silence rule and the normalisation of texts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from types import MappingProxyType
 
 from bochner import checks
 
-# The phones of 48 classes, in their 39: a class that is not named here is its own.
+# From 48 to 39 classes; a phone that is not listed is unchanged.
 _TO_39 = {
     "ao": "aa", "ax": "ah", "cl": "sil", "vcl": "sil", "epi": "sil", "el": "l", "en": "n", "ix": "ih", "zh": "sh",
 }  # fmt: skip
-# The phones of 61 classes, in their 48. The glottal stop q has none: it is left out.
+# From 61 to 48 classes. The glottal stop q is removed.
 _TO_48 = {
     "ax-h": "ax", "axr": "er", "bcl": "vcl", "dcl": "vcl", "gcl": "vcl", "kcl": "cl", "pcl": "cl", "tcl": "cl",
     "em": "m", "eng": "ng", "nx": "n", "h#": "sil", "pau": "sil", "hv": "hh", "ux": "uw",
@@ -27,22 +27,24 @@ _SAME_IN_48 = (
 PHONES_61 = tuple(sorted([*_SAME_IN_48, *_TO_48, "q"]))
 PHONES_48 = tuple(sorted([*_SAME_IN_48, "cl", "vcl", "sil"]))
 PHONES_39 = tuple(sorted({_TO_39.get(phone, phone) for phone in PHONES_48}))
+MARKS = ("Mn", "Mc", "Me", "Cf")  # Unicode categories of marks that modify the letter before them
+UNITS = {"words": "wer", "characters": "cer", "phones": "per"}
 
 
 def _composed() -> dict[str, dict[str, str | None]]:
     first: dict[str, str | None] = {phone: _TO_48.get(phone, phone) for phone in PHONES_61}
     first["q"] = None
     second: dict[str, str | None] = {phone: _TO_39.get(phone, phone) for phone in PHONES_48}
-    both = {phone: None if found is None else second[found] for phone, found in first.items()}
+    both = {phone: None if label is None else second[label] for phone, label in first.items()}
     return {"61-48": first, "48-39": second, "61-39": both}
 
 
-# Each folding as {phone: its class, or None where it is left out}.
+# Each folding as {phone: its class, or None if it is removed}.
 FOLDINGS: Mapping[str, Mapping[str, str | None]] = MappingProxyType(_composed())
 
 
 def fold(phones: tuple[str, ...], folding: str) -> tuple[str, ...]:
-    """Each phone by its class; those without one are left out, and neighbours of one class stay apart.
+    """The class of each phone; phones without a class are removed, and equal neighbours are not merged.
 
     >>> fold(("h#", "sh", "ix", "hv", "eh", "dcl", "q"), "61-39")
     ('sil', 'sh', 'ih', 'hh', 'eh', 'sil')
@@ -52,24 +54,16 @@ def fold(phones: tuple[str, ...], folding: str) -> tuple[str, ...]:
     if unknown:
         source = folding.partition("-")[0]
         raise ValueError(f"phones must be among TIMIT's {source} for the folding {folding}, got {unknown} besides.")
-    return tuple(found for phone in phones if (found := table[phone]) is not None)
-
-
-MARKS = ("Mn", "Mc", "Me", "Cf")  # Unicode's categories of signs that belong to the letter before them
-UNITS = {"words": "wer", "characters": "cer", "phones": "per"}
+    return tuple(label for phone in phones if (label := table[phone]) is not None)
 
 
 def _without_punctuation(text: str) -> str:
-    """Punctuation inside a word ("don't", "x-ray") stays; at its ends, or alone, it goes."""
-    return " ".join(kept for word in text.split() if (kept := _stripped(word)))
+    """Without punctuation at the ends of words; that inside a word ("don't", "x-ray") is kept."""
+    punctuation = "".join({letter for letter in text if unicodedata.category(letter).startswith("P")})
+    return " ".join(word for word in (word.strip(punctuation) for word in text.split()) if word)
 
 
-def _stripped(word: str) -> str:
-    marks = {letter for letter in word if unicodedata.category(letter).startswith("P")}
-    return word.strip("".join(marks))
-
-
-# How a text can be spelled alike before it is compared; applied in this order.
+# Normalisations of a text before the comparison, applied in this order.
 SPELLINGS: dict[str, Callable[[str], str]] = {
     "nfkc": lambda text: unicodedata.normalize("NFKC", text),
     "lower": str.lower,
@@ -79,18 +73,18 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """How an error rate is counted; its `name` is that of the metric, and carries the rules.
+    """The rules of an error rate, which are part of its `name`.
 
-    `unit` is words, characters (spaces apart; a mark stays with its letter) or phones. `fold` maps TIMIT's phones, 61
-    to 48 or 39, or 48 to 39. `silence` scored counts silence as any phone, the stricter rule; ignored takes the
-    `silence_phones` out of both sides. `normalize` names ways to spell words alike: nfkc, lower, no_punctuation.
+    `unit` is words, characters (without spaces; a mark belongs to its letter) or phones. `fold` maps TIMIT's phones, 61
+    to 48 or 39, or 48 to 39. `silence` "scored" counts silence as any phone, the stricter rule; "ignored" removes the
+    `silence_phones` from both sides. `normalize` lists normalisations of texts: nfkc, lower, no_punctuation.
 
     >>> Protocol(unit="phones", fold="61-39", silence="scored").name
     'per39_sil_scored'
     >>> Protocol(unit="phones", fold="61-39", silence="ignored").tokens("h# sh ix hv eh dcl")
     ('sh', 'ih', 'hh', 'eh')
-    >>> spoken = Protocol(unit="words", normalize=("lower", "no_punctuation"))
-    >>> spoken.name, spoken.tokens("Don't stop, please!")
+    >>> protocol = Protocol(unit="words", normalize=("lower", "no_punctuation"))
+    >>> protocol.name, protocol.tokens("Don't stop, please!")
     ('wer_lower_no_punctuation', ("don't", 'stop', 'please'))
     """
 
@@ -118,15 +112,15 @@ class Protocol:
 
     @property
     def name(self) -> str:
-        """The metric's name: wer, cer_nfkc, per39_sil_scored, ..."""
+        """wer, cer_nfkc, per39_sil_scored, ..."""
         if self.unit == "phones":
             return f"per{'' if self.fold is None else self.fold.partition('-')[2]}_sil_{self.silence}"
         return "_".join([UNITS[self.unit], *(name for name in SPELLINGS if name in self.normalize)])
 
     def tokens(self, text: str) -> tuple[str, ...]:
         """The tokens of a text that are compared."""
-        for name, spelled in SPELLINGS.items():
-            text = spelled(text) if name in self.normalize else text
+        for name, normalization in SPELLINGS.items():
+            text = normalization(text) if name in self.normalize else text
         if self.unit == "words":
             return tuple(text.split())
         return characters(text) if self.unit == "characters" else self._phones(tuple(text.split()))
@@ -138,7 +132,7 @@ class Protocol:
 
 
 def characters(text: str) -> tuple[str, ...]:
-    """The letters of a text without its spaces; vowel signs and other marks stay with the letter before them.
+    """The letters of a text without its spaces, each with the vowel signs and other marks that follow it.
 
     >>> characters("你 好")
     ('你', '好')

@@ -8,36 +8,37 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from bochner.speech.frames import FilePath
 from bochner.speech.score.error_rates import Counts, Pair, Score, Scored
 from bochner.speech.score.protocol import Protocol
-from bochner.speech.text_files import numbered_lines
+from bochner.speech.text_files import FilePath, numbered_lines
 from bochner.storage import write_atomically
 
 GAP = "***"
+SPECIAL = re.compile(r"[(){}/@;]")  # sclite's syntax of alternatives, optional words and comments
+LINE = re.compile(r"(?P<text>.*?)\s*\((?P<name>[^()\s]+)\)\s*")
 
 
 def speaker_table(score: Score) -> str:
-    """A line for each speaker, and one for all; rates in percent of the reference's tokens.
+    """A line for each speaker and one for all; rates in percent of the reference tokens.
 
     >>> from bochner.speech.score import Protocol, score
-    >>> found = score({"a": "yes no", "b": "no"}, {"a": "yes", "b": "no no"}, protocol=Protocol(),
-    ...               speakers={"a": "ann", "b": "bob"})
-    >>> print(speaker_table(found))
+    >>> result = score({"a": "yes no", "b": "no"}, {"a": "yes", "b": "no no"}, protocol=Protocol(),
+    ...                speakers={"a": "ann", "b": "bob"})
+    >>> print(speaker_table(result))
     speaker  utterances  tokens  sub  del  ins  errors    wer
     ann               1       2    0    1    0       1  50.00
     bob               1       1    0    0    1       1 100.00
     all               2       3    0    1    1       2  66.67
     """
     heads = ["speaker", "utterances", "tokens", "sub", "del", "ins", "errors", score.protocol.name]
-    spoken = Counter(one.speaker for one in score.utterances)
-    rows = [_row(name, spoken[name], counts) for name, counts in score.by_speaker.items()]
+    utterances = Counter(scored.speaker for scored in score.utterances)
+    rows = [_row(name, utterances[name], counts) for name, counts in score.by_speaker.items()]
     total = _row("all", len(score.utterances), score.counts)
-    return _table([heads, *([] if list(spoken) == ["all"] else rows), total])
+    return _table([heads, *([] if list(utterances) == ["all"] else rows), total])
 
 
-def error_listing(score: Score, *, only_wrong: bool = True) -> str:
-    """Reference above hypothesis for each utterance, tokens under each other and errors marked S, D or I.
+def error_listing(score: Score) -> str:
+    """Reference above hypothesis for each utterance with errors, which are marked S, D or I.
 
     >>> from bochner.speech.score import Protocol, score
     >>> print(error_listing(score({"a-1": "yes no yes"}, {"a-1": "yes yes yes oh"}, protocol=Protocol())))
@@ -46,12 +47,11 @@ def error_listing(score: Score, *, only_wrong: bool = True) -> str:
     HYP: yes yes yes oh
              S       I
     """
-    shown = (one for one in score.utterances if one.counts.errors or not only_wrong)
-    return "\n\n".join(map(_listed, shown))
+    return "\n\n".join(_listed(scored) for scored in score.utterances if scored.counts.errors)
 
 
 def confusion_table(score: Score, *, most: int = 20) -> str:
-    """The errors that occur most often.
+    """The most frequent errors.
 
     >>> from bochner.speech.score import Protocol, score
     >>> print(confusion_table(score({"a": "b b b d"}, {"a": "d d d d g"}, protocol=Protocol(unit="phones"))))
@@ -60,7 +60,7 @@ def confusion_table(score: Score, *, most: int = 20) -> str:
         1  ***        g
     """
     wrong = ((pair, times) for pair, times in score.confusions.items() if pair[0] != pair[1])
-    ranked = sorted(wrong, key=lambda found: (-found[1], tuple(token or "" for token in found[0])))[:most]
+    ranked = sorted(wrong, key=lambda entry: (-entry[1], tuple(token or "" for token in entry[0])))[:most]
     lines = [[str(times), *_sides(pair)] for pair, times in ranked]
     return _table([["times", "reference", "hypothesis"], *lines], left=(1, 2))
 
@@ -70,21 +70,23 @@ def _row(name: str, utterances: int, counts: Counts) -> list[str]:
     return [name, str(utterances), *map(str, numbers), f"{100 * counts.rate:.2f}"]
 
 
-def _listed(one: Scored) -> str:
-    columns = [(*_sides(pair), _mark(pair)) for pair in one.pairs]
+def _listed(scored: Scored) -> str:
+    columns = [(*_sides(pair), _mark(pair)) for pair in scored.pairs]
     widths = [max(map(_width, column)) for column in columns]
     lines = [
         head + " ".join(_padded(cell, width) for cell, width in zip(cells, widths, strict=True))
         for head, cells in zip(("REF: ", "HYP: ", "     "), zip(*columns, strict=True), strict=True)
     ]
-    counts = one.counts
+    counts = scored.counts
     parts = ", ".join(
         f"{number} {word}{'' if number == 1 else 's'}"
         for number, word in (
             (counts.substitutions, "substitution"), (counts.deletions, "deletion"), (counts.insertions, "insertion"),
         )
     )  # fmt: skip
-    return "\n".join([f"{one.id} ({one.speaker}): {parts} in {counts.tokens}", *(line.rstrip() for line in lines)])
+    return "\n".join(
+        [f"{scored.id} ({scored.speaker}): {parts} in {counts.tokens}", *(line.rstrip() for line in lines)]
+    )
 
 
 def _sides(pair: Pair) -> tuple[str, str]:
@@ -98,7 +100,7 @@ def _mark(pair: Pair) -> str:
 
 
 def _table(rows: Sequence[Sequence[str]], *, left: Iterable[int] = (0,)) -> str:
-    """Columns two spaces apart, numbers to the right."""
+    """Columns separated by two spaces, right-aligned except those in `left`."""
     flush = set(left)
     widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
     lines = []
@@ -109,7 +111,7 @@ def _table(rows: Sequence[Sequence[str]], *, left: Iterable[int] = (0,)) -> str:
 
 
 def _width(text: str) -> int:
-    """Columns on a screen: wide letters take two, marks none."""
+    """The width on a terminal: two for wide letters, zero for marks."""
     marks = ("Mn", "Me", "Cf")
     return sum(
         0 if unicodedata.category(letter) in marks else 1 + (unicodedata.east_asian_width(letter) in "WF")
@@ -122,17 +124,13 @@ def _padded(text: str, width: int, *, right: bool = False) -> str:
     return space + text if right else text + space
 
 
-SPECIAL = re.compile(r"[(){}/@;]")  # what sclite takes for alternatives, optional words and comments
-LINE = re.compile(r"(?P<text>.*?)\s*\((?P<name>[^()\s]+)\)\s*")
-
-
 def write_trn(
     path: FilePath, texts: Mapping[str, str], *, protocol: Protocol, speakers: Mapping[str, str] | None = None
 ) -> Path:
-    """{utterance id: text} as `protocol` counts it, one line each, whole or not at all; gives the path.
+    """Write {utterance id: text} as tokenised by `protocol`, one line per utterance, atomically; returns the path.
 
-    sclite takes what stands before the first dash of a name for the speaker: so the speaker is written first, with dots
-    for dashes. Compare two files by
+    For sclite the speaker is the part of a name before the first dash, so the speaker is written first, with dots for
+    dashes. Compare two files by
     `sctk sclite -s -e utf-8 -r ref.trn trn -h hyp.trn trn -i spu_id -o sum stdout`.
 
     >>> import tempfile
@@ -141,23 +139,23 @@ def write_trn(
     ...     file.read_text(), read_trn(file)
     ('yes no (ann-sa1)\\n', {'ann-sa1': 'yes no'})
     """
-    lines, spoken = [], _dotted(speakers or {})
+    lines, dotted = [], _dotted(speakers or {})
     for name, text in texts.items():
         tokens = protocol.tokens(text)
-        if strange := sorted({token for token in tokens if SPECIAL.search(token)}):
-            raise ValueError(f"the tokens of {name!r} must be without ( ) {{ }} / @ ; for sclite, got {strange[:10]}.")
-        lines.append(f"{' '.join(tokens)} ({_full_name(name, spoken)})\n")
+        if special := sorted({token for token in tokens if SPECIAL.search(token)}):
+            raise ValueError(f"the tokens of {name!r} must be without ( ) {{ }} / @ ; for sclite, got {special[:10]}.")
+        lines.append(f"{' '.join(tokens)} ({_full_name(name, dotted)})\n")
     write_atomically(Path(path), "".join(lines).encode())
     return Path(path)
 
 
 def read_trn(path: FilePath) -> dict[str, str]:
-    """{name: text} of a trn file; a name is what stands in the brackets. Errors name the file and the line."""
+    """{name: text} of a trn file, where names are in brackets. Errors name the file and the line."""
     return dict(_read(Path(path)))
 
 
 def _dotted(speakers: Mapping[str, str]) -> dict[str, str]:
-    """{utterance: speaker} with dots in the names, once these are seen to keep speakers apart."""
+    """{utterance: speaker} with dots for dashes, checked to be unambiguous."""
     dotted = {speaker: speaker.replace("-", ".") for speaker in speakers.values()}
     if len(set(dotted.values())) < len(dotted):
         raise ValueError(f"speakers must differ by more than dashes and dots for sclite, got {sorted(dotted)[:10]}.")
@@ -176,9 +174,9 @@ def _read(path: Path) -> Iterator[tuple[str, str]]:
     for number, line in numbered_lines(path):
         if not line.strip():
             continue
-        found = LINE.fullmatch(line)
-        if found is None or found["name"] in seen:
-            fault = "is not `tokens (name)`" if found is None else f"has the name {found['name']!r} again"
+        match = LINE.fullmatch(line)
+        if match is None or match["name"] in seen:
+            fault = "is not `tokens (name)`" if match is None else f"repeats the name {match['name']!r}"
             raise ValueError(f"{path}, line {number}, {fault}: {line[:60]!r}.")
-        seen.add(found["name"])
-        yield found["name"], " ".join(found["text"].split())
+        seen.add(match["name"])
+        yield match["name"], " ".join(match["text"].split())

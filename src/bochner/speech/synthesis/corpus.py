@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 from tqdm import tqdm
 
-from bochner.checks import positive_int
-from bochner.speech.corpora.corpus_directory import DirectoryPath, PreparedCorpus, write_corpus
+from bochner.speech.corpora.corpus_directory import PreparedCorpus, write_corpus
 from bochner.speech.lexicon import Lexicon
-from bochner.speech.manifest import MANIFEST, Segment, Utterance
+from bochner.speech.manifest import MANIFEST, Utterance
+from bochner.speech.runtime import process_pool
 from bochner.speech.synthesis.recording import PIECES, record_speaker
 from bochner.speech.synthesis.speakers import Settings
+from bochner.speech.text_files import FilePath
 from bochner.stages import Stage, locked
 from bochner.storage import write_atomically
 
@@ -30,7 +29,7 @@ all pronunciations that occur, settings.json the settings that reproduce the cor
 
 
 def synthesize(
-    directory: DirectoryPath,
+    directory: FilePath,
     *,
     language: str,
     hours: float,
@@ -93,19 +92,12 @@ def lexicon_of(utterances: Iterable[Utterance]) -> Lexicon:
     entries: dict[str, set[tuple[str, ...]]] = {}
     for utterance in utterances:
         for word in utterance.words:
-            entries.setdefault(word.label, set()).add(_within(word, utterance.phones))
+            phones = (p.label for p in utterance.phones if word.start <= p.start and p.end <= word.end)
+            entries.setdefault(word.label, set()).add(tuple(phones))
     return Lexicon({word: sorted(pronunciations) for word, pronunciations in entries.items()})
-
-
-def _within(word: Segment, phones: tuple[Segment, ...]) -> tuple[str, ...]:
-    return tuple(phone.label for phone in phones if word.start <= phone.start and phone.end <= word.end)
 
 
 def _record_all(target: Path, settings: Settings, workers: int) -> Iterator[Path]:
     record, speakers = partial(record_speaker, corpus_dir=target, settings=settings), settings.speakers()
-    if positive_int("workers", workers) == 1:
-        yield from map(record, range(len(speakers)), speakers)
-        return
-    # "spawn", since torch's threads do not survive a fork
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(record, range(len(speakers)), speakers)
+    with process_pool(workers) as pool:
+        yield from (map if pool is None else pool.map)(record, range(len(speakers)), speakers)

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from bochner.checks import positive_int
 from bochner.speech.frames import Array
-from bochner.speech.kaldi import imported
 from bochner.speech.manifest import Segment
+from bochner.speech.runtime import imported
 
 RATE = 22050  # samples per second of every voice used here
 
@@ -32,6 +32,18 @@ _UTF8, _PHONEMES = 0x1, 0x100  # flags: the text's encoding, and [[phonemes]] in
 _WORD, _PHONEME = 1, 7  # types of events
 _SPEED, _PITCH, _PITCH_RANGE = 1, 3, 4  # parameters
 _engine = threading.Lock()  # one loaded library in a process
+STEP = int(0.0025 * RATE)
+WINDOW = int(0.02 * RATE)  # longer than a period of the lowest voice, to average over its pulses
+BODY = int(0.03 * RATE)  # of the vowel after the event, for its spectrum
+EDGES = (0, 3, 6, 10, 14, 19, 25, 32, 41, 52, 66, 83, 104, 130)  # bands in bins of 43 Hz, narrow below, wide above
+FLOOR = 10.0  # keeps the logarithm of silence finite; energies of speech are 1e8 and more
+QUIET = 50  # of 32768: below every phone, above the residue in a pause
+MAX_CLOSURE = int(0.08 * RATE)
+MIN_PHONE = int(0.01 * RATE)
+FUSED_SHARE = 0.4  # the liquid's share of the duration of vowel and liquid
+STRESS = "',%="  # marks before a phone
+SONORANTS = tuple("mnNlrwj")  # first letters of the engine's nasals and liquids
+VOWELS = tuple("aAeEiIoOuUyYVQ@03&")
 
 
 class Event(NamedTuple):
@@ -140,13 +152,6 @@ def _synthesize(library: ctypes.CDLL, text: bytes) -> None:
         raise RuntimeError(f"espeak-ng failed with status {status}.")
 
 
-STEP = int(0.0025 * RATE)
-WINDOW = int(0.02 * RATE)  # longer than a period of the lowest voice, to average over its pulses
-BODY = int(0.03 * RATE)  # of the vowel after the event, for its spectrum
-EDGES = (0, 3, 6, 10, 14, 19, 25, 32, 41, 52, 66, 83, 104, 130)  # bands in bins of 43 Hz, narrow below, wide above
-FLOOR = 10.0  # keeps the logarithm of silence finite; energies of speech are 1e8 and more
-
-
 def vowel_onset(samples: NDArray[np.int16], *, start: int, event: int) -> int:
     """The sample in [start, event] at which a vowel begins, after a nasal or liquid that begins at `start`.
 
@@ -179,15 +184,6 @@ def _cut(rows: Array, last: int) -> int:
     sums, total = np.cumsum(rows, axis=0)[counts - 1], rows.sum(axis=0)
     explained = (sums**2).sum(axis=1) / counts + ((total - sums) ** 2).sum(axis=1) / (len(rows) - counts)
     return int(counts[np.argmax(explained)])
-
-
-QUIET = 50  # of 32768: below every phone, above the residue in a pause
-MAX_CLOSURE = int(0.08 * RATE)
-MIN_PHONE = int(0.01 * RATE)
-FUSED_SHARE = 0.4  # the liquid's share of the duration of vowel and liquid
-STRESS = "',%="  # marks before a phone
-SONORANTS = tuple("mnNlrwj")  # first letters of the engine's nasals and liquids
-VOWELS = tuple("aAeEiIoOuUyYVQ@03&")
 
 
 def time_phones(output: EngineOutput) -> tuple[tuple[Segment, ...], ...]:

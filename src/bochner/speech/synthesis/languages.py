@@ -10,13 +10,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.checks import positive_int
-from bochner.speech.kaldi import imported
 from bochner.speech.manifest import PARTS, Segment
+from bochner.speech.runtime import imported
 
 SUCCESSORS = 20  # preferred successors of a word
 HABIT = 0.8  # the probability that one of them follows
 LANGUAGE_SEED = 20180101  # of the successors, which belong to the language and not to a corpus
 SENTENCE_SHARES = {"train": 0.8, "heldout": 0.05, "dev": 0.05, "test": 0.1}
+BENGALI_LETTERS = range(0x0980, 0x0A00)  # Unicode's block
+BENGALI_DIGITS = range(0x09E6, 0x09F0)
+BENGALI_LENGTHS = (3, 10)  # words
+SYLLABLE = re.compile(r"[a-z]+[1-6]")
+CANTONESE_LENGTHS = (4, 25)  # characters
+# The engine's phone for each phone of the dictionary; of two, the second is for unstressed syllables.
+ENGINE = {
+    "AA": ("A:",), "AE": ("a",), "AH": ("V", "@"), "AO": ("O:",), "AW": ("aU",), "AY": ("aI",), "B": ("b",),
+    "CH": ("tS",), "D": ("d",), "DH": ("D",), "EH": ("E",), "ER": ("3:", "3"), "EY": ("eI",), "F": ("f",),
+    "G": ("g",), "HH": ("h",), "IH": ("I",), "IY": ("i:",), "JH": ("dZ",), "K": ("k",), "L": ("l",), "M": ("m",),
+    "N": ("n",), "NG": ("N",), "OW": ("oU",), "OY": ("OI",), "P": ("p",), "R": ("r",), "S": ("s",), "SH": ("S",),
+    "T": ("t",), "TH": ("T",), "UH": ("U",), "UW": ("u:",), "V": ("v",), "W": ("w",), "Y": ("j",), "Z": ("z",),
+    "ZH": ("Z",),
+}  # fmt: skip
+LINKS = (";", "r", "r-")  # sounds that the engine inserts between two vowels
+STRESS = {"0": "", "1": "'", "2": ","}
+ENGLISH_LENGTHS = (4, 13)  # words
+PAUSE_PROBABILITY = 0.12  # of a comma after a word
+_FROM_ENGINE = {phone: name for name, phones in ENGINE.items() for phone in phones}
 
 
 class Prompt(NamedTuple):
@@ -88,11 +107,6 @@ def part_of_sentence(tokens: Sequence[str]) -> str:
     return PARTS[min(int(np.searchsorted(bounds, place, side="right")), len(PARTS) - 1)]
 
 
-BENGALI_LETTERS = range(0x0980, 0x0A00)  # Unicode's block
-BENGALI_DIGITS = range(0x09E6, 0x09F0)
-BENGALI_LENGTHS = (3, 10)  # words
-
-
 class Bengali:
     """Sentences of `WordChain` over the `num_words` most frequent words in Bengali letters; phones are the engine's.
 
@@ -125,10 +139,6 @@ def _is_bengali_word(word: str) -> bool:
     """
     codes = [ord(letter) for letter in word]
     return len(word) > 1 and all(code in BENGALI_LETTERS and code not in BENGALI_DIGITS for code in codes)
-
-
-SYLLABLE = re.compile(r"[a-z]+[1-6]")
-CANTONESE_LENGTHS = (4, 25)  # characters
 
 
 class Cantonese:
@@ -167,21 +177,6 @@ def _cantonese_prompt(turn: Any) -> Prompt | None:
     if len(tokens) != len(syllables) or tokens.upper() != tokens.lower():  # contains Latin letters
         return None
     return Prompt(tuple(tokens), " ".join(syllables))
-
-
-# The engine's phone for each phone of the dictionary; of two, the second is for unstressed syllables.
-ENGINE = {
-    "AA": ("A:",), "AE": ("a",), "AH": ("V", "@"), "AO": ("O:",), "AW": ("aU",), "AY": ("aI",), "B": ("b",),
-    "CH": ("tS",), "D": ("d",), "DH": ("D",), "EH": ("E",), "ER": ("3:", "3"), "EY": ("eI",), "F": ("f",),
-    "G": ("g",), "HH": ("h",), "IH": ("I",), "IY": ("i:",), "JH": ("dZ",), "K": ("k",), "L": ("l",), "M": ("m",),
-    "N": ("n",), "NG": ("N",), "OW": ("oU",), "OY": ("OI",), "P": ("p",), "R": ("r",), "S": ("s",), "SH": ("S",),
-    "T": ("t",), "TH": ("T",), "UH": ("U",), "UW": ("u:",), "V": ("v",), "W": ("w",), "Y": ("j",), "Z": ("z",),
-    "ZH": ("Z",),
-}  # fmt: skip
-LINKS = (";", "r", "r-")  # sounds that the engine inserts between two vowels
-STRESS = {"0": "", "1": "'", "2": ","}
-ENGLISH_LENGTHS = (4, 13)  # words
-PAUSE_PROBABILITY = 0.12  # of a comma after a word
 
 
 class English:
@@ -261,6 +256,3 @@ def _dictionary_phones(expected: Sequence[str], actual: Sequence[Segment]) -> tu
         raise ValueError(f"engine said other phones ({[phone.label for phone in actual]} for {list(expected)})")
     names = (_FROM_ENGINE[phone.lstrip("',")] for phone in expected)
     return tuple(span._replace(label=name) for span, name in zip(spans, names, strict=True))
-
-
-_FROM_ENGINE = {phone: name for name, phones in ENGINE.items() for phone in phones}

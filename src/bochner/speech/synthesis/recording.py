@@ -26,6 +26,14 @@ TELEPHONE_BAND = (300.0, 3400.0)  # Hz
 TAPS = 255
 MU = 255.0
 MIN_ECHO_DELAY = 0.005  # seconds after the direct sound
+SILENCES = (0.1, 0.3)  # seconds before and after
+SLOPES = (0.0, 2.0)  # white to brown
+SNR_SPREAD = 3.0  # dB around the speaker's
+LEVELS = (0.02, 0.1)  # root mean square
+PEAK = 0.95
+BABBLE_VOICES, BABBLE_SECONDS = 4, 8.0
+PIECES = "pieces"
+MAX_FAILURES = 10  # of a voice, beyond its successful utterances
 
 
 def coloured_noise(num_samples: int, *, slope: float, generator: np.random.Generator) -> Samples:
@@ -92,14 +100,6 @@ def _unit_power(samples: Samples) -> Samples:
     return (samples / np.sqrt(max(power, 1e-20))).astype(np.float32)
 
 
-SILENCES = (0.1, 0.3)  # seconds before and after
-SLOPES = (0.0, 2.0)  # white to brown
-SNR_SPREAD = 3.0  # dB around the speaker's
-LEVELS = (0.02, 0.1)  # root mean square
-PEAK = 0.95
-BABBLE_VOICES, BABBLE_SECONDS = 4, 8.0
-
-
 class CleanSpeech(NamedTuple):
     """Clean speech at the engine's rate with its timed words and phones, including silence."""
 
@@ -110,20 +110,19 @@ class CleanSpeech(NamedTuple):
 
 def speak_prompt(prompt: Prompt, language: Language, speaker: Speaker, generator: np.random.Generator) -> CleanSpeech:
     """Synthesize a sentence; a ValueError has the reason if the engine produced other words or phones."""
-    output = speak(
-        prompt.engine_text,
-        voice=f"{language.voice}+{speaker.variant}",
-        speed=speaker.speed,
-        pitch=speaker.pitch,
-        pitch_range=speaker.pitch_range,
-    )
+    settings = {"speed": speaker.speed, "pitch": speaker.pitch, "pitch_range": speaker.pitch_range}
+    output = speak(prompt.engine_text, voice=f"{language.voice}+{speaker.variant}", **settings)
     timed = time_phones(output)
     if len(timed) != len(prompt.tokens) or not all(timed):
         raise ValueError(f"engine said other words ({len(timed)} for {len(prompt.tokens)} in {prompt.engine_text!r})")
     before, after = generator.uniform(*SILENCES, size=2)
     clean = (output.samples / np.float32(32768)).astype(np.float32)
     samples = np.pad(clean, (round(before * RATE), round(after * RATE)))
-    words = [_shifted(phones, round(before * RATE) / RATE) for phones in language.phones(prompt, timed)]
+    shift = round(before * RATE) / RATE
+    words = [
+        tuple(Segment(label, start + shift, end + shift) for label, start, end in phones)
+        for phones in language.phones(prompt, timed)
+    ]
     spans = (Segment(token, word[0].start, word[-1].end) for token, word in zip(prompt.tokens, words, strict=True))
     return CleanSpeech(samples, tuple(spans), _with_silence(words, len(samples) / RATE))
 
@@ -165,10 +164,6 @@ def _scaled(samples: Samples, generator: np.random.Generator) -> Samples:
     return samples * np.float32(min(gain, PEAK / max(float(np.abs(samples).max()), 1e-9)))
 
 
-def _shifted(phones: tuple[Segment, ...], seconds: float) -> tuple[Segment, ...]:
-    return tuple(Segment(label, start + seconds, end + seconds) for label, start, end in phones)
-
-
 def _with_silence(words: list[tuple[Segment, ...]], duration: float) -> tuple[Segment, ...]:
     """All phones in order, with silence in the gaps."""
     phones: list[Segment] = []
@@ -179,10 +174,6 @@ def _with_silence(words: list[tuple[Segment, ...]], duration: float) -> tuple[Se
         phones.append(phone)
         last = phone.end
     return (*phones, Segment(SILENCE, last, duration))
-
-
-PIECES = "pieces"
-MAX_FAILURES = 10  # of a voice, beyond its successful utterances
 
 
 def record_speaker(place: int, speaker: Speaker, *, corpus_dir: Path, settings: Settings) -> Path:
@@ -240,20 +231,12 @@ def _attempts(place: int, speaker: Speaker, settings: Settings) -> Iterator[_Rec
 def _utterance(recording: _Recording, speaker: Speaker, settings: Settings, file: str, start: int) -> Utterance:
     duration = len(recording.samples) / settings.rate
     phones = _rounded(recording.speech.phones, duration)
+    phones = (*phones[:-1], phones[-1]._replace(end=duration))  # the last silence ends with the utterance
     return Utterance(
-        id=recording.id,
-        speaker=speaker.name,
-        part=speaker.part,
-        text=" ".join(recording.prompt.tokens),
-        audio=file,
-        rate=settings.rate,
-        start=start / settings.rate,
-        duration=duration,
-        words=_rounded(recording.speech.words, duration),
-        phones=(*phones[:-1], phones[-1]._replace(end=duration)),  # the last silence ends with the utterance
-        language=settings.language,
-        synthetic=True,
-    )
+        id=recording.id, speaker=speaker.name, part=speaker.part, text=" ".join(recording.prompt.tokens), audio=file,
+        rate=settings.rate, start=start / settings.rate, duration=duration, phones=phones,
+        words=_rounded(recording.speech.words, duration), language=settings.language, synthetic=True,
+    )  # fmt: skip
 
 
 def _rounded(segments: tuple[Segment, ...], duration: float) -> tuple[Segment, ...]:

@@ -10,6 +10,25 @@ from bochner.checks import nonnegative_int, one_of, positive_float, positive_int
 from bochner.speech.manifest import PARTS, split_speakers
 
 USES = ("voices", "speaker", "babble", "utterance")
+LANGUAGES = ("english", "cantonese", "bengali")
+MIN_SPEAKERS = 8
+# The engine's human-like variants, without those with an echo, which hides pauses, and those with breath, which is not
+# reproducible.
+FEMALE = (
+    "Andrea", "Annie", "anika", "aunty", "belinda", "f1", "grandma", "linda", "shelby", "steph", "steph2",
+)  # fmt: skip
+MALE = (
+    "Alex", "Andy", "Denis", "Gene", "Gene2", "Jacky", "Lee", "Mario", "Michael", "Mike", "Nguyen", "adam",
+    "antonio", "benjamin", "boris", "david", "ed", "edward", "edward2", "grandpa", "gustave", "ian", "iven",
+    "iven3", "john", "kaukovalta", "klatt2", "klatt4", "m1", "m3", "m4", "m5", "m6", "m7", "m8", "marcelo", "max",
+    "mike2", "norbert", "paul", "pedro", "quincy", "rob", "travis", "zac",
+)  # fmt: skip
+SPEEDS = (130, 215)  # words per minute
+PITCHES = (25, 75)
+PITCH_RANGES = (25, 75)
+REVERBERATION = (0.15, 0.5)  # seconds
+DIRECT_RATIOS = (3.0, 15.0)  # dB, of a microphone 15 to 60 cm away: 20 log10(critical distance / distance)
+HANDSET = 12.0  # dB more: a telephone is at a quarter of the distance from the mouth
 
 
 def stream(seed: int, use: str, *places: int) -> np.random.Generator:
@@ -23,10 +42,6 @@ def stream(seed: int, use: str, *places: int) -> np.random.Generator:
     return np.random.default_rng(
         [USES.index(use), len(places), *places, seed]
     )  # the number of places, since NumPy pads with zeros
-
-
-LANGUAGES = ("english", "cantonese", "bengali")
-MIN_SPEAKERS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,25 +80,6 @@ class Settings:
         )
 
 
-# The engine's human-like variants, without those with an echo, which hides pauses, and those with breath, which is not
-# reproducible.
-FEMALE = (
-    "Andrea", "Annie", "anika", "aunty", "belinda", "f1", "grandma", "linda", "shelby", "steph", "steph2",
-)  # fmt: skip
-MALE = (
-    "Alex", "Andy", "Denis", "Gene", "Gene2", "Jacky", "Lee", "Mario", "Michael", "Mike", "Nguyen", "adam",
-    "antonio", "benjamin", "boris", "david", "ed", "edward", "edward2", "grandpa", "gustave", "ian", "iven",
-    "iven3", "john", "kaukovalta", "klatt2", "klatt4", "m1", "m3", "m4", "m5", "m6", "m7", "m8", "marcelo", "max",
-    "mike2", "norbert", "paul", "pedro", "quincy", "rob", "travis", "zac",
-)  # fmt: skip
-SPEEDS = (130, 215)  # words per minute
-PITCHES = (25, 75)
-PITCH_RANGES = (25, 75)
-REVERBERATION = (0.15, 0.5)  # seconds
-DIRECT_RATIOS = (3.0, 15.0)  # dB, of a microphone 15 to 60 cm away: 20 log10(critical distance / distance)
-HANDSET = 12.0  # dB more: a telephone is at a quarter of the distance from the mouth
-
-
 @dataclass(frozen=True, kw_only=True)
 class Speaker:
     """A synthetic speaker. `snr` is the centre of the signal-to-noise ratios (dB) of its recordings."""
@@ -120,7 +116,21 @@ def draw_speakers(
     for place, (name, part) in enumerate(zip(names, parts, strict=True)):
         generator = stream(seed, "speaker", place)
         variant = variants[part][place % len(variants[part])]
-        speakers.append(_draw(generator, name, part, variant, snr, telephone, babble))
+        speaker = Speaker(
+            name=f"{name}-{variant}",
+            part=part,
+            variant=variant,
+            speed=int(generator.integers(*SPEEDS)),
+            pitch=int(generator.integers(*PITCHES)),
+            pitch_range=int(generator.integers(*PITCH_RANGES)),
+            telephone=bool(generator.random() < telephone),
+            babble=bool(generator.random() < babble),
+            reverberation=float(generator.uniform(*REVERBERATION)),
+            direct_ratio=float(generator.uniform(*DIRECT_RATIOS)),
+            snr=float(generator.uniform(*snr)),
+        )
+        handset = replace(speaker, direct_ratio=speaker.direct_ratio + HANDSET)
+        speakers.append(handset if speaker.telephone else speaker)
     return speakers
 
 
@@ -130,28 +140,3 @@ def _variants(seed: int) -> dict[str, list[str]]:
     part_of = split_speakers(sexes, seed=seed, alike=sexes)
     shuffled = stream(seed, "voices").permutation(sorted(sexes))
     return {part: [str(name) for name in shuffled if part_of[str(name)] == part] for part in PARTS}
-
-
-def _draw(
-    generator: np.random.Generator,
-    name: str,
-    part: str,
-    variant: str,
-    snr: tuple[float, float],
-    telephone: float,
-    babble: float,
-) -> Speaker:
-    drawn = Speaker(
-        name=f"{name}-{variant}",
-        part=part,
-        variant=variant,
-        speed=int(generator.integers(*SPEEDS)),
-        pitch=int(generator.integers(*PITCHES)),
-        pitch_range=int(generator.integers(*PITCH_RANGES)),
-        telephone=bool(generator.random() < telephone),
-        babble=bool(generator.random() < babble),
-        reverberation=float(generator.uniform(*REVERBERATION)),
-        direct_ratio=float(generator.uniform(*DIRECT_RATIOS)),
-        snr=float(generator.uniform(*snr)),
-    )
-    return replace(drawn, direct_ratio=drawn.direct_ratio + HANDSET) if drawn.telephone else drawn

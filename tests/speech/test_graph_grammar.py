@@ -12,7 +12,7 @@ from bochner.speech.graph import grammar_fst
 from bochner.speech.kaldi import kaldifst
 from bochner.speech.lm import estimate, read_arpa, uniform
 
-RHYME = (Path(__file__).parents[1] / "lm" / "jack.txt").read_text().splitlines()
+RHYME = (Path(__file__).parent / "lm" / "jack.txt").read_text().splitlines()
 WORDS = sorted({word for line in RHYME for word in line.split()})
 SENTENCES = ["this is the cat", "the cat that jack killed", "jack", "malt malt malt rat the", "all forlorn and"]
 

@@ -10,7 +10,7 @@ import torch
 
 from bochner.data import open_source
 from bochner.speech.frames import FrameStore, write_frames
-from bochner.speech.labelled import export_labelled
+from bochner.speech.frontend.postprocess import export_labelled
 
 
 @pytest.fixture
