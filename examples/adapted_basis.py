@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import RidgeClassifier
 from torch import Generator
 
-from bochner.adaptation import Plan, adapt
+from bochner.adaptation import BasisSettings, adapt
 from bochner.data import ArraySource
 from bochner.features import FeatureMap, FourierMap
 from bochner.kernels import Gaussian
@@ -26,10 +26,10 @@ def main(*, n_components: int = 32, seed: int = 0) -> None:
     kernel = Gaussian().with_bandwidth("median", X[:1297])
     generator = Generator().manual_seed(seed)
     random = FourierMap.draw(kernel, num_inputs=64, num_features=n_components, form="cosine", generator=generator)
-    plan = Plan(batches=100, heldout_batches=10, max_epochs=2, learning_rate=0.02, seed=seed)
+    settings = BasisSettings(batches=100, validation_batches=10, max_epochs=2, learning_rate=0.02, seed=seed)
     bases = {"random": random}
     for objective in ("kernel", "alignment", "loss"):
-        bases[objective] = adapt(random, rows, objective=objective, plan=plan, verbose=False)
+        bases[objective] = adapt(random, rows, objective=objective, settings=settings, verbose=False)
     for name, basis in bases.items():
         print(f"{name:10} test accuracy {accuracy(basis, X, y):.3f}   kernel error {kernel_error(basis, X[1297:]):.4f}")
 

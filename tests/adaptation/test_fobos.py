@@ -211,7 +211,7 @@ def test_bad_arguments() -> None:
         select(penalty="small")
     with pytest.raises(ValueError, match=r"penalty must be a non-negative finite number, got -1\.0"):
         select(penalty=-1.0)
-    with pytest.raises(ValueError, match=r"penalty=9\.0 leaves 0 of the 10 frequencies wanted; give a smaller one"):
+    with pytest.raises(ValueError, match=r"penalty=9\.0 leaves 0 of the 10 frequencies.*; give a smaller one"):
         select(penalty=9.0)
     with pytest.raises(ValueError, match="optimizer must be 'sgd' for FOBOS, got 'adam'"):
         select(settings=SGDSettings(learning_rate=0.01, optimizer="adam"))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Generator
 
-from bochner.adaptation import Plan, adapt
+from bochner.adaptation import BasisSettings, adapt
 from bochner.data import ArraySource
 from bochner.features import FeatureMap, FourierMap
 from bochner.kernels import Gaussian
@@ -45,8 +45,8 @@ def random_map() -> FourierMap:
 
 @pytest.mark.parametrize("objective", ["alignment", "loss"])
 def test_a_basis_serves_a_task_it_never_saw(random_map: FourierMap, objective: str) -> None:
-    plan = Plan(batches=150, heldout_batches=10, max_epochs=2, learning_rate=0.02)
-    adapted = adapt(random_map, task(0)[0], objective=objective, plan=plan, verbose=False)
+    settings = BasisSettings(batches=150, validation_batches=10, max_epochs=2, learning_rate=0.02)
+    adapted = adapt(random_map, task(0)[0], objective=objective, settings=settings, verbose=False)
     before = adapted.frequencies()
     here, there = error(adapted, 0), error(adapted, 1)
     assert torch.equal(before, adapted.frequencies())  # the basis stays frozen while the head is fitted

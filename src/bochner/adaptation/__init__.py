@@ -1,6 +1,6 @@
-"""Features and metrics learned from data: random feature selection, adapted bases, average gradient outer products."""
+"""Features and metrics learned from data: feature selection (Algorithm 1, FOBOS), adapted bases, AGOP metrics."""
 
 from bochner.adaptation.alignment import alignment
-from bochner.adaptation.basis import Basis, Plan, adapt, fit_basis
+from bochner.adaptation.basis import Basis, BasisSettings, adapt, fit_basis
 
-__all__ = ["Basis", "Plan", "adapt", "alignment", "fit_basis"]
+__all__ = ["Basis", "BasisSettings", "adapt", "alignment", "fit_basis"]

@@ -1,4 +1,4 @@
-"""Feature selection by an l1/l2 penalty: forward-backward splitting (FOBOS)."""
+"""Feature selection by a group-lasso (l1/l2) penalty, fitted by forward-backward splitting (FOBOS)."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from bochner.solvers.step import compute_precision, device_of, run_steps
 if TYPE_CHECKING:
     from bochner.solvers.parallel import Workers
 
-MOST_TRIALS = 16
-WALK = 4.0  # the factor between penalties until the wanted number lies between two of them
-SLACK = 1.05  # a penalty that leaves up to 5 % too many is good enough: the smallest of them go
+MAX_TRIALS = 16  # factors of 4 bracket the penalty in a few fits, and each bisection then halves its logarithm
+FACTOR = 4.0  # between penalties, until two of them bracket the requested number of frequencies
+SLACK = 1.05  # a penalty that leaves up to 5 % too many is accepted: those of smallest norm are dropped
 
 
 class Trial(NamedTuple):
-    """A penalty and the number of frequencies that it left."""
+    """A penalty and the number of frequencies whose weights it left non-zero."""
 
     penalty: float
     survivors: int
@@ -47,7 +47,7 @@ class Trial(NamedTuple):
 
 @dataclass
 class FobosSelection(Selection):
-    """The selected map, the penalty that selected it, and all that were tried."""
+    """The selected map, the penalty that selected it, and all penalties that were tried."""
 
     penalty: float = 0.0
     trials: list[Trial] = field(default_factory=list)
@@ -56,8 +56,8 @@ class FobosSelection(Selection):
 def shrink(model: FeatureModel, amount: float) -> None:
     """The proximal step of amount * sum_j ||theta_j||: theta_j <- theta_j max(0, 1 - amount / ||theta_j||), in place.
 
-    theta_j holds all weights of frequency j: C of them in the cosine form, 2 C in the paired one. The bias stays.
-    O(C D). Source: Duchi & Singer 2009, Section 5.
+    theta_j holds all weights of frequency j: C of them in the cosine form, 2 C in the paired one. The bias does not
+    change. O(C D). Source: Duchi & Singer 2009, Section 5.
 
     >>> from bochner.features import FourierMap
     >>> from bochner.kernels import Gaussian
@@ -83,10 +83,10 @@ def fit_fobos(
     num_rows: int,
     group: Workers | None = None,
 ) -> None:
-    """Minimise loss + penalty * sum_j ||theta_j|| in place: an SGD step, then `shrink` by rate * penalty, and again.
+    """Minimise loss + penalty * sum_j ||theta_j|| in place: SGD steps, each followed by `shrink` by rate * penalty.
 
-    One pass over R = `num_rows` random rows at the fixed rate `recipe.learning_rate`. A frequency at 0 stays there as
-    long as the gradient of its weights, batch by batch, has a norm of at most `penalty`. O(R D (d + C)).
+    One pass over R = `num_rows` random rows at the fixed `settings.learning_rate`. A frequency at 0 stays there as long
+    as the gradient of its weights on a batch has a norm of at most `penalty`. O(R D (d + C)).
     Source: Duchi & Singer 2009.
     """
     checks.nonnegative_float("penalty", penalty)
@@ -113,13 +113,13 @@ def select_by_fobos(
     verbose: bool | None = None,
     group: Workers | None = None,
 ) -> FobosSelection:
-    """Draw `num_drawn` features at once, fit them under an l1/l2 penalty, keep `num_features` of those that survive.
+    """Draw `num_drawn` features at once, fit them under an l1/l2 penalty, and keep `num_features` of the non-zero ones.
 
-    Penalty "auto" looks for the one that leaves just enough frequencies, at most 5 % more than wanted, by up to 16 fits
-    from the start; it begins where one step would leave the right number. Of the survivors those of largest norm are
-    kept. Algorithm 1 (`select_features`) sees as many features for num_drawn = num_features (rounds + 1) / 2, without
-    ever holding them all. O(fits R num_drawn (d + C)) for R = `num_rows`. Source: the alternative of May 2018, Section
-    5.1, after Duchi & Singer 2009.
+    Penalty "auto" searches for the one that leaves just enough frequencies, at most 5 % too many, in up to 16 fits; it
+    starts at the penalty at which one step would leave the right number. Of the non-zero frequencies those of largest
+    norm are kept. Algorithm 1 (`select_features`) draws as many features for num_drawn = num_features (rounds + 1) / 2,
+    without ever holding them all. O(fits R num_drawn (d + C)) for R = `num_rows`. With a `group`, processes divide rows
+    and features as in training. Source: the alternative of May 2018, Section 5.1, after Duchi & Singer 2009.
 
     >>> from bochner.data import ArraySource
     >>> from bochner.features import FourierMap
@@ -151,7 +151,7 @@ def select_by_fobos(
         raise ValueError(f"num_drawn must be at least num_features, {num_features}, got {num_drawn}.")
     pool = draw(num_drawn, generator)
     device = device_of(pool)
-    wanted = num_features * pool.num_frequencies // num_drawn
+    count = num_features * pool.num_frequencies // num_drawn
 
     def norms_after(value: float, rows: int = num_rows) -> Tensor:
         model = own_part(FeatureModel(pool, make_head(num_drawn, generator)), device, group)
@@ -162,59 +162,52 @@ def select_by_fobos(
         checks.one_of("penalty", penalty, ["auto"])
         # After one step from 0 the norms are those of the gradients, times the rate.
         gradients = norms_after(0.0, settings.batch_size) / _plain_rate(settings)
-        found = _search(norms_after, wanted, start=float(gradients.topk(wanted).values[-1]), verbose=verbose)
+        start, max_trials = float(gradients.topk(count).values[-1]), MAX_TRIALS
     else:
-        found = _search(norms_after, wanted, start=penalty, most_trials=1, verbose=False)
-    keep = largest(found.norms, wanted).to(device_of(pool))
-    births = torch.ones(wanted, dtype=torch.long)
-    return FobosSelection(pool.take(keep).to(device), births, [pool.num_frequencies], [], found.penalty, found.trials)
-
-
-class _Found(NamedTuple):
-    penalty: float
-    norms: Tensor
-    trials: list[Trial]
+        start, max_trials, verbose = penalty, 1, False
+    best, norms, trials = _search(norms_after, count, start=start, max_trials=max_trials, verbose=verbose)
+    keep = largest(norms, count).to(device_of(pool))
+    births = torch.ones(count, dtype=torch.long)
+    return FobosSelection(pool.take(keep).to(device), births, [pool.num_frequencies], [], best, trials)
 
 
 def _search(
     norms_after: Callable[[float], Tensor],
-    wanted: int,
+    count: int,
     *,
     start: float,
-    most_trials: int = MOST_TRIALS,
+    max_trials: int,
     verbose: bool | None,
-) -> _Found:
-    """The largest penalty tried that leaves `wanted` frequencies: first by factors of 4, then by bisection."""
+) -> tuple[float, Tensor, list[Trial]]:
+    """The largest penalty tried that leaves `count` frequencies, their norms, and all trials.
+
+    Penalties change by factors of 4 until two of them bracket `count`, then by bisection of their logarithms.
+    """
     penalty, low, high, best = start, 0.0, math.inf, None
     trials: list[Trial] = []
-    for _ in tqdm(range(most_trials), desc="fobos", unit="fit", disable=None if verbose is None else not verbose):
+    for _ in tqdm(range(max_trials), desc="fobos", unit="fit", disable=None if verbose is None else not verbose):
         norms = norms_after(penalty)
         trials.append(Trial(penalty, int((norms > 0).sum())))
-        if trials[-1].survivors < wanted:
+        if trials[-1].survivors < count:
             high = penalty
         else:
             low, best = penalty, norms
-            if trials[-1].survivors <= SLACK * wanted:
+            if trials[-1].survivors <= SLACK * count:
                 break
-        penalty = _between(low, high)
+        bracketed = low > 0 and not math.isinf(high)
+        penalty = math.sqrt(low * high) if bracketed else low * FACTOR if math.isinf(high) else high / FACTOR
     if best is None:
         penalty, survivors = trials[-1]
         raise ValueError(
-            f"penalty={penalty!r} leaves {survivors} of the {wanted} frequencies wanted; give a smaller one or 'auto'."
+            f"penalty={penalty!r} leaves {survivors} of the {count} frequencies needed; give a smaller one or 'auto'."
         )
-    return _Found(low, best, trials)
-
-
-def _between(low: float, high: float) -> float:
-    if math.isinf(high):
-        return low * WALK
-    return high / WALK if low == 0 else math.sqrt(low * high)
+    return low, best, trials
 
 
 def _plain_rate(settings: SGDSettings) -> float:
     if settings.optimizer != "sgd":
         raise ValueError(
-            f"recipe.optimizer must be 'sgd' for FOBOS, got {settings.optimizer!r}: a step is then a rate."
+            f"optimizer must be 'sgd' for FOBOS, whose proximal step follows a plain one, got {settings.optimizer!r}."
         )
     return fixed_rate(settings)
 

@@ -9,13 +9,12 @@ import torch
 from torch import Generator, Tensor, nn
 
 from bochner import checks
-from bochner.data import ArraySource
 from bochner.data.batches import in_order
-from bochner.data.blocks import Source, sample_rows
+from bochner.data.blocks import BlockSource, Source, sample_rows
 from bochner.kernels import Stationary
 from bochner.kernels.stationary import RULE_POINTS
 
-ROWS_AT_ONCE = 256
+ROWS_AT_ONCE = 256  # the graph of their features is kept for all probes: 256 D numbers per layer
 
 
 def gradient_outer_product(
@@ -28,9 +27,9 @@ def gradient_outer_product(
 ) -> Tensor:
     """M = E_x[sum_c g_c(x) g_c(x)^T] [d, d] for the gradients g_c of the C scores of `model`, in float64.
 
-    x . M x is large along directions in which the scores move and 0 along those that they ignore. The mean is taken
-    over `num_rows` random rows. Up to `num_probes` scores are differentiated one by one; of more, that many random
-    signs s give gradients of s . f(x), and E[g g^T] over signs is the same sum. Time: that of 2 min(C, num_probes)
+    x . M x is large along directions in which the scores change and 0 along those they do not depend on. The mean is
+    over `num_rows` random rows. Up to `num_probes` scores are differentiated separately; for more, `num_probes` vectors
+    s of random signs give gradients of s . f(x), and E[g g^T] over signs is the same sum. Time: 2 min(C, num_probes)
     evaluations of those rows; memory: the features of 256 rows. Source: Radhakrishnan et al. 2024 (the average gradient
     outer product of recursive feature machines).
 
@@ -44,7 +43,7 @@ def gradient_outer_product(
     """
     sample = sample_rows(source, num_rows, generator=generator)
     M = torch.zeros(source.num_inputs, source.num_inputs, dtype=torch.float64)
-    for block in in_order(ArraySource(*sample), batch_rows=ROWS_AT_ONCE):
+    for block in in_order(BlockSource(sample), batch_rows=ROWS_AT_ONCE):
         X = block.X.requires_grad_()
         scores = model(X)
         for probe in _probes(scores.shape[1], num_probes, generator).to(scores):
@@ -63,7 +62,7 @@ def _probes(num_scores: int, num_probes: int, generator: Generator) -> Tensor:
 
 @dataclass(frozen=True)
 class MetricRound:
-    """A kernel that was tried, and the heldout loss of the model under it."""
+    """A kernel and the validation loss of the model fitted with it."""
 
     kernel: Stationary
     loss: float
@@ -73,20 +72,19 @@ def learn_metric(
     kernel: Stationary,
     source: Source,
     fit: Callable[[Stationary], nn.Module],
-    judge: Callable[[nn.Module], float],
+    evaluate: Callable[[nn.Module], float],
     *,
     rounds: int = 4,
     num_rows: int = 8192,
     generator: Generator,
 ) -> list[MetricRound]:
-    """Kernels k(M^{1/2} x, M^{1/2} y), each with the metric M that the model under the one before suggests.
+    """Kernels k(M^{1/2} x, M^{1/2} y), each with the metric M of the model fitted with the one before.
 
-    A round fits a model under the kernel so far, `fit(kernel)`, any learner with gradients in its inputs; takes the
-    heldout loss `judge(model)`; and makes M the average gradient outer product of the model over `source` (see
-    `gradient_outer_product`). M is scaled such that the median distance stays what it was, so that a bandwidth keeps
-    its meaning. The first round has the kernel as it is given, and a scale in it becomes part of the metric. Rounds end
-    early when the loss has risen. Cost: `rounds` + 1 fits. Source: Radhakrishnan et al. 2024 (recursive feature
-    machines).
+    A round fits a model with the current kernel, `fit(kernel)`, whose output must be differentiable in its inputs;
+    computes its validation loss, `evaluate(model)`; and sets M to the average gradient outer product (AGOP) of the
+    model over `source` (see `gradient_outer_product`). M is scaled to keep the median distance, so that the bandwidth
+    keeps its meaning. The first round uses the given kernel, whose scale becomes part of the metric. The rounds end
+    early when the loss rises. Cost: `rounds` + 1 fits. Source: Radhakrishnan et al. 2024 (recursive feature machines).
     """
     checks.positive_int("rounds", rounds)
     points = sample_rows(source, RULE_POINTS, generator=generator).X.cpu()
@@ -94,11 +92,11 @@ def learn_metric(
     tried: list[MetricRound] = []
     for _ in range(rounds + 1):
         model = fit(kernel)
-        tried.append(MetricRound(kernel, judge(model)))
+        tried.append(MetricRound(kernel, evaluate(model)))
         if len(tried) > rounds or (len(tried) > 1 and not tried[-1].loss < tried[-2].loss):
             break
         M = gradient_outer_product(model, source, num_rows=num_rows, generator=generator)
-        if not M.trace() > 0:  # a constant model looks at nothing
+        if not M.trace() > 0:  # the model is constant
             break
         kernel = _with_metric(kernel, M / M.trace(), points, typical)
     return tried
@@ -106,8 +104,8 @@ def learn_metric(
 
 def _with_metric(kernel: Stationary, M: Tensor, points: Tensor, typical: float) -> Stationary:
     M = (M + M.T) / 2
-    found = kernel.replace(scale=None, metric=M)
-    return kernel.replace(scale=None, metric=M * (typical / _median(found.prepare(points))) ** 2)
+    unscaled = kernel.replace(scale=None, metric=M)
+    return kernel.replace(scale=None, metric=M * (typical / _median(unscaled.prepare(points))) ** 2)
 
 
 def _median(points: Tensor) -> float:
@@ -115,5 +113,5 @@ def _median(points: Tensor) -> float:
     distances = torch.nn.functional.pdist(points.double())
     distances = distances[distances > 0]
     if len(distances) == 0:
-        raise ValueError("rows must differ for a metric to be learned, got equal ones only.")
+        raise ValueError("source must hold different rows for a metric to be learned, got equal ones only.")
     return float(distances.median())

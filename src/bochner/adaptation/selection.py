@@ -1,4 +1,4 @@
-"""Random feature selection: draw, train a little, keep the best, draw again."""
+"""Random feature selection: Algorithm 1 of May et al. (draw, train briefly, keep the best features, draw again)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MakeHead = Callable[[int, Generator], Head]  # number of features, generator
 
 @dataclass
 class Selection:
-    """The selected map and where its frequencies came from."""
+    """The selected map and the rounds in which its frequencies were drawn."""
 
     feature_map: FourierMap
     births: Tensor  # [P] the round in which each frequency was drawn, from 1
@@ -38,7 +38,7 @@ class Selection:
     kept: list[Tensor] = field(default_factory=list)  # births of the frequencies kept after each round but the last
 
     def survival(self) -> Tensor:
-        """For each round t, the share of the frequencies kept after it that reach the final map, [T - 1].
+        """For each round t, the share of the frequencies kept after it that are in the final map, [T - 1].
 
         By chance it would be T! / (t! T^(T - t)): see `chance_survival`.
         """
@@ -61,18 +61,18 @@ def select_features(
 ) -> Selection:
     """Algorithm 1 of May et al.: T rounds; after round t the s_t = D t / T features of largest weight are kept.
 
-    Each round fills the free places with fresh features, starts the head anew, makes one SGD pass over
-    `rows_per_round` random rows at `recipe.learning_rate`, and keeps the frequencies whose rows of Theta (of U V with a
-    bottleneck; both rows of a sine-cosine pair together) have the largest l2 norm. The last round only draws.
-    D (T + 1) / 2 features are seen in all. O(T R D (d + C)) for R = `rows_per_round`, memory that of one model.
-    Several processes divide the rows of a pass, and features where they do so in training: norms are then gathered.
+    Each round replaces the dropped features by newly drawn ones, resets the head, makes one SGD pass over
+    `rows_per_round` random rows at `settings.learning_rate`, and keeps the frequencies whose rows of Theta (of U V with
+    a bottleneck; both rows of a sine-cosine pair together) have the largest l2 norm. The last round only draws.
+    D (T + 1) / 2 features are drawn in all. O(T R D (d + C)) for R = `rows_per_round`, and the memory of one model.
+    With a `group`, processes divide the rows of a pass, and features as in training; norms are then gathered.
     Source: May 2018, Section 5.1; JMLR 2019, Algorithm 1.
 
     >>> from bochner.data import ArraySource
     >>> from bochner.kernels import Laplacian
     >>> from bochner.models.heads import LinearHead
     >>> X = torch.randn(2000, 10, generator=Generator().manual_seed(0))
-    >>> source = ArraySource(X, (X[:, 0] * X[:, 1] > 0).long())  # eight of ten inputs say nothing
+    >>> source = ArraySource(X, (X[:, 0] * X[:, 1] > 0).long())  # eight of ten inputs carry no information
     >>> def draw(num_features, generator):
     ...     return FourierMap.draw(
     ...         Laplacian(bandwidth=10.0), num_inputs=10, num_features=num_features, generator=generator
@@ -125,7 +125,7 @@ def own_part(model: FeatureModel, device: torch.device, group: Workers | None) -
 
 
 def _replace(selection: Selection, keep: Tensor, fresh: FourierMap, t: int) -> None:
-    """After round t: the frequencies `keep` stay, `fresh` ones take the other places."""
+    """After round t: keep the frequencies `keep` and append the `fresh` ones."""
     births = selection.births[keep.cpu()]
     selection.kept.append(births)
     selection.feature_map = selection.feature_map.take(keep).join(fresh)
@@ -134,7 +134,7 @@ def _replace(selection: Selection, keep: Tensor, fresh: FourierMap, t: int) -> N
 
 
 def frequency_norms(model: FeatureModel) -> Tensor:
-    """How much the head uses each frequency: the norm of its row of Theta, of both rows for a sine-cosine pair."""
+    """The norm of each frequency's weights: its row of Theta, or both rows of a sine-cosine pair, [P]."""
     norms, z = model.head.row_norms(), model.feature_map
     if not isinstance(z, FourierMap):
         raise TypeError(f"selection needs a model on a FourierMap, got one on a {type(z).__name__}.")
@@ -152,7 +152,7 @@ def usable_norms(model: FeatureModel, settings: SGDSettings, group: Workers | No
 
 
 def largest(norms: Tensor, count: int) -> Tensor:
-    """The indices of the `count` largest, in their order."""
+    """The indices of the `count` largest norms, in ascending order."""
     return norms.topk(count).indices.sort().values
 
 
@@ -167,7 +167,7 @@ def chance_survival(rounds: int) -> Tensor:
 def input_weights(feature_map: FourierMap, *, drop_largest: bool = False) -> Tensor:
     """The relative weight of each input, sum_j |W_ij| scaled to mean 1, [d].
 
-    For heavy-tailed frequencies (Laplacian) `drop_largest` leaves out the largest entry of each row, as the papers do.
+    For heavy-tailed frequencies (Laplacian) `drop_largest` omits the largest entry of each row, as in the papers.
     """
     W = feature_map.frequencies().abs()
     weights = W.sum(dim=1) - (W.max(dim=1).values if drop_largest else 0)
@@ -175,13 +175,11 @@ def input_weights(feature_map: FourierMap, *, drop_largest: bool = False) -> Ten
 
 
 def fixed_rate(settings: SGDSettings) -> float:
-    """The learning rate of a recipe that selection can use: a number, and plain steps as in the papers."""
+    """The learning rate, which must be a number: selection takes plain steps, as in the papers."""
     if isinstance(settings.learning_rate, str):
         raise ValueError("learning_rate must be a number for selection; find one with find_rate first.")
     if settings.preconditioner_rank:
-        raise ValueError(
-            f"preconditioner_rank must be 0 for selection, got {settings.preconditioner_rank!r}; use replace()."
-        )
+        raise ValueError(f"preconditioner_rank must be 0 for selection, got {settings.preconditioner_rank!r}.")
     return settings.learning_rate
 
 
@@ -199,8 +197,8 @@ def random_batches(
     More rows than there are start over in another order; the batches do not depend on `rows`.
     """
     steps, size = -(-num_rows // settings.batch_size), settings.batch_size
-    for lap in itertools.count():
-        epoch = 1_000_000 * pass_number + lap
+    for repeat in itertools.count():
+        epoch = 1_000_000 * pass_number + repeat  # an order of its own for each repetition of each pass
         blocks = batches(source, batch_size=rows, seed=settings.seed, epoch=epoch, prefetch=prefetch)
         for block in blocks:
             yield take(block, slice(0, steps * size))

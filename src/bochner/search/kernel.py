@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Generator, Tensor, nn
 
 from bochner import checks
-from bochner.adaptation.basis import Plan, fit_basis
+from bochner.adaptation.basis import BasisSettings, fit_basis
 from bochner.adaptation.fobos import select_by_fobos
 from bochner.adaptation.metric import learn_metric
 from bochner.adaptation.selection import Selection, chance_survival, input_weights, select_features
@@ -53,8 +53,8 @@ STRUCTURED_INPUTS = 256
 MAX_SELECTION_ROWS = 1_000_000  # rows of one round in the papers
 # An adapted basis takes at most 1,024 steps of 256 rows, about the cost of the epochs of the head afterwards. The rates
 # are those of `bochner.adaptation.basis` for 64 rows, times the root of four.
-BASIS = Plan(
-    batch_size=256, learning_rate=6e-3, head_rate=0.2, batches=128, heldout_batches=32, patience=2, max_epochs=8
+BASIS = BasisSettings(
+    batch_size=256, learning_rate=6e-3, head_rate=0.2, batches=128, validation_batches=32, patience=2, max_epochs=8
 )
 
 
@@ -376,10 +376,10 @@ def _adapt(
         objective=objective,
         validation_data=task.validation_data,
         head=make_head(z.num_features, seeded(task.seed, "head")) if objective == "loss" else None,
-        plan=replace(BASIS, loss=task.loss, seed=task.seed),
+        settings=replace(BASIS, loss=task.loss, seed=task.seed),
         verbose=verbose,
     )
-    values = [record["heldout"] for record in basis.history]
+    values = [record["validation"] for record in basis.history]
     logger.info("basis: %s %.4g -> %.4g in %d epochs", objective, values[0], min(values), len(values) - 1)
     return basis.feature_map, {"adapted": values}
 

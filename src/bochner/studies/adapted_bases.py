@@ -16,7 +16,7 @@ import torch
 from torch import Generator, Tensor
 
 from bochner import checks
-from bochner.adaptation import Plan, alignment, fit_basis
+from bochner.adaptation import BasisSettings, alignment, fit_basis
 from bochner.adaptation.basis import kernel_error
 from bochner.data import ArraySource
 from bochner.data.blocks import Block
@@ -32,9 +32,9 @@ from bochner.studies.workers import Context
 
 BASES = {"random": None, "unsupervised": "kernel", "supervised": "alignment", "discriminative": "loss"}
 EFFORTS = {
-    "smoke": Plan(batches=30, heldout_batches=5, max_epochs=2),
-    "small": Plan(batches=1_000, heldout_batches=100, max_epochs=10),
-    "paper": Plan(),
+    "smoke": BasisSettings(batches=30, validation_batches=5, max_epochs=2),
+    "small": BasisSettings(batches=1_000, validation_batches=100, max_epochs=10),
+    "paper": BasisSettings(),
 }
 HEAD_EPOCHS = {"smoke": 3, "small": 20, "paper": 100}
 ERROR_ROWS, ERROR_BLOCKS = 1_000, 5
@@ -293,9 +293,9 @@ def _basis(cell: Cell, parts: Parts) -> tuple[FeatureMap, Head | None, int]:
         return z, None, 0
     plan = replace(EFFORTS[cell.effort], seed=cell.seed)
     if objective == "loss":
-        plan = replace(plan, batches=None, heldout_batches=None)  # an epoch is a pass over the rows
+        plan = replace(plan, batches=None, validation_batches=None)  # an epoch is a pass over the rows
     rows, validation_data = ArraySource(*parts.train), ArraySource(*parts.heldout)
-    adapted = fit_basis(z, rows, objective=objective, validation_data=validation_data, plan=plan, verbose=None)
+    adapted = fit_basis(z, rows, objective=objective, validation_data=validation_data, settings=plan, verbose=None)
     return adapted.feature_map, adapted.head, len(adapted.history) - 1
 
 
