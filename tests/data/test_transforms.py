@@ -1,4 +1,4 @@
-"""Classes of any source, and the targets that cannot be learned from."""
+"""Sources made from sources: transforms, statistics, splits and classes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bochner.data import (
     ArraySource,
+    EncodeLabels,
     MappedSource,
     NpySource,
     Standardize,
@@ -17,10 +20,118 @@ from bochner.data import (
     classes_of,
     open_source,
     split,
+    statistics,
     with_classes,
 )
-from bochner.data import transforms as classes_module
+from bochner.data import transforms as transforms_module
+from tests.data.cases import rows
 from tests.data.test_conformance import whole
+
+
+@given(n=st.integers(1, 50), shard_rows=st.integers(1, 60))
+def test_as_numpy_has_them(n: int, shard_rows: int) -> None:
+    X, y, _ = rows(n, dtype="float64")
+    found = statistics(ArraySource(X, y, shard_rows=shard_rows))
+    np.testing.assert_allclose(found.mean, X.mean(0), atol=1e-14)
+    np.testing.assert_allclose(found.std, X.std(0), atol=1e-14)
+    np.testing.assert_array_equal(found.classes, np.unique(y))
+    assert found.num_rows == n
+
+
+def test_a_mean_far_from_zero() -> None:
+    X = 1e9 + np.random.default_rng(0).standard_normal((1000, 2))
+    np.testing.assert_allclose(statistics(ArraySource(X, shard_rows=7)).std, (X - 1e9).std(0), rtol=1e-7)
+
+
+def test_float_targets_have_no_classes() -> None:
+    assert statistics(ArraySource(*rows(target="float64"))).classes is None
+
+
+def test_numbers_too_many_to_be_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transforms_module, "MAX_LABELS", 3)
+    X = np.zeros((5, 1))
+    assert statistics(ArraySource(X, [3, 1, 2, 3, 1], shard_rows=2)).classes.tolist() == [1, 2, 3]
+    assert statistics(ArraySource(X, [3, 1, 2, 4, 1], shard_rows=2)).classes is None
+
+
+def test_statistics_of_a_part_with_empty_shards() -> None:
+    validation = split(ArraySource(*rows(20), shard_rows=1), 0.2, seed=0)[1]
+    assert 0 in validation.shard_sizes
+    np.testing.assert_allclose(statistics(validation).mean, whole(validation).X.mean(0), rtol=1e-5)
+
+
+def test_standardized() -> None:
+    X = np.random.default_rng(0).normal(5, 3, (100, 3)).astype("float32")
+    X[:, 1] = 4
+    source = ArraySource(X, shard_rows=9)
+    found = statistics(source)
+    Z = whole(MappedSource(source, Standardize(found.mean, found.std))).X
+    assert Z.dtype == np.float32
+    np.testing.assert_allclose(Z.mean(0), 0, atol=1e-6)
+    np.testing.assert_allclose(Z.std(0), [1, 0, 1], atol=1e-6)
+
+
+def test_labels_become_places() -> None:
+    encode = EncodeLabels(torch.tensor([-1, 3, 8]))
+    source = ArraySource(np.zeros((4, 1)), np.array([8, -1, 3, 8]), shard_rows=3)
+    assert whole(MappedSource(source, encode)).y.tolist() == [2, 0, 1, 2]
+
+
+@pytest.mark.parametrize("label", [-2, 4, 9])
+def test_labels_never_seen(label: int) -> None:
+    source = ArraySource(np.zeros((2, 1)), np.array([3, label]))
+    with pytest.raises(ValueError, match=rf"y must hold the 3 known classes only, got \[{label}\]"):
+        MappedSource(source, EncodeLabels(torch.tensor([-1, 3, 8]))).read(0)
+
+
+def numbered(n: int, shard_rows: int) -> ArraySource:
+    return ArraySource(torch.arange(float(n))[:, None], torch.arange(n), shard_rows=shard_rows)
+
+
+@given(n=st.integers(2, 60), shard_rows=st.integers(1, 70), fraction=st.floats(0.001, 0.999), seed=st.integers(0, 9))
+def test_a_partition(n: int, shard_rows: int, fraction: float, seed: int) -> None:
+    source = numbered(n, shard_rows)
+    train, validation = (whole(part).y.tolist() for part in split(source, fraction, seed))
+    assert sorted(train + validation) == list(range(n))
+    assert len(validation) == min(max(round(fraction * n), 1), n - 1)
+    assert validation == whole(split(source, fraction, seed)[1]).y.tolist()
+
+
+def test_nothing_is_read() -> None:
+    source = numbered(100, 10)
+    source.read = None
+    train, validation = split(source, 0.2, seed=0)
+    assert (sum(train.shard_sizes), sum(validation.shard_sizes)) == (80, 20)
+
+
+def test_every_row_is_held_out_equally_often() -> None:
+    seeds, n = 2000, 30
+    counts = np.zeros(n)
+    for seed in range(seeds):
+        counts[whole(split(numbered(n, 7), 0.2, seed)[1]).y] += 1
+    assert np.abs(counts / seeds - 0.2).max() < 5 * np.sqrt(0.2 * 0.8 / seeds)
+
+
+def test_seeds_differ() -> None:
+    parts = {tuple(whole(split(numbered(50, 10), 0.2, seed)[1]).y) for seed in range(20)}
+    assert len(parts) == 20
+
+
+@pytest.mark.parametrize("fraction", [0, 1, -0.1, 1.5, float("nan"), "half", None])
+def test_fractions_that_are_none(fraction: object) -> None:
+    with pytest.raises(ValueError, match=r"validation_fraction.*0.*1"):
+        split(numbered(10, 5), fraction, 0)
+
+
+def test_one_row() -> None:
+    with pytest.raises(ValueError, match="source must have at least 2 rows to be split, got 1"):
+        split(numbered(1, 5), 0.5, 0)
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, None, True])
+def test_seeds_that_are_none(seed: object) -> None:
+    with pytest.raises(ValueError, match="seed must be an integer of at least 0"):
+        split(numbered(10, 5), 0.5, seed)
 
 
 def source(y, **options) -> ArraySource:
@@ -61,7 +172,7 @@ def test_rows_without_targets() -> None:
 
 
 def test_numbers_that_are_no_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(classes_module, "MAX_LABELS", 3)
+    monkeypatch.setattr(transforms_module, "MAX_LABELS", 3)
     assert len(classes_of(source([0, 1, 2, 0]))) == 3
     with pytest.raises(ValueError, match="y must hold classes, got more than 3 different numbers"):
         classes_of(source([0.1, 1.2, 2.3, 0.4]))

@@ -1,4 +1,4 @@
-"""A few rows of a source: uniform, different, in order, and read only where they lie."""
+"""Samples of a source: uniform, distinct, in order, and read only where they are; and a block as a source."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import torch
 from scipy.stats import chisquare
 from torch import Generator
 
-from bochner.data import ArraySource
-from bochner.data.blocks import Block, sample_rows
+from bochner.data import ArraySource, BlockSource, in_order
+from bochner.data.blocks import Block, read_targets, sample_rows
 
 
 def generator(seed: int = 0) -> Generator:
@@ -90,3 +90,12 @@ def test_bad_arguments() -> None:
 
     with pytest.raises(ValueError, match="source must hold at least one row, got none"):
         sample_rows(Empty(), 3, generator=generator())
+
+
+def test_a_block_is_a_source_of_one_shard() -> None:
+    block = sample_rows(numbered(), 15, generator=generator())
+    source = BlockSource(block)
+    assert (source.num_inputs, source.shard_sizes) == (1, [15])
+    assert source.read(0) is block
+    assert torch.equal(read_targets(source, 0), block.y)
+    assert [len(batch.X) for batch in in_order(source, 10)] == [10, 5]
