@@ -13,9 +13,10 @@ import pytest
 import yaml
 
 from bochner.acoustic import experiment as experiment_module
-from bochner.acoustic.experiment import FinishedStage, run_recipe, run_stage
+from bochner.acoustic.experiment import FinishedStage, run_recipe, run_stage, setup
 from bochner.acoustic.recipe import AsrRecipe, load_recipe
 from bochner.acoustic.results import Results, Row, comparison, read_results
+from bochner.speech.corpora.corpus_directory import SpeechCorpus
 
 EASY = {"num_words": 12, "snr": [30, 40], "telephone": 0, "babble": 0}
 TINY = {
@@ -186,6 +187,15 @@ def test_a_stopped_run_goes_on_with_the_model_it_was_at(ran: Ran, monkeypatch: p
     assert done == ["few", "many", "network", "network"]
     assert {row.seed for row in resumed.rows if row.kind != "gmm"} == {1}
     assert without_seconds(resumed) != without_seconds(ran.results)
+
+
+def test_the_corpus_is_read_once_and_alignments_are_not_exported(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads, read = [], SpeechCorpus.read
+    monkeypatch.setattr(SpeechCorpus, "read", lambda directory: reads.append(directory) or read(directory))
+    setup(ran.recipe, ran.directory, device="cpu")
+    assert len(reads) == 1
+    exported = [path.name for path in (ran.directory / "alignment").rglob("*") if path.name in ("rows", "phones.ctm")]
+    assert exported == []
 
 
 def test_a_corpus_without_dev_is_refused(ran: Ran, tmp_path: Path) -> None:

@@ -26,15 +26,15 @@ COMMANDS = [name for name in ASR if name != "_help"]
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[AsrRecipe, Path, dict[str, Any]]]:
-    """What was asked of `run_recipe`, which here only gives two rows."""
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[AsrRecipe, Path, dict[str, Any]]]:
+    """Calls of `run_recipe`, which is replaced by a function that returns two rows."""
     pytest.importorskip("kaldi_hmm_gmm")
     from bochner.acoustic import experiment as module
 
-    calls: list[tuple[AsrRecipe, Path, dict[str, Any]]] = []
+    recorded: list[tuple[AsrRecipe, Path, dict[str, Any]]] = []
 
     def instead(recipe: AsrRecipe, output_dir: Path, **options: Any) -> Results:
-        calls.append((recipe, output_dir, options))
+        recorded.append((recipe, output_dir, options))
         given: dict[str, Any] = {
             "settings": {},
             "seed": 0,
@@ -55,11 +55,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[AsrRecipe, Path, dict[s
         return results
 
     monkeypatch.setattr(module, "run_recipe", instead)
-    return calls
+    return recorded
 
 
 def test_run_gives_the_recipe_with_changes_and_prints_the_comparison(
-    asked: list[tuple[AsrRecipe, Path, dict[str, Any]]], tmp_path: Path, capsys: Capture
+    calls: list[tuple[AsrRecipe, Path, dict[str, Any]]], tmp_path: Path, capsys: Capture
 ) -> None:
     overrides = [
         "--models.gaussian.num_features",
@@ -83,7 +83,7 @@ def test_run_gives_the_recipe_with_changes_and_prints_the_comparison(
         "2",
     )
     assert outcome.code == 0
-    recipe, folder, options = asked[0]
+    recipe, folder, options = calls[0]
     assert recipe.corpus.source == Path("TIMIT").resolve()  # type: ignore[union-attr]
     assert recipe.models["gaussian"].num_features == 64  # type: ignore[union-attr]
     assert "sparse-gaussian" not in recipe.models
@@ -94,11 +94,11 @@ def test_run_gives_the_recipe_with_changes_and_prints_the_comparison(
 
 
 def test_the_demo_is_the_small_recipe(
-    asked: list[tuple[AsrRecipe, Path, dict[str, Any]]], tmp_path: Path, capsys: Capture
+    calls: list[tuple[AsrRecipe, Path, dict[str, Any]]], tmp_path: Path, capsys: Capture
 ) -> None:
     outcome = run(capsys, "demo", "--output_dir", tmp_path / "demo")
     assert outcome.code == 0
-    assert asked[0][0].name == "timit-demo"
+    assert calls[0][0].name == "timit-demo"
     assert "best kernel" in outcome.out
     assert f"report    {tmp_path / 'demo' / 'report.html'}" in outcome.out
     assert "best kernel" in (tmp_path / "demo" / "report.html").read_text()
@@ -114,7 +114,7 @@ def test_the_demo_is_the_small_recipe(
         (["nowhere.yaml"], "nowhere.yaml"),
     ],
 )
-def test_mistakes_are_told_in_one_line(words: list[str], message: str, tmp_path: Path, capsys: Capture) -> None:
+def test_mistakes_are_reported_in_one_line(words: list[str], message: str, tmp_path: Path, capsys: Capture) -> None:
     outcome = run(capsys, "asr", "run", *words, "--output_dir", tmp_path)
     assert outcome.code == 1
     assert message in outcome.err
