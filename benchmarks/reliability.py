@@ -32,7 +32,7 @@ from benchmarks.reliability_page import Trial, page
 ROOT = Path(__file__).parents[1]
 FOLDER, PAGE = ROOT / "out" / "benchmarks" / "reliability", ROOT / "docs" / "reliability.md"
 FUZZ = ROOT / "out" / "fuzz.json"
-OPTIONS = ["--solver=sgd", "--num_features=128", "--batch_size=32", "--learning_rate=0.05", "--max_epochs=20"]
+OPTIONS = ["--solver=sgd", "--n_components=128", "--batch_size=32", "--learning_rate=0.05", "--max_epochs=20"]
 OPTIONS += ["--max_halvings=30", "--verbose=false"]
 KILLS_A_RUN = 5
 NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount"]
