@@ -249,7 +249,7 @@ def assert_same(found: tuple[Selection, list], wanted: tuple[Selection, list]) -
 def test_steps_by_columns_select_the_same(head, monkeypatch: pytest.MonkeyPatch) -> None:
     """A lap of 200 rows ends with a short batch, the pass within the third lap."""
     wanted = selected(head, SPARSE)
-    monkeypatch.setattr(fused, "LEAST_COLUMNS", 1)
+    monkeypatch.setattr(fused, "MIN_COLUMNS", 1)
     monkeypatch.setattr(step, "take_steps", None)
     assert_same(selected(head, SPARSE), wanted)
 

@@ -298,7 +298,7 @@ def test_an_interrupted_export_leaves_the_old_file(kind: type, path: Path, monke
 
 
 def test_a_model_beyond_the_format(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph, "LARGEST", 500)
+    monkeypatch.setattr(graph, "MAX_BYTES", 500)
     with pytest.raises(ValueError, match=r"model has more than \d+ bytes of weights, .* ends at 500; .*bottleneck"):
         export_onnx(fourier_model(), path)
     assert not path.exists()

@@ -148,7 +148,7 @@ def test_small_steps_on_a_cpu_are_the_ordinary_ones() -> None:
 @pytest.fixture
 def columns(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if 64 features were many, in tiles of ten columns."""
-    monkeypatch.setattr(fused, "LEAST_COLUMNS", 64 * 32)
+    monkeypatch.setattr(fused, "MIN_COLUMNS", 64 * 32)
     monkeypatch.setattr(step_operations, "CACHED_FEATURES", 320)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
 
@@ -207,7 +207,7 @@ def test_replayed_launches_take_the_same_steps(rank: int | None, monkeypatch: py
     found, wanted = (model(num_features=256, rank=rank).cuda() for _ in range(2))
     settings, blocks = replace(SETTINGS, precision="bf16"), list(batches(sources()[0], batch_size=64, seed=0, epoch=0))
     for patience, part in ((1, found), (10**9, wanted)):
-        monkeypatch.setattr(replay, "PATIENCE", patience)
+        monkeypatch.setattr(replay, "MIN_CALLS", patience)
         steps = FusedSteps(part, settings)
         graphs = []
         for number, block in enumerate(blocks):

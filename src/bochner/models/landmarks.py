@@ -1,4 +1,4 @@
-"""Functions in a kernel's space that are sums over landmarks."""
+"""Kernel models that are sums over landmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From scores to probabilities."""
+"""Losses with their derivatives, and links from scores to probabilities."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def choose_loss(name: str, num_classes: int | None) -> Loss:
 
 
 LINKS = ["softmax", "logistic", "clipped"]
-# Least squares estimates no probability below this.
+# Estimates of least squares may be negative; they are clipped here, and log p stays finite.
 SMALLEST_PROBABILITY = 1e-4
 
 

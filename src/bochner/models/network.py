@@ -1,4 +1,4 @@
-"""Fully connected networks: what the papers measure kernel models against."""
+"""Fully connected networks, the baseline of the papers' kernel models."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Steps of plain SGD without autograd: on a GPU short numbers in the products and several minibatches at once, on a CPU
-features a few columns at a time."""
+"""Steps of plain SGD on a linear head or bottleneck without autograd.
+
+On a GPU products in low precision and several minibatches at once; on a CPU a few columns of the features at a time.
+"""
 
 from __future__ import annotations
 
@@ -28,16 +30,16 @@ from bochner.solvers.preconditioner import Preconditioner
 from bochner.solvers.settings import SGDSettings
 
 
-class EvenedRows:
+class PreconditionedRows:
     """u P for the rows u = [z, 1] of a head, [z, 0] P / floor before a bottleneck.
 
     The derivatives G [n, C] make the gradient G^T u, and (G^T u) P = G^T (u P): a step along u P is that of
-    `Preconditioner.apply`. Products are of the dtype of Z, which holds the eigenvectors once more. O(n q D).
+    `Preconditioner.apply`. Products are in the dtype of Z, with a copy of the eigenvectors. O(n q D).
 
     >>> from bochner.models.heads import LinearHead
     >>> head = LinearHead.zeros(num_features=2, num_outputs=2)
     >>> P = Preconditioner(head, torch.tensor([[1.0, 0.0, 0.0]]), torch.tensor([1.0]), 0.25)
-    >>> EvenedRows(P, torch.float32)(torch.ones(1, 2))
+    >>> PreconditionedRows(P, torch.float32)(torch.ones(1, 2))
     (tensor([[0.2500, 1.0000]]), tensor([1.]))
     """
 
@@ -47,7 +49,7 @@ class EvenedRows:
         self._floor = preconditioner.floor if preconditioner.before_bottleneck else None
 
     def __call__(self, Z: Tensor) -> tuple[Tensor, Tensor | None]:
-        """What steps go along in place of Z [n, D], and for a head in place of its ones [n]."""
+        """What replaces Z [n, D] in the gradient, and the ones [n] of a linear head's bias."""
         parts = long_product(Z, self._vectors)
         if self._floor is not None:
             return self._without(Z, parts * self._shrink, scale=1 / self._floor), None
@@ -59,15 +61,15 @@ class EvenedRows:
 
 
 Work = Callable[[Tensor, Tensor, float], None]
-"""Called with rows X, their targets y and a rate; changes tensors of its own in place and never waits for the GPU."""
+"""Called with rows X, targets y and a rate; changes its own tensors in place and never synchronises with the GPU."""
 
-PATIENCE = 4  # calls alike before a capture: it costs as much as some of them
+MIN_CALLS = 4  # equal calls before a capture, which costs as much as a few of them
 
 
 class Replay:
-    """`work` itself, but after some calls alike the next are one CUDA graph: Python no longer sets the pace.
+    """Calls `work`, and after a few equal calls replays it as one CUDA graph, without the overhead of Python.
 
-    Calls are alike when shapes, dtypes and the rate are; any other one is made as it stands. On a CPU all are.
+    Calls are equal when shapes, dtypes and the rate are; others are made directly, and so are all calls on a CPU.
     Memory: a copy of the rows, and what `work` allocates is kept.
 
     >>> seen = []
@@ -92,10 +94,10 @@ class Replay:
         if kind != self._kind:
             self._kind, self._calls, self._graph = kind, 0, None
             self._X, self._y = X.clone(), y.clone()
-        self._X.copy_(X)  # always the same memory: kernels loaded before the capture are those that it records
+        self._X.copy_(X)  # always the same memory, which the graph refers to
         self._y.copy_(y)
         self._calls += 1
-        if self._calls <= PATIENCE:
+        if self._calls <= MIN_CALLS:
             self._work(self._X, self._y, rate)
             return
         if self._graph is None:
@@ -103,26 +105,27 @@ class Replay:
         self._graph.replay()
 
     def _captured(self, rate: float) -> torch.cuda.CUDAGraph:
-        """The launches, recorded without being made. Other threads go on: one of them may be reading the next rows."""
+        """The launches, recorded without being run. Other threads go on: one of them may be reading the next rows."""
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             self._work(self._X, self._y, rate)
         return graph
 
 
-# The features of so many numbers may exist at once; a larger batch is summed in parts by the ordinary step.
-MOST_ELEMENTS = 2**31
-FEATURE_ROWS = 2048  # made together: the map is read once for all of them
-ALIGNED = 16
-# On a CPU: fewer features a step and the ordinary one is as fast, more would be too much memory to hold at once.
-LEAST_COLUMNS, MOST_COLUMNS = 2**20, 2**24
+# Features of a batch that may exist at once: 2^31 elements, 4 GiB in bfloat16. The gradient of a larger batch is summed
+# over tiles by the ordinary step.
+MAX_ELEMENTS = 2**31
+FEATURE_ROWS = 2048  # whose features are computed together: the map is read once for all of them
+ALIGNED = 16  # rows of weights are padded to a multiple of this, which tensor cores need
+# Features per step on a CPU: with fewer the ordinary step is as fast, more take over 64 MB in float32.
+MIN_COLUMNS, MAX_COLUMNS = 2**20, 2**24
 
 
 class FusedSteps:
     """SGD of softmax regression on a GPU: the same steps as `take_step`, up to the rounding of `precision`.
 
-    Holds the map and the weights once more in the precision of the products, and the features of a block; the model's
-    own weights stay what they are and are updated in place. Make a new one when anything else has changed them.
+    Holds copies of the map and of the weights in the precision of the products, and the features of a block; the
+    model's own weights are updated in place. Construct a new object after anything else has changed them.
     """
 
     def __init__(
@@ -135,26 +138,27 @@ class FusedSteps:
         self.copies = [_copy(part, self.dtype) for part in self.parts[:-1]] if short else []
         self.feature_map, self.batch_size = model.feature_map, settings.batch_size
         outputs = len(self.parts[0])
-        one = settings.precision == "float32"  # its products leave time to read the weights
-        self.minibatches = 1 if one else minibatches_at_once(outputs, settings.batch_size)
+        # Products in float32 take longer than reading the weights: nothing is gained by several minibatches at once.
+        single = settings.precision == "float32"
+        self.minibatches = 1 if single else minibatches_at_once(outputs, settings.batch_size)
         self._frequencies = _frequencies(model.feature_map, self.dtype)
-        self._evened = None if preconditioner is None else EvenedRows(preconditioner, self.dtype)
+        self._preconditioned = None if preconditioner is None else PreconditionedRows(preconditioner, self.dtype)
         self._buffer: Tensor | None = None
         self._replay = Replay(self._step)
 
     @property
     def rows(self) -> int:
-        """Rows of the blocks it likes best: whole superbatches, as many as make the product with the map efficient."""
+        """The best number of rows per block: whole superbatches, enough for an efficient product with the map."""
         superbatch = self.minibatches * self.batch_size
-        most = min(FEATURE_ROWS, MOST_ELEMENTS // self.feature_map.num_features)
-        return superbatch * max(1, most // superbatch)
+        limit = min(FEATURE_ROWS, MAX_ELEMENTS // self.feature_map.num_features)
+        return superbatch * max(1, limit // superbatch)
 
     @torch.no_grad()
     def take(self, block: Block, *, rate: float) -> None:
         """A step at `rate` for each minibatch of `block`."""
         like = self.parts[0]
         X, y = block.X.to(like.device), block.y.to(like.device)
-        with torch.autocast(like.device.type, enabled=False):  # the precisions here are chosen one by one
+        with torch.autocast(like.device.type, enabled=False):  # precisions are chosen explicitly here
             if block.weight is None and self._frequencies is not None:
                 self._replay(X, y, rate)
             else:
@@ -167,7 +171,7 @@ class FusedSteps:
             self._descend(Z[rows], y[rows], rate, part)
 
     def _descend(self, Z: Tensor, y: Tensor, rate: float, weight: Tensor | None) -> None:
-        along, ones = (None, None) if self._evened is None else self._evened(Z)
+        along, ones = (None, None) if self._preconditioned is None else self._preconditioned(Z)
         copy, second_copy, *_ = (*self.copies, None, None)
         if len(self.parts) == 2:
             gradient = linear_gradient(self.parts[1], y, rate=rate, weight=weight, ones=ones)
@@ -177,7 +181,7 @@ class FusedSteps:
 
     def _features(self, X: Tensor) -> Tensor:
         z = self.feature_map
-        if self._frequencies is None:  # a structured or another map: its own way, in its own precision
+        if self._frequencies is None:  # a structured or another map, in its own precision
             return z(X.to(self.parts[0].dtype)).to(self.dtype)
         assert isinstance(z, FourierMap)
         if isinstance(z.projection, SparseProjection):
@@ -193,7 +197,7 @@ class FusedSteps:
 class ColumnSteps:
     """The same on a CPU for a dense Fourier map, in the precision of the weights; see `FeatureColumns`.
 
-    Holds the map once more, and the features of a batch.
+    Holds a copy of the map, and the features of a batch.
     """
 
     def __init__(self, model: FeatureModel, settings: SGDSettings) -> None:
@@ -202,7 +206,7 @@ class ColumnSteps:
         assert isinstance(z.projection, DenseProjection)
         self.parts = [p.detach() for p in model.head.parameters()]  # in the order of their registration, the bias last
         self.rows = settings.batch_size
-        W = z.projection.frequencies.detach()  # as it is: z.frequencies() would cost as much as a step
+        W = z.projection.frequencies.detach()  # not z.frequencies(), which costs as much as a step
         self._columns = FeatureColumns(W, z.phases, amplitude=z.amplitude, num_rows=settings.batch_size)
 
     @torch.no_grad()
@@ -221,9 +225,9 @@ class ColumnSteps:
 def fused_steps(
     model: nn.Module, settings: SGDSettings, preconditioner: Preconditioner | None = None
 ) -> FusedSteps | ColumnSteps | None:
-    """Steps for this model if it has any: SGD of the softmax loss on a head whose map is frozen.
+    """Fused steps for this model if there are any: plain SGD of the softmax loss on a head whose map is frozen.
 
-    Evened out by the `preconditioner` on a GPU; on a CPU only without one.
+    With a `preconditioner` on a GPU only.
     """
     if not is_plain(settings) or not isinstance(model, FeatureModel):
         return None
@@ -231,8 +235,8 @@ def fused_steps(
         return None
     elements = settings.batch_size * model.feature_map.num_features
     if model.head.bias.is_cuda:
-        return FusedSteps(model, settings, preconditioner) if elements <= MOST_ELEMENTS else None
-    fits = LEAST_COLUMNS <= elements <= MOST_COLUMNS and model.head.bias.device.type == "cpu"
+        return FusedSteps(model, settings, preconditioner) if elements <= MAX_ELEMENTS else None
+    fits = MIN_COLUMNS <= elements <= MAX_COLUMNS and model.head.bias.device.type == "cpu"
     suits = fits and preconditioner is None and _has_columns(model.feature_map, settings)
     return ColumnSteps(model, settings) if suits else None
 
@@ -243,7 +247,7 @@ def _has_columns(feature_map: nn.Module, settings: SGDSettings) -> bool:
 
 
 def is_plain(settings: SGDSettings) -> bool:
-    """Whether a step is Theta - rate z^T (p - onehot), evened out at most, and nothing else."""
+    """Whether a step is Theta - rate z^T (p - onehot), preconditioned or not, and nothing else."""
     return not settings.alpha and settings.optimizer == "sgd" and settings.loss == "softmax"
 
 
@@ -255,7 +259,7 @@ def _frequencies(feature_map: nn.Module, dtype: torch.dtype) -> Tensor | None:
 
 
 def _copy(part: Tensor, dtype: torch.dtype) -> Tensor:
-    """With rows of zeros below, so that products with it have aligned results."""
+    """A copy padded by rows of zeros, so that results of products with it are aligned."""
     copy = part.new_zeros(len(part) + -len(part) % ALIGNED, part.shape[1], dtype=dtype)
     copy[: len(part)] = part
     return copy

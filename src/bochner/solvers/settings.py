@@ -1,4 +1,4 @@
-"""How a model is trained, as one small record."""
+"""The settings of minibatch training."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ PRECISIONS = ["float32", "tf32", "bf16"]
 
 @dataclass(frozen=True)
 class SGDSettings:
-    """Minibatch training with the papers' settings.
+    """Settings of minibatch training; the defaults are the papers'.
 
     Args:
         loss: "softmax", "logistic" or "squared".
-        batch_size: Rows a step.
-        learning_rate: Initial rate; "auto" finds one by a short sweep on heldout data.
+        batch_size: Rows per step.
+        learning_rate: Initial rate; "auto" searches for one on validation rows.
         optimizer: "sgd", "momentum" (0.9), "adam" or "adamw".
-        directions: How many of the features' main directions are evened out (see `Preconditioner`): 0 is plain SGD as
-            in the papers, "auto" as many as a batch can resolve. For "sgd" and "momentum" on a head on features.
-        direction_rows: How many rows those directions are estimated from.
-        average: Whether the model of an epoch is the mean of its iterates (Polyak), which evens out their noise; where
-            several steps are made at once, of the last of each.
-        l2: Penalty l2/2 ||weights||^2, biases excepted.
-        metric: What drives the schedule: ce, ent, err, perplexity, erll:beta, capped:lambda, topk:fraction, mse.
+        preconditioner_rank: Number of top eigenvectors of the features' second moment that are preconditioned (see
+            `Preconditioner`): 0 is plain SGD, as in the papers; "auto" is as many as a batch can resolve. For "sgd" and
+            "momentum" on a head on features.
+        preconditioner_rows: Rows from which the eigenvectors are estimated.
+        average: Whether the model of an epoch is the mean of its iterates (Polyak averaging), which reduces their
+            noise; where several steps are fused, of the last iterate of each.
+        alpha: Penalty alpha / 2 ||weights||^2; biases are not penalised.
+        criterion: What drives the schedule: ce, ent, err, perplexity, erll:beta, capped:lambda, topk:fraction, mse.
         max_epochs: An upper bound; the schedule usually ends earlier.
-        improvement: Relative improvement under which the rate is halved.
-        max_halvings: Training ends after so many.
-        precision: "float32"; "tf32" or "bf16" products in the head, masters stay float32.
+        improvement: Relative improvement below which the rate is halved.
+        max_halvings: Number of halvings after which training ends.
+        precision: "float32"; "tf32" or "bf16" for products in the head, with weights in float32.
         seed: For the order of the rows.
     """
 

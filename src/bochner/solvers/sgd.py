@@ -267,7 +267,8 @@ def _restore(state: TrainingState, tensors: Mapping[str, Tensor]) -> None:
     with torch.no_grad():
         for name, parameter in trainable(state.model).items():
             parameter.copy_(tensors[f"model.{name}"])
-    restore_optimizer(state.optimizer, {name: tensor.clone() for name, tensor in tensors.items()})
+    if not isinstance(state.optimizer, PlainSGD):
+        restore_optimizer(state.optimizer, {name: tensor.clone() for name, tensor in tensors.items()})
 
 
 def _fingerprint(model: nn.Module, source: Source, settings: SGDSettings) -> dict[str, Any]:

@@ -145,7 +145,7 @@ def evaluate_modules(
                 Z = shared(Z)
             for module, parts in zip(modules, scores, strict=True):
                 parts.append(Scores.of_batch(loss, module(Z), y, block.weight))
-    joined = [Scores.join(parts) for parts in scores]
+    joined = [parts[0] if len(parts) == 1 else Scores.join(parts) for parts in scores]
     return joined if group is None else [group.join(whole) for whole in joined]
 
 

@@ -1,10 +1,10 @@
-"""Export to ONNX."""
+"""Export of models to ONNX: signatures, scores, probabilities and labels."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from functools import reduce, singledispatch
+from functools import reduce
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,68 +30,42 @@ class Signature(NamedTuple):
     dtype: torch.dtype
 
 
-@singledispatch
 def signature(model: nn.Module) -> Signature:
-    raise TypeError(
-        f"model must be a FeatureModel, LandmarkModel, LogitAverage or Network, got {type(model).__name__}."
-    )
+    bias: Tensor
+    match model:
+        case FeatureModel():
+            num_inputs, bias = model.feature_map.num_inputs, model.head.bias
+        case Network():
+            num_inputs, bias = model.num_inputs, model.head.bias
+        case LandmarkModel():
+            num_inputs, bias = model.landmarks.shape[1], model.bias
+        case LogitAverage():
+            parts = [signature(part) for part in model.models]
+            if len({part[:2] for part in parts}) != 1:
+                raise ValueError(f"models must agree in inputs and outputs, got {[part[:2] for part in parts]}.")
+            return parts[0]._replace(dtype=reduce(torch.promote_types, (part.dtype for part in parts)))
+        case _:
+            kind = type(model).__name__
+            raise TypeError(f"model must be a FeatureModel, LandmarkModel, LogitAverage or Network, got {kind}.")
+    # models in half precision are computed in float32
+    return Signature(num_inputs, len(bias), torch.promote_types(bias.dtype, torch.float32))
 
 
-@singledispatch
 def scores(model: nn.Module, X: Value) -> Value:
     """The model's output [N, num_outputs]."""
+    match model:
+        case FeatureModel():
+            return _on_head(model.head, *features(model.feature_map, X))
+        case Network():
+            for W, b in zip(model.weights, model.biases, strict=True):
+                X = X.affine(W, b).apply({"tanh": "Tanh", "relu": "Relu"}[model.activation])
+            return _on_head(model.head, X, lambda weights: weights)
+        case LandmarkModel():
+            return kernel_values(model.kernel, X, model.landmarks).affine(model.coefficients.T, model.bias)
+        case LogitAverage():
+            # not the node Mean, which ONNX Runtime implements in float32 only
+            return X.graph.add("Sum", *(scores(part, X) for part in model.models)) / float(len(model.models))
     raise TypeError(f"{type(model).__name__} has no ONNX form.")
-
-
-@signature.register
-def _(model: FeatureModel) -> Signature:
-    return _signature(model.feature_map.num_inputs, model.head.bias)
-
-
-@scores.register
-def _(model: FeatureModel, X: Value) -> Value:
-    return _on_head(model.head, *features(model.feature_map, X))
-
-
-@signature.register
-def _(model: Network) -> Signature:
-    return _signature(model.num_inputs, model.head.bias)
-
-
-@scores.register
-def _(model: Network, X: Value) -> Value:
-    for W, b in zip(model.weights, model.biases, strict=True):
-        X = X.affine(W, b).apply({"tanh": "Tanh", "relu": "Relu"}[model.activation])
-    return _on_head(model.head, X, lambda weights: weights)
-
-
-@signature.register
-def _(model: LandmarkModel) -> Signature:
-    return _signature(model.landmarks.shape[1], model.bias)
-
-
-@scores.register
-def _(model: LandmarkModel, X: Value) -> Value:
-    return kernel_values(model.kernel, X, model.landmarks).affine(model.coefficients.T, model.bias)
-
-
-@signature.register
-def _(model: LogitAverage) -> Signature:
-    parts = [signature(part) for part in model.models]
-    if len({part[:2] for part in parts}) != 1:
-        raise ValueError(f"models must agree in inputs and outputs, got {[part[:2] for part in parts]}.")
-    return parts[0]._replace(dtype=reduce(torch.promote_types, (part.dtype for part in parts)))
-
-
-@scores.register
-def _(model: LogitAverage, X: Value) -> Value:
-    # not the node Mean, which ONNX Runtime has in float32 only
-    return X.graph.add("Sum", *(scores(part, X) for part in model.models)) / float(len(model.models))
-
-
-def _signature(num_inputs: int, bias: Tensor) -> Signature:
-    """Half precision is computed in float32: it only stores."""
-    return Signature(num_inputs, len(bias), torch.promote_types(bias.dtype, torch.float32))
 
 
 def _on_head(head: Head, Z: Value, fold: Callable[[Tensor], Tensor]) -> Value:
@@ -123,7 +97,7 @@ def export_onnx(
 
         X [N, d], any N  ->  label [N], probabilities [N, C], scores [N, t]
 
-    scores are the model's own output. `output` says what they mean, and all but "scores" add probabilities:
+    scores are the model's own output. `output` defines their meaning, and all but "scores" add probabilities:
     "softmax" (t = C), "logistic" (t = 1, C = 2), or "clipped" (t = C), for least squares on one-hot labels, whose
     scores are clipped from below and scaled to sum to 1. `classes`, C integers or strings, adds label: the class of the
     largest score, or of a positive logistic score. Names and order are those of skl2onnx without ZipMap.
@@ -138,9 +112,9 @@ def export_onnx(
     >>> from bochner.models import FeatureModel, LinearHead
     >>> z = FourierMap.draw(Gaussian(), num_inputs=3, num_features=64, generator=torch.Generator().manual_seed(0))
     >>> model = FeatureModel(z, LinearHead.zeros(num_features=64, num_outputs=2))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     export_onnx(model, folder + "/model.onnx", output="softmax", classes=["no", "yes"])
-    ...     [each.name for each in onnx().load(folder + "/model.onnx").graph.output]
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     export_onnx(model, directory + "/model.onnx", output="softmax", classes=["no", "yes"])
+    ...     [value.name for value in onnx().load(directory + "/model.onnx").graph.output]
     ['label', 'probabilities', 'scores']
     """
     known = signature(model)
@@ -196,7 +170,7 @@ def _positive(S: Value) -> Value:
 
 
 def _named(name: str, value: Value, dtype: torch.dtype | None = None) -> Value:
-    """The same under a name of our own, in the given dtype."""
+    """The same value under the given name, in the given dtype."""
     graph = value.graph
     last = value if dtype in (None, graph.dtype) else value.to(dtype)
     graph.nodes.append(onnx("helper").make_node("Identity", [last.name], [name]))
@@ -212,14 +186,14 @@ def _check_output(output: str, num_outputs: int) -> None:
 
 
 def _checked_classes(classes: Sequence[Any], output: str, num_outputs: int) -> Classes:
-    given = [each.item() if hasattr(each, "item") else each for each in classes]
+    labels = [label.item() if hasattr(label, "item") else label for label in classes]
     if output == "scores" and num_outputs == 1:
         raise ValueError("classes need several scores a row, got 1; use output='logistic' if it is one.")
-    if len(given) != max(2, num_outputs) or len(set(given)) != len(given):
-        raise ValueError(f"classes must be {max(2, num_outputs)} different ones, one per probability, got {given}.")
-    if not any(all(type(each) is kind for each in given) for kind in (int, str)):
-        raise ValueError(f"classes must be all integers or all strings, got {given}; give their numbers or names.")
-    return given
+    if len(labels) != max(2, num_outputs) or len(set(labels)) != len(labels):
+        raise ValueError(f"classes must be {max(2, num_outputs)} different ones, one per probability, got {labels}.")
+    if not any(all(type(label) is kind for label in labels) for kind in (int, str)):
+        raise ValueError(f"classes must be all integers or all strings, got {labels}; give their numbers or names.")
+    return labels
 
 
 def _version() -> str:

@@ -1,4 +1,4 @@
-"""Feature maps, each up to a linear part that goes into the weights of the head.
+"""Kernels and feature maps in ONNX; the linear part of a map is folded into the weights of the head.
 
 A head only ever sees x -> W z(x). Where z(x) = A r(x) with a fixed matrix A, the graph computes r(x) and the file holds
 W A: the normalisation of a Nystrom map, the inverse Fourier transform of a sketch and all amplitudes cost nothing.
@@ -59,12 +59,12 @@ def _values(kernel: Kernel, U: Value, V: Tensor) -> Value:
 
 
 @_values.register
-def _(kernel: Gaussian, U: Value, V: Tensor) -> Value:
+def _gaussian(kernel: Gaussian, U: Value, V: Tensor) -> Value:
     return (_squared_distances(U, V) * (-0.5 / kernel.bandwidth**2)).exp()
 
 
 @_values.register
-def _(kernel: Matern, U: Value, V: Tensor) -> Value:
+def _matern(kernel: Matern, U: Value, V: Tensor) -> Value:
     squares = _squared_distances(U, V) * (2 * kernel.smoothness / kernel.bandwidth**2)
     t = squares.apply("Sqrt")
     decay = (t * -1.0).exp()
@@ -74,7 +74,7 @@ def _(kernel: Matern, U: Value, V: Tensor) -> Value:
 
 
 @_values.register
-def _(kernel: Laplacian, U: Value, V: Tensor) -> Value:
+def _laplacian(kernel: Laplacian, U: Value, V: Tensor) -> Value:
     def step(total: Value, u: Value, v: Value) -> Value:
         return total + (u - v).apply("Abs")
 
@@ -82,7 +82,7 @@ def _(kernel: Laplacian, U: Value, V: Tensor) -> Value:
 
 
 @_values.register
-def _(kernel: Cauchy, U: Value, V: Tensor) -> Value:
+def _cauchy(kernel: Cauchy, U: Value, V: Tensor) -> Value:
     def step(total: Value, u: Value, v: Value) -> Value:
         return total - ((u - v).square() + 1.0).apply("Log")
 
@@ -91,7 +91,7 @@ def _(kernel: Cauchy, U: Value, V: Tensor) -> Value:
 
 
 @_values.register
-def _(kernel: SparseGaussian, U: Value, V: Tensor) -> Value:
+def _sparse_gaussian(kernel: SparseGaussian, U: Value, V: Tensor) -> Value:
     """The recursion of `SparseGaussian`, with means [k + 1, N, m] of all orders at once."""
     k, d = kernel.subset_size, V.shape[1]
     kept, shifted = torch.arange(1, k + 1), torch.arange(k)
@@ -111,12 +111,12 @@ def _(kernel: SparseGaussian, U: Value, V: Tensor) -> Value:
 
 
 @_values.register
-def _(kernel: Polynomial, U: Value, V: Tensor) -> Value:
+def _polynomial(kernel: Polynomial, U: Value, V: Tensor) -> Value:
     return (U @ V.T + kernel.offset).apply("Pow", float(kernel.degree))
 
 
 @_values.register
-def _(kernel: ArcCosine, U: Value, V: Tensor) -> Value:
+def _arc_cosine_kernel(kernel: ArcCosine, U: Value, V: Tensor) -> Value:
     u, v, K = U.squared_lengths(), V.square().sum(dim=1), U @ V.T
     unit = UNIT_DIAGONAL[kernel.order]
     for _ in range(kernel.depth):
@@ -131,13 +131,13 @@ def _(kernel: ArcCosine, U: Value, V: Tensor) -> Value:
 
 
 @_values.register
-def _(kernel: Sum, U: Value, V: Tensor) -> Value:
+def _sum(kernel: Sum, U: Value, V: Tensor) -> Value:
     parts = zip(kernel.weights, _parts(kernel), strict=True)
     return U.graph.add("Sum", *(kernel_values(part, U, V) * weight for weight, part in parts))
 
 
 @_values.register
-def _(kernel: Product, U: Value, V: Tensor) -> Value:
+def _product(kernel: Product, U: Value, V: Tensor) -> Value:
     return reduce(mul, (kernel_values(part, U, V) for part in _parts(kernel)))
 
 
@@ -197,25 +197,25 @@ def features(feature_map: FeatureMap, X: Value) -> Features:
 
 
 @features.register
-def _(feature_map: FourierMap, X: Value) -> Features:
+def _fourier_map(feature_map: FourierMap, X: Value) -> Features:
     """Structured and sparse frequencies are written out as a matrix [d, P]."""
     W = feature_map.frequencies()
     if feature_map.phases is not None:
-        waves = X.apply("Gemm", W, feature_map.phases).apply("Cos")
+        sinusoids = X.apply("Gemm", W, feature_map.phases).apply("Cos")
     else:
         angles = X @ W
-        waves = angles.apply("Cos").apply("Concat", angles.apply("Sin"), axis=1)
-    return Features(waves, lambda weights: feature_map.amplitude * weights)
+        sinusoids = angles.apply("Cos").apply("Concat", angles.apply("Sin"), axis=1)
+    return Features(sinusoids, lambda weights: feature_map.amplitude * weights)
 
 
 @features.register
-def _(feature_map: NystromMap, X: Value) -> Features:
+def _nystrom_map(feature_map: NystromMap, X: Value) -> Features:
     values = kernel_values(feature_map.kernel, X, feature_map.landmarks)
     return Features(values, lambda weights: weights @ feature_map.normalization.detach().to(weights).T)
 
 
 @features.register
-def _(feature_map: EnsembleNystromMap, X: Value) -> Features:
+def _ensemble_nystrom_map(feature_map: EnsembleNystromMap, X: Value) -> Features:
     experts: list[NystromMap] = list(feature_map.experts)  # type: ignore[arg-type]
     parts = [features(expert, X) for expert in experts]
     sizes = [expert.num_features for expert in experts]
@@ -229,7 +229,7 @@ def _(feature_map: EnsembleNystromMap, X: Value) -> Features:
 
 
 @features.register
-def _(feature_map: ArcCosineMap, X: Value) -> Features:
+def _arc_cosine_map(feature_map: ArcCosineMap, X: Value) -> Features:
     order, factor = feature_map.kernel.order, 1.0
     for W in feature_map.weights:
         X = _active(order, X @ (factor * W.detach().double()))
@@ -245,7 +245,7 @@ def _active(order: int, Z: Value) -> Value:
 
 
 @features.register
-def _(feature_map: TensorSketchMap, X: Value) -> Features:
+def _tensor_sketch_map(feature_map: TensorSketchMap, X: Value) -> Features:
     """[Re, Im] of the spectrum of z: a product over the sketches, whose own spectra are linear in x."""
     first, *others = _sketch_spectra(feature_map)
     real, imaginary = X.affine(*first.real), X.affine(*first.imaginary)

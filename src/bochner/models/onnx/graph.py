@@ -1,4 +1,4 @@
-"""An ONNX graph written down as formulas: every operation on a `Value` adds a node."""
+"""ONNX graphs by formulas: every operation on a `Value` adds a node."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# Bytes of weights in a file: protocol buffers, the format beneath, end at 2 GiB, and nodes need some room.
-LARGEST = 2**31 - 2**20
+# Bytes of weights in a file: protocol buffers are limited to 2 GiB, and nodes need some of it.
+MAX_BYTES = 2**31 - 2**20
 
 
 def onnx(module: str = "") -> Any:
@@ -35,7 +35,7 @@ class Graph:
 
     def add(self, kind: str, *inputs: Operand, **attributes: Any) -> Value:
         """The output of one more node."""
-        names = [each.name if isinstance(each, Value) else self.constant(each).name for each in inputs]
+        names = [value.name if isinstance(value, Value) else self.constant(value).name for value in inputs]
         output = self.name(kind)
         self.nodes.append(onnx("helper").make_node(kind, names, [output.name], **attributes))
         return output
@@ -70,10 +70,10 @@ class Graph:
 
     def _count_bytes(self, number: int) -> None:
         self.stored_bytes += number
-        if self.stored_bytes > LARGEST:
+        if self.stored_bytes > MAX_BYTES:
             raise ValueError(
-                f"model has more than {self.stored_bytes:,} bytes of weights, and an ONNX file ends at {LARGEST:,}; "
-                "take fewer features, or a bottleneck head if it has many outputs."
+                f"model has more than {self.stored_bytes:,} bytes of weights, and an ONNX file ends at {MAX_BYTES:,}; "
+                "use fewer features, or a bottleneck head if it has many outputs."
             )
 
 
