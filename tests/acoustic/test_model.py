@@ -120,7 +120,7 @@ def test_a_directory_with_files_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_a_recording_becomes_words_with_times() -> None:
-    """Of a whole session of one speaker: right words where they are said."""
+    """A whole session of one speaker: correct words at their times."""
     corpus = aligned().corpus
     audio = corpus.part("train")[0].audio
     references = [utterance for utterance in corpus.part("train") if utterance.audio == audio]
