@@ -63,7 +63,7 @@ def test_wrong_rate_missing_broken_and_short_files(tmp_path):
     (tmp_path / "c.wav").write_bytes(b"RIFF and nothing more")
     with pytest.raises(AudioError, match="not readable"):
         read_samples(tmp_path / "c.wav", rate=16000)
-    with pytest.raises(AudioError, match=r"too short \(ends at 0.500 s, wanted up to 0.600 s\)"):
+    with pytest.raises(AudioError, match=r"too short \(ends at 0.500 s, expected 0.600 s\)"):
         read_samples(path, rate=8000, start=0.5, duration=0.1)
 
 

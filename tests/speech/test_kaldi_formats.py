@@ -46,7 +46,7 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", [" |", ":0|", ""])
 def test_no_command_is_run(tmp_path: Path, ending: str) -> None:
-    with pytest.raises(ValueError, match=r"must lie at file\.ark:offset"):
+    with pytest.raises(ValueError, match=r"must be at file\.ark:offset"):
         read_matrix(f"touch {tmp_path}/sprung{ending}")
     assert list(tmp_path.iterdir()) == []
 

@@ -54,7 +54,7 @@ def read_samples(path: FilePath, *, rate: int, start: float = 0.0, duration: flo
         count = len(file) - first if duration is None else round(duration * rate)
         if first + count > len(file) + 1:  # times are rounded to samples
             length = len(file) / rate
-            raise AudioError(path, f"too short (ends at {length:.3f} s, wanted up to {(first + count) / rate:.3f} s)")
+            raise AudioError(path, f"too short (ends at {length:.3f} s, expected {(first + count) / rate:.3f} s)")
         file.seek(min(first, len(file)))
         samples: Samples = file.read(max(count, 0), dtype="float32")
     if len(samples) == 0:

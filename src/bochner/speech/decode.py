@@ -382,6 +382,12 @@ def tune(
     must be of part "dev", since an error rate on test is only valid if nothing was chosen on test. If no path survives,
     the hypothesis is empty. Of equal errors the first pair is chosen.
     """
+    utterances = list(utterances)
+    if not utterances:
+        raise ValueError("utterances must hold at least one utterance of part dev, got none.")
+    for utterance in utterances:
+        if utterance.part != "dev":
+            raise ValueError(f"utterances must be of part dev, but {utterance.id} is of part {utterance.part}.")
     weights = [checks.positive_float("acoustic_weights", weight) for weight in acoustic_weights]
     settings = [(weight, penalty) for penalty, weight in product(word_penalties, weights)]
     if not settings:
@@ -390,7 +396,7 @@ def tune(
     references: list[Sentence] = []
     hypotheses: dict[Setting, list[Sentence]] = {setting: [] for setting in settings}
     skipped: list[Skipped] = []
-    for utterance in tqdm(_dev_only(utterances), desc="tune", unit="utterance", disable=not verbose):
+    for utterance in tqdm(utterances, desc="tune", unit="utterance", disable=not verbose):
         try:
             scores = likelihoods(utterance.id)
             words = {(w, p): _words(graphs[p], scores, w, search) for w, p in settings}
@@ -407,16 +413,6 @@ def tune(
         raise ValueError("error must return a number for each setting, got NaN.")
     weight, penalty = min(errors, key=lambda setting: errors[setting])
     return Tuning(weight, penalty, errors[weight, penalty], errors, skipped)
-
-
-def _dev_only(utterances: Iterable[Utterance]) -> list[Utterance]:
-    chosen = list(utterances)
-    if not chosen:
-        raise ValueError("utterances must hold at least one utterance of part dev, got none.")
-    for utterance in chosen:
-        if utterance.part != "dev":
-            raise ValueError(f"utterances must be of part dev, but {utterance.id} is of part {utterance.part}.")
-    return chosen
 
 
 def _words(graph: DecodingGraph, scores: ArrayLike, weight: float, search: Search | None) -> Sentence:

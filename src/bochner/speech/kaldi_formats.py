@@ -128,7 +128,7 @@ def read_matrix(place: str | Path) -> Array:
     matio = imported("kaldiio.matio")
     path, colon, offset = str(place).rpartition(":")
     if not colon or not offset.isdecimal():
-        raise ValueError(f"frames must lie at file.ark:offset, got {place}.")
+        raise ValueError(f"frames must be at file.ark:offset, got {place}.")
     with Path(path).open("rb") as file:
         file.seek(int(offset))
         head = file.read(16)
@@ -202,10 +202,9 @@ def _exactly(file: Bytes, size: int, key: str) -> bytes:
 
 def read_kaldi_alignments(directory: FilePath) -> Iterator[tuple[str, Array]]:
     """(utterance id, transition ids [T]) from every ali.*.gz (or ali.*.ark) of a directory."""
-    folder = Path(directory)
-    files = sorted([*folder.glob("ali.*.gz"), *folder.glob("ali.*.ark")])
+    files = sorted([*Path(directory).glob("ali.*.gz"), *Path(directory).glob("ali.*.ark")])
     if not files:
-        raise ValueError(f"{folder} must hold alignments, ali.*.gz or ali.*.ark, got none.")
+        raise ValueError(f"{directory} must hold alignments, ali.*.gz or ali.*.ark, got none.")
     for path in files:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             try:

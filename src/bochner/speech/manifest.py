@@ -233,7 +233,7 @@ def _counts(sizes: dict[str, float], num_speakers: int) -> dict[str, int]:
             raise ValueError(f"sizes must sum to the {num_speakers} speakers, got {sizes} (sum {total}).")
         return {part: int(size) for part, size in sizes.items()}
     if abs(total - 1.0) > 1e-9:
-        raise ValueError(f"sizes must be whole numbers of speakers or shares that sum to 1, got {sizes} (sum {total}).")
+        raise ValueError(f"sizes must be numbers of speakers or shares that sum to 1, got {sizes} (sum {total}).")
     return _largest_remainders({part: size for part, size in sizes.items() if size > 0}, num_speakers)
 
 

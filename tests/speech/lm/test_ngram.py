@@ -125,12 +125,12 @@ def test_a_model_without_unknown_word_is_written_without_it(tmp_path):
     [
         (("-0.3\ta", "-0,3\ta"), 10, "'-0,3' is not a number"),
         (("-0.3\ta", "nan\ta"), 10, "not finite"),
-        (("-0.3\ta", "-inf\ta"), 10, "not finite; -99 stands for"),
+        (("-0.3\ta", "-inf\ta"), 10, "not finite; write -99"),
         (("-0.3\ta", "0.3\ta"), 10, "at most 0, got 0.3"),
         (("-0.6\tb\n", "-0.6\n"), 11, "1 words"),
         (("-0.2\ta b", "-0.2\ta b -1"), 15, "2 words"),
         (("-0.2\ta b", "-0.2\ta c"), 15, "'c' is not among the unigrams"),
-        (("-0.2\ta b", "-0.2\t<s> a"), 15, "'<s> a' stands here a second time"),
+        (("-0.2\ta b", "-0.2\t<s> a"), 15, "'<s> a' is repeated"),
         (("ngram 2=3", "ngram 2=2"), 16, "more 2-grams than the 2"),
         (("ngram 2=3", "ngram 2=4"), 18, "3 2-grams were read, the header gives 4"),
         (("ngram 2=3", "ngram 3=3"), 5, "count of 2-grams must come next"),
@@ -138,7 +138,7 @@ def test_a_model_without_unknown_word_is_written_without_it(tmp_path):
         (("\\2-grams:", "\\3-grams:"), 13, "2-grams: must come next"),
         (("\\end\\\n", ""), 17, "ends before .end."),
         (("\\data\\", "data"), 18, "ends before .end."),
-        (("\\end\\", "\\fin\\"), 18, "must stand after the 2-grams"),
+        (("\\end\\", "\\fin\\"), 18, "must follow the 2-grams"),
     ],
 )
 def test_broken_lines_are_named(tmp_path, change, line, message):

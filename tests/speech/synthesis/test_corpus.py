@@ -136,12 +136,12 @@ def test_what_the_engine_says_otherwise_is_reported(tmp_path, monkeypatch, unrul
     (tmp_path / "audio").mkdir()
     speaker = SETTINGS.speakers()[0]
     if unruly == 1.0:
-        with pytest.raises(RuntimeError, match="fails: engine said other words"):
+        with pytest.raises(RuntimeError, match="fails: engine produced other words"):
             record_speaker(0, speaker, corpus_dir=tmp_path, settings=replace(SETTINGS, hours=0.1))
         return
     piece = record_speaker(0, speaker, corpus_dir=tmp_path, settings=replace(SETTINGS, hours=0.1))
     skipped, said = read_skipped(piece), read_manifest(piece)
-    assert {one.reason.partition(" (")[0] for one in skipped} == {"engine said other words"}
+    assert {one.reason.partition(" (")[0] for one in skipped} == {"engine produced other words"}
     numbers = sorted(int(one.id.rpartition("-")[2]) for one in [*skipped, *said])
     assert numbers == list(range(1, len(skipped) + len(said) + 1))
 

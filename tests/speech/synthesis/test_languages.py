@@ -77,5 +77,5 @@ def test_links_between_vowels_belong_to_the_phone_before():
     assert [phone.label for phone in _dictionary_phones(["3:", "r", "E"], heard("3:", "r", "E"))] == ["ER", "R", "EH"]
     assert [phone.label for phone in _dictionary_phones(["t", "'i:"], heard("t#", "i"))] == ["T", "IY"]
     for other in (heard("t"), heard("t", "i:", "k")):
-        with pytest.raises(ValueError, match="engine said other phones"):
+        with pytest.raises(ValueError, match="engine produced other phones"):
             _dictionary_phones(["t", "i:"], other)

@@ -32,7 +32,7 @@ def prepare(
     language: str | None = None,
     seed: int = 0,
 ) -> None:
-    """Make a corpus directory: who says what in which recording, in four parts that share no speaker.
+    """Prepare a corpus directory: recordings with transcripts and speakers, in four parts with disjoint speakers.
 
     Examples:
 
@@ -42,31 +42,31 @@ def prepare(
         bochner speech prepare an4 an4_cepstra.zip corpus
         bochner speech prepare kaldi data corpus --lexicon data/local/dict/lexicon.txt
 
-    A "folder" holds recordings, each with its transcript in a .txt of the same name, or a table transcripts.tsv with
-    the columns audio and text, perhaps speaker and part. Without a lexicon its words are said by their letters, which
-    any alphabet has; a lexicon of phones does better.
+    A "folder" holds recordings, each with its transcript in a .txt file of the same name, or a table transcripts.tsv
+    with the columns audio and text and optionally speaker and part. Without a lexicon the pronunciation of a word is
+    its letters, in any alphabet; a lexicon of phones is more accurate.
 
-    The parts: train; heldout, which drives training; dev, for choices; test, read once. What cannot be used stands in
-    OUT/skipped.jsonl with the reason. The page "Speech corpora" of the documentation says more.
+    The parts: train; heldout, which controls training; dev, for choices; test, which is evaluated once. Recordings that
+    cannot be used are listed in OUT/skipped.jsonl with the reason. See "Speech corpora" in the documentation.
 
     Args:
-        kind: The layout of SOURCE: any "folder" of recordings, a corpus by name, "kaldi" (a folder with train/, dev/,
-            test/) or "lhotse" (recordings.jsonl and supervisions.jsonl).
-        source: A folder, or a zip archive of one.
-        out: The corpus directory to make.
-        speakers: Who speaks in a "folder" without a table: the folder that a recording lies in (default), the prefix
-            of its name up to - or _, or each file another.
-        sizes: How many speakers, or which share of them, each part gets, such as '{"train": 12, "test": 4}'. For "an4"
-            the shares of its training speakers: '{"heldout": 0.05, "dev": 0.05}'.
-        lexicon: A file of lines `word phone phone ...`; "letters" (default where the corpus has no lexicon);
-            or "cmudict", English words by the CMU dictionary.
-        normalize: How transcripts are spelled alike. Default for "folder": [lower, no_punctuation]; else as they are.
-        tokens: What TIMIT's text is: its phones (default) or its words.
-        fold: Into how many of its 61 phones TIMIT is folded. Default: "61-48".
-        rate: Samples a second of the recordings in a "folder". Default: that of the first.
-        root: Where the paths in Kaldi's files begin. Default: here.
-        language: A name to keep beside the utterances of "folder" and "kaldi".
-        seed: Of the draw of speakers into parts.
+        kind: The layout of SOURCE: any "folder" of recordings, a corpus by name, "kaldi" (a directory with train/,
+            dev/, test/) or "lhotse" (recordings.jsonl and supervisions.jsonl).
+        source: A directory, or a zip archive of one.
+        out: The corpus directory to write.
+        speakers: The speaker of a recording in a "folder" without a table: the name of its folder (default), the prefix
+            of its own name up to - or _, or each file by itself.
+        sizes: Number or share of speakers in each part, such as '{"train": 12, "test": 4}'. For "an4" the shares of its
+            training speakers: '{"heldout": 0.05, "dev": 0.05}'.
+        lexicon: A file of lines `word phone phone ...`; "letters" (default if the corpus has no lexicon); or "cmudict",
+            English words by the CMU dictionary.
+        normalize: Normalisation of transcripts. Default for "folder": [lower, no_punctuation]; otherwise none.
+        tokens: The tokens of TIMIT: its phones (default) or its words.
+        fold: Folding of TIMIT's 61 phones. Default: "61-48".
+        rate: Sampling rate of the recordings in a "folder", in Hz. Default: that of the first.
+        root: Root of relative paths in Kaldi's files. Default: the working directory.
+        language: Language of the utterances of "folder" and "kaldi", stored with them.
+        seed: Seed of the split of speakers into parts.
     """
     from bochner.cli.speech.preparation import prepare_corpus
     from bochner.speech.corpora.corpus_directory import PreparedCorpus
@@ -77,10 +77,10 @@ def prepare(
     }  # fmt: skip
     given = {name: value for name, value in options.items() if value is not None}
     finished = prepare_corpus(kind, source, out, given, seed=seed)
-    _say_corpus(PreparedCorpus.read(out), finished=finished)
+    _log_corpus(PreparedCorpus.read(out), finished=finished)
 
 
-def _say_corpus(corpus: Any, *, finished: bool) -> None:
+def _log_corpus(corpus: Any, *, finished: bool) -> None:
     """Report a PreparedCorpus."""
     head, *parts = str(corpus).splitlines()
     logger.info(labelled("corpus", head + (" (finished already)" if finished else "")))
@@ -106,7 +106,7 @@ def synthesize(
     rate: int = 16000,
     workers: int = 1,
 ) -> None:
-    """Make a corpus directory of synthetic speech, with the times of all its words and phones.
+    """Synthesize a corpus directory, with the times of all words and phones.
 
     Examples:
 
@@ -114,24 +114,24 @@ def synthesize(
         bochner speech synthesize corpus --language cantonese --hours 2 --workers 2
         bochner speech synthesize corpus --hours 0.1 --num_words 100 --snr [20,40] --telephone 0 --babble 0
 
-    Many voices at many speeds and pitches, in rooms, in noise, on telephones; hard enough that error rates are far
-    from zero. No voice and no sentence is in two parts. The same settings give the same bytes; stopped, it goes on
-    where it was when the same command is given again. Results on it say nothing about recordings of people.
+    Voices of various speeds and pitches, in rooms, in noise and on telephones, with error rates far from zero. No voice
+    and no sentence is in two parts. The same settings give the same bytes; an interrupted command is resumed when it is
+    repeated. Results on synthetic speech say nothing about recordings of people.
 
-    It needs `pip install 'bochner[synthesis]'`, whose espeak-ng is GPL-3.
+    Requires `pip install 'bochner[synthesis]'`, whose espeak-ng is GPL-3.
 
     Args:
-        out: The corpus directory to make.
+        out: The corpus directory to write.
         language: English (words), Cantonese (characters) or Bengali (words).
-        hours: How much of it.
-        seed: Of everything random.
-        num_words: How many words English and Bengali have.
-        minutes_per_speaker: How long each speaks; there are at least 8 speakers.
+        hours: Duration of the corpus.
+        seed: Seed of all random choices.
+        num_words: Size of the vocabulary of English and Bengali.
+        minutes_per_speaker: Duration per speaker; there are at least 8 speakers.
         snr: Least and greatest signal-to-noise ratio of a speaker, in dB.
         telephone: Share of the speakers on a telephone.
         babble: Share of the speakers among other voices.
-        rate: Samples a second.
-        workers: Processes.
+        rate: Sampling rate in Hz.
+        workers: Number of processes.
     """
     from bochner.speech.manifest import MANIFEST
     from bochner.speech.synthesis import synthesize as make
@@ -142,7 +142,7 @@ def synthesize(
         minutes_per_speaker=minutes_per_speaker, snr=snr, telephone=telephone, babble=babble, workers=workers,
         verbose=sys.stderr.isatty(),
     )  # fmt: skip
-    _say_corpus(corpus, finished=finished)
+    _log_corpus(corpus, finished=finished)
 
 
 def align(
@@ -158,7 +158,7 @@ def align(
     seed: int = 0,
     workers: int = 1,
 ) -> None:
-    """Train a GMM-HMM on the part train, and align every part with it: labels of frames, times of phones and words.
+    """Train a GMM-HMM on the part train and align every part with it: labels of frames, times of phones and words.
 
     Examples:
 
@@ -167,28 +167,28 @@ def align(
         bochner speech align corpus aligned --until monophone --start known
         bochner speech align corpus aligned --num_leaves 2000 --num_gaussians 10000 --workers 2
 
-    The stages: monophone, states of phones whatever their neighbours; triphone, states in context, tied by decision
-    trees; lda_mllt, on nine frames projected to the directions that part the states; sat, on frames moved towards the
-    model by a transform for each speaker. Each is kept: ask for one stage more and only that is trained; stopped, the
-    same command goes on after the last whole stage.
+    The stages: monophone, context-independent states; triphone, states in context, tied by decision trees; lda_mllt, on
+    nine spliced frames projected by LDA and MLLT; sat, on frames adapted to each speaker by fMLLR. Each stage is saved:
+    a command for a later stage trains only what is missing, and an interrupted one is resumed after the last complete
+    stage.
 
-    OUT/aligned/STAGE then holds phones.ctm and words.ctm, states/ (the tied state of each frame), rows/PART (frames
-    between their neighbours with their states: what `bochner train --task classify` reads) and skipped.jsonl. Where the
-    corpus knows the times of its phones, the agreement is said. It needs `pip install 'bochner[speech]'`.
+    OUT/aligned/STAGE holds phones.ctm and words.ctm, states/ (the tied state of each frame), rows/PART (spliced frames
+    with their states, the input of `bochner train --task classify`) and skipped.jsonl. If the corpus has the times of
+    its phones, the agreement is reported. Requires `pip install 'bochner[speech]'`.
 
     Args:
         corpus: A corpus directory, see `bochner speech prepare`.
-        out: Folder for frames, stages and alignments.
+        out: Directory of frames, stages and alignments.
         until: The last stage.
-        frontend: Cepstra to make of recordings; a corpus that gives frames keeps them.
-        start: Where monophones begin: states that last "equal", or the "known" times of phones in the corpus; "kept"
-            keeps to these in all later stages of training, as suits a synthetic corpus, whose times are exact.
-        num_leaves: Tied states at most; fewer where no split helps other speakers. Default: 1.6 sqrt(frames of train),
-            up to 2000.
-        num_gaussians: Of the tied stages. Default: one for 60 frames of train, at most 10,000.
+        frontend: Cepstra of the recordings; ignored for a corpus of frames.
+        start: Start of monophone training: states of "equal" duration, or the "known" times of phones in the corpus;
+            "kept" keeps these times in all stages, for a synthetic corpus, whose times are exact.
+        num_leaves: Maximal number of tied states; smaller if splits do not help held-out speakers. Default: 1.6
+            sqrt(frames of train), up to 2000.
+        num_gaussians: Gaussians of the tied stages. Default: one per 60 frames of train, at most 10,000.
         context: Neighbours on each side of a frame in rows/.
-        seed: Of everything random.
-        workers: Processes.
+        seed: Seed of all random choices.
+        workers: Number of processes.
     """
     from bochner.speech.align import Agreement
     from bochner.speech.corpora.corpus_directory import SpeechCorpus
@@ -208,12 +208,8 @@ def align(
         boundaries = f"{near:.1f} % of {agreement.boundaries:,} phone boundaries within 20 ms"
         logger.info(labelled("", f"{part}: {boundaries}, {right:.1f} % of frames in the right phone"))
     target = out / "aligned" / until
-    logger.info(
-        labelled(
-            "labels",
-            f"{target}/rows/train (for bochner train --task classify), {target}/phones.ctm, {target}/words.ctm",
-        )
-    )
+    rows = f"{target}/rows/train (for bochner train --task classify)"
+    logger.info(labelled("labels", f"{rows}, {target}/phones.ctm, {target}/words.ctm"))
     part = "test" if "test" in speech.parts else speech.parts[-1]
     logger.info(labelled("next", shlex.join(["bochner", "speech", "decode", str(corpus), str(out), "--part", part])))
 
@@ -232,7 +228,7 @@ def decode(
     out: Path | None = None,
     workers: int = 1,
 ) -> None:
-    """Recognise a part of the corpus with the GMM that `bochner speech align` trained.
+    """Decode a part of the corpus with a GMM of `bochner speech align`.
 
     Examples:
 
@@ -241,26 +237,26 @@ def decode(
         bochner speech decode corpus aligned --stage monophone --out aligned/mono
         bochner speech decode corpus aligned --acoustic_weight 0.1 --word_penalty 0
 
-    The language model is an n-gram of the texts of train (modified Kneser-Ney) over the words of the lexicon. Lexicon,
-    language model and states become one graph, kept in ALIGNED/graphs. The weight of the acoustics and the penalty of
-    a word are those of least error on the part dev, whatever part is decoded; where there is no dev, 0.1 and 0. After
-    SAT each speaker is adapted to by what the stage before recognised.
+    The language model is an n-gram of the transcripts of train (modified Kneser-Ney) over the words of the lexicon. The
+    graph of lexicon, language model and states is cached in ALIGNED/graphs. The acoustic weight and the word penalty
+    are those of least error on the part dev, or 0.1 and 0 without a part dev. After SAT the speakers are adapted by the
+    hypotheses of the stage before.
 
-    OUT then holds hypotheses.jsonl, hypotheses.trn (for sclite), language_model.arpa, tuning.json and skipped.jsonl.
-    Stopped, the same command goes on where it was.
+    OUT holds hypotheses.jsonl, hypotheses.trn (for sclite), language_model.arpa, tuning.json and skipped.jsonl. An
+    interrupted command is resumed.
 
     Args:
         corpus: The corpus directory.
-        aligned: The folder of `bochner speech align`.
-        part: What to recognise; test only once all choices are made.
-        stage: Which of the trained stages. Default: the last.
-        order: Words that the language model sees at once, 2 for a bigram.
-        acoustic_weight: Against the language model. Default: tuned on dev.
-        word_penalty: Cost of every word, above 0 for fewer. Default: tuned on dev.
-        beam: Paths that fall this far behind the best are given up.
-        max_active: Paths kept at each frame.
+        aligned: The directory of `bochner speech align`.
+        part: The part to decode; test only when all choices are made.
+        stage: One of the trained stages. Default: the last.
+        order: Order of the language model, 2 for a bigram.
+        acoustic_weight: Weight of the acoustic scores against the language model. Default: tuned on dev.
+        word_penalty: Cost of every word; a positive penalty gives fewer words. Default: tuned on dev.
+        beam: Paths with scores this far below the best are pruned.
+        max_active: Maximal number of paths per frame.
         out: Default: ALIGNED/decoded/PART_STAGE_ORDER.
-        workers: Processes.
+        workers: Number of processes.
     """
     from bochner.speech.corpora.corpus_directory import SpeechCorpus
     from bochner.speech.pipeline.alignment import Execution
@@ -276,11 +272,8 @@ def decode(
     logger.info(labelled("weights", f"{weights} ({result['weights']})"))
     logger.info(labelled("decoded", f"{result['utterances']:,} utterances by {result['stage']}, {result['skipped']}"))
     seconds, speech = result["seconds"], result["speech_seconds"]
-    logger.info(
-        labelled(
-            "", f"{seconds:.1f} s for {speech:,.0f} s of speech, {speech / max(seconds, 1e-9):.0f} times real time"
-        )
-    )
+    speed = f"{speech / max(seconds, 1e-9):.0f} times real time"
+    logger.info(labelled("", f"{seconds:.1f} s for {speech:,.0f} s of speech, {speed}"))
     logger.info(labelled("next", shlex.join(["bochner", "speech", "score", str(corpus), result["directory"]])))
 
 
@@ -292,7 +285,7 @@ def score(
     out: Path | None = None,
     seed: int = 0,
 ) -> None:
-    """Count the errors of hypotheses as NIST's sclite does; say the rate, how sure it is, and who is hard.
+    """Count the errors of hypotheses as NIST's sclite does; report the rate, its interval, and a table of speakers.
 
     Examples:
 
@@ -300,20 +293,20 @@ def score(
         bochner speech score corpus aligned/decoded/test_sat_order2 --protocol per39_sil_ignored
         bochner speech score corpus others.trn --protocol wer_lower_no_punctuation
 
-    The protocol's name says what is counted: wer (words), cer (characters) or per (phones), then how they are spelled
-    alike (nfkc, lower, no_punctuation), or for phones into how many classes TIMIT's are folded (per48, per39) and
-    whether silence counts (sil_scored, the stricter rule, or sil_ignored). Figures of two protocols must not be
-    compared. An utterance of the part without a hypothesis counts as deleted.
+    The name of the protocol contains the unit, wer (words), cer (characters) or per (phones); the normalisations (nfkc,
+    lower, no_punctuation); and for phones the number of classes TIMIT's are folded into (per48, per39) and whether
+    silence counts (sil_scored, the stricter rule, or sil_ignored). Rates of different protocols are not comparable. An
+    utterance of the part without a hypothesis counts as deleted.
 
-    OUT then holds score.json, speakers.txt, errors.txt (reference above hypothesis), confusions.txt, reference.trn and
+    OUT holds score.json, speakers.txt, errors.txt (reference above hypothesis), confusions.txt, reference.trn and
     hypotheses.trn.
 
     Args:
         corpus: The corpus directory, with the references.
-        hypotheses: The folder of `bochner speech decode`, its hypotheses.jsonl, or a .trn file.
+        hypotheses: The directory of `bochner speech decode`, its hypotheses.jsonl, or a .trn file.
         protocol: Default: wer; cer for Cantonese; per39_sil_scored for TIMIT's phones.
-        out: Default: the folder score_PROTOCOL beside the hypotheses.
-        seed: Of the bootstrap that gives the interval.
+        out: Default: the directory score_PROTOCOL beside the hypotheses.
+        seed: Seed of the bootstrap interval.
     """
     from bochner.speech.corpora.corpus_directory import SpeechCorpus
     from bochner.speech.pipeline.scoring import score_files
@@ -323,12 +316,8 @@ def score(
     result, part, target = score_files(speech, hypotheses, protocol, output_dir=out, seed=seed)
     by = "speaker" if len(result.by_speaker) > 1 else "utterance"
     low, high, level = result.interval(seed=seed, by=by)
-    print(
-        labelled(
-            result.protocol.name,
-            f"{100 * result.rate:.2f} % ({100 * low:.2f} to {100 * high:.2f}, {level:.0%}, by {by})",
-        )
-    )
+    interval = f"{100 * low:.2f} to {100 * high:.2f}, {level:.0%}, by {by}"
+    print(labelled(result.protocol.name, f"{100 * result.rate:.2f} % ({interval})"))
     synthetic = " (synthetic speech)" if any(utterance.synthetic for utterance in speech.part(part)) else ""
     print(labelled("errors", f"{result.counts.errors:,} in {result.counts.tokens:,} tokens of {part}{synthetic}"))
     if result.missing:

@@ -47,7 +47,7 @@ def phone_segments(
 def word_segments(
     phones: Sequence[Segment], tokens: Sequence[str], lexicon: Lexicon, *, silence: Sequence[str]
 ) -> tuple[Segment, ...]:
-    """The words of a transcript with their times, from its aligned phones; `silence` may stand between words."""
+    """The words of a transcript with their times, from its aligned phones; `silence` may occur between words."""
     spans = _match(phones, tokens, lexicon, frozenset(silence))
     return tuple(
         Segment(token, phones[start].start, phones[stop - 1].end)

@@ -129,11 +129,11 @@ def _log_sums(scores: Array, starts: Array, sizes: Array) -> Array:
         return scores
     sums = np.empty((len(sizes), scores.shape[1]), scores.dtype)
     for size in np.unique(sizes):
-        alike = np.flatnonzero(sizes == size)
-        terms = scores[starts[alike, None] + np.arange(size)]
+        pdfs = np.flatnonzero(sizes == size)
+        terms = scores[starts[pdfs, None] + np.arange(size)]
         highest = terms.max(axis=1)
         np.exp(terms - highest[:, None], out=terms)
-        sums[alike] = highest + np.log(terms.sum(axis=1))
+        sums[pdfs] = highest + np.log(terms.sum(axis=1))
     return sums
 
 

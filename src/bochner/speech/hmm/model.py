@@ -151,20 +151,19 @@ class Hmm:
 
     def save(self, directory: FilePath) -> None:
         """Kaldi's `phones.txt`, `topo` and `tree`, and the transition probabilities in `transitions.safetensors`."""
-        folder = Path(directory)
-        folder.mkdir(parents=True, exist_ok=True)
+        directory = Path(directory)
+        directory.mkdir(parents=True, exist_ok=True)
         names = ["<eps> 0"] + [f"{phone} {number}" for phone, number in self.phone_ids.items()]
-        write_atomically(folder / "phones.txt", ("\n".join(names) + "\n").encode())
-        write_atomically(folder / "topo", self.topology.encode())
-        write_atomically(folder / "tree", BINARY + tree_bytes(self.tree))
+        write_atomically(directory / "phones.txt", ("\n".join(names) + "\n").encode())
+        write_atomically(directory / "topo", self.topology.encode())
+        write_atomically(directory / "tree", BINARY + tree_bytes(self.tree))
         state = {"log_probabilities": torch.tensor(self.transitions.log_probs, dtype=torch.float64)}
-        write_tensors(folder / "transitions.safetensors", state, {"silence": list(self.silence)})
+        write_tensors(directory / "transitions.safetensors", state, {"silence": list(self.silence)})
 
     @classmethod
     def load(cls, directory: FilePath) -> Hmm:
-        folder = Path(directory)
         try:
-            return cls._read(folder)
+            return cls._read(Path(directory))
         except FileNotFoundError as error:
             name = Path(error.filename).name
             raise ValueError(f"{directory} must hold a saved Hmm, but {name} is missing.") from error
@@ -172,11 +171,11 @@ class Hmm:
             raise ValueError(f"{directory} does not hold a complete Hmm: {error}") from error
 
     @classmethod
-    def _read(cls, folder: Path) -> Hmm:
-        lines = (folder / "phones.txt").read_text(encoding="utf-8").splitlines()
-        tensors, header = read_tensors(folder / "transitions.safetensors")
-        tree = tree_from_bytes((folder / "tree").read_bytes())
-        topology = (folder / "topo").read_text(encoding="utf-8")
+    def _read(cls, directory: Path) -> Hmm:
+        lines = (directory / "phones.txt").read_text(encoding="utf-8").splitlines()
+        tensors, header = read_tensors(directory / "transitions.safetensors")
+        tree = tree_from_bytes((directory / "tree").read_bytes())
+        topology = (directory / "topo").read_text(encoding="utf-8")
         phones = [line.split()[0] for line in lines[1:]]
         hmm = make_hmm(phones=phones, silence=header["silence"], topology=topology, tree=tree)
         return hmm.with_log_probabilities(tensors["log_probabilities"].numpy())
@@ -244,15 +243,15 @@ def _parse(topology: str) -> Any:
 
 def read_kaldi_hmm(directory: FilePath, *, silence: tuple[str, ...] = ("SIL",)) -> Hmm:
     """The Hmm of a Kaldi experiment directory, from its `final.mdl` (binary), `tree` and `phones.txt`."""
-    folder = Path(directory)
-    phones = _read_phones(folder / "phones.txt")
+    directory = Path(directory)
+    phones = _read_phones(directory / "phones.txt")
     try:
-        tree = tree_from_bytes((folder / "tree").read_bytes())
-        topology, tuples, log_probabilities = _read_transition_model((folder / "final.mdl").read_bytes())
+        tree = tree_from_bytes((directory / "tree").read_bytes())
+        topology, tuples, log_probabilities = _read_transition_model((directory / "final.mdl").read_bytes())
         known = tuple(phone for phone in silence if phone in phones)
         hmm = make_hmm(phones=phones, silence=known, topology=topology, tree=tree)
         if [entry.__getstate__() for entry in hmm.transitions.tuples] != tuples:
             raise ValueError("the tree does not belong to final.mdl, their pdfs differ")
         return hmm.with_log_probabilities(log_probabilities)
     except (ValueError, RuntimeError, struct.error, IndexError, KeyError, FileNotFoundError) as error:
-        raise ValueError(f"{folder} must hold a binary tree and final.mdl of Kaldi's: {error}") from error
+        raise ValueError(f"{directory} must hold a binary tree and final.mdl of Kaldi's: {error}") from error

@@ -60,8 +60,8 @@ def cluster_phones(statistics: EventStatistics) -> tuple[Phones, ...]:
 
 def _losses(sums: Array, row: int) -> Array:
     """The loss of likelihood when `row` is merged with each of the others."""
-    apart = gaussian_log_likelihood(sums)
-    return apart + apart[row] - gaussian_log_likelihood(sums + sums[row])
+    separate = gaussian_log_likelihood(sums)
+    return separate + separate[row] - gaussian_log_likelihood(sums + sums[row])
 
 
 def _phone_sums(statistics: EventStatistics) -> tuple[list[Phones], Array]:
@@ -180,8 +180,8 @@ class _Search:
         grouped = statistics.events.shape[1] > GROUP
         self._groups = statistics.events[:, GROUP] if grouped else np.zeros(len(statistics.events), dtype=np.int64)
         self._num_groups = int(self._groups.max(initial=0)) + 1
-        whole = statistics.sums.sum(axis=0)
-        self._frame = whole / max(float(whole[0]), 1e-10)  # the mean frame
+        total = statistics.sums.sum(axis=0)
+        self._frame = total / max(float(total[0]), 1e-10)  # the mean frame
 
     def best(self, rows: Array) -> tuple[float, int, frozenset[int]]:
         """(gain, column, values); the gain is -inf if no question leaves enough frames on both sides."""
@@ -202,10 +202,10 @@ class _Search:
         members = self._members[column]
         by_value = np.zeros((members.shape[1], self._num_groups, sums.shape[1]))
         np.add.at(by_value, (self.statistics.events[rows, column], self._groups[rows]), sums)
-        whole = by_value.sum(axis=0)
+        total = by_value.sum(axis=0)
         yes = np.tensordot(members, by_value, axes=1)
-        no = whole - yes
-        gains = self._log_likelihood(yes) + self._log_likelihood(no) - self._log_likelihood(whole)
+        no = total - yes
+        gains = self._log_likelihood(yes) + self._log_likelihood(no) - self._log_likelihood(total)
         return np.where(self._enough(yes) & self._enough(no), gains, -np.inf)
 
     def _enough(self, sums: Array) -> Array:

@@ -277,7 +277,7 @@ class _Reader:
         for order, size in enumerate(sizes, start=1):
             line = self._section(line, order=order, size=size, last=order == len(sizes))
         if line != "\\end\\":
-            raise ValueError(f"\\end\\ must stand after the {len(sizes)}-grams, got {line!r}.")
+            raise ValueError(f"\\end\\ must follow the {len(sizes)}-grams, got {line!r}.")
         return NgramModel(tuple(self.ids), _levels(self.rows, num_words=len(self.ids)))
 
     def _next(self) -> str:
@@ -313,13 +313,13 @@ class _Reader:
     def _entry(self, line: str, *, order: int, last: bool) -> None:
         fields = re.split("[ \t]+", line)
         if len(fields) not in ((order + 1,) if last else (order + 1, order + 2)):
-            raise ValueError(f"a log probability, {order} words and a back-off must stand here, got {line!r}.")
+            raise ValueError(f"expected a log probability, {order} words and a back-off, got {line!r}.")
         log_prob, back_off = _number(fields[0]), _number(fields[order + 1]) if len(fields) > order + 1 else 0.0
         if log_prob > 0:
             raise ValueError(f"a log probability is at most 0, got {fields[0]}.")
         gram = self._gram(fields[1 : order + 1])
         if gram in self.rows[-1]:
-            raise ValueError(f"the {order}-gram {' '.join(fields[1 : order + 1])!r} stands here a second time.")
+            raise ValueError(f"the {order}-gram {' '.join(fields[1 : order + 1])!r} is repeated.")
         if order > 1 and gram[:-1] not in self.rows[-2]:
             raise ValueError(f"the context {' '.join(fields[1:order])!r} is not among the {order - 1}-grams.")
         self.rows[-1][gram] = (log_prob, back_off)
@@ -339,7 +339,7 @@ def _number(text: str) -> float:
     except ValueError:
         raise ValueError(f"{text!r} is not a number.") from None
     if not math.isfinite(number):
-        raise ValueError(f"{text!r} is not finite; -99 stands for a probability of 0.")
+        raise ValueError(f"{text!r} is not finite; write -99 for a probability of 0.")
     return number
 
 

@@ -38,7 +38,7 @@ class AlignedCorpus:
 
     `frames` [T, d] are the inputs of `gmm`: after LDA and MLLT and, for a GMM with SAT, transformed by speaker. The
     transforms of speakers outside train come from the hypotheses of the stage before, never from their transcripts.
-    The frames lie in `frames_dir`. `states` are the tied states of all frames, by forced alignment with the
+    They are stored in `frames_dir`. `states` are the tied states of all frames, by forced alignment with the
     transcripts. `perturbed` names the utterances of train that `at_speeds` added.
     """
 

@@ -58,7 +58,7 @@ def decode_corpus(
 ) -> dict[str, Any]:
     """Decode a part of the corpus with a GMM of `align_corpus`; a finished directory is only read.
 
-    Returns the result recorded in decode.json, and under "directory" where it lies.
+    Returns the result recorded in decode.json, and its directory under "directory".
     """
     stage = stage_name(aligned_dir, settings.stage)
     target = output_dir or aligned_dir / "decoded" / f"{settings.part}_{stage}_order{settings.order}"

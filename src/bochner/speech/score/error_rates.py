@@ -22,7 +22,7 @@ BLOCK = 4_000_000  # resampled indices in memory at once
 
 
 def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Pair]:
-    """Pairs (reference token, hypothesis token) of least weight; None stands for the missing side.
+    """Pairs (reference token, hypothesis token) of least weight; None is the missing side.
 
     A substitution has weight 4, a deletion (token, None) and an insertion (None, token) 3 each. Of alignments of equal
     weight, pairs are preferred to insertions and these to deletions, from the end backwards, which gives the counts of

@@ -253,6 +253,6 @@ def _dictionary_phones(expected: Sequence[str], actual: Sequence[Segment]) -> tu
         else:
             spans.append(phone)
     if len(spans) != len(expected):
-        raise ValueError(f"engine said other phones ({[phone.label for phone in actual]} for {list(expected)})")
+        raise ValueError(f"engine produced other phones ({[phone.label for phone in actual]} for {list(expected)})")
     names = (_FROM_ENGINE[phone.lstrip("',")] for phone in expected)
     return tuple(span._replace(label=name) for span, name in zip(spans, names, strict=True))

@@ -114,7 +114,9 @@ def speak_prompt(prompt: Prompt, language: Language, speaker: Speaker, generator
     output = speak(prompt.engine_text, voice=f"{language.voice}+{speaker.variant}", **settings)
     timed = time_phones(output)
     if len(timed) != len(prompt.tokens) or not all(timed):
-        raise ValueError(f"engine said other words ({len(timed)} for {len(prompt.tokens)} in {prompt.engine_text!r})")
+        raise ValueError(
+            f"engine produced other words ({len(timed)} for {len(prompt.tokens)} in {prompt.engine_text!r})"
+        )
     before, after = generator.uniform(*SILENCES, size=2)
     clean = (output.samples / np.float32(32768)).astype(np.float32)
     samples = np.pad(clean, (round(before * RATE), round(after * RATE)))
