@@ -5,11 +5,50 @@ from __future__ import annotations
 import logging
 import shlex
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+from bochner.cli.parser import options_of
+
+if TYPE_CHECKING:
+    from bochner.studies.study import SavedRows, Study
 
 logger = logging.getLogger(__name__)
 Size = Literal["smoke", "small", "paper"]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """How cells are measured.
+
+    Args:
+        data_dir: Directory of the data files; cells whose file is missing are skipped.
+        size: "smoke" takes seconds for a study, "small" minutes on two cores, "paper" the published sizes, for a GPU.
+        output_dir: Directory of measured cells and rows; one process at a time may use it.
+        seeds: Other seeds than those of the size.
+        workers: Processes of this machine that measure cells at the same time; they share its cores.
+        cluster: Address of a Dask scheduler, whose workers measure the cells; needs `bochner[cluster]`.
+        retries: How often workers repeat a cell that fails; this process alone (1 worker) does not.
+        device: Where cells are measured, such as "cpu" or "cuda"; "auto" is the GPU if there is one.
+    """
+
+    data_dir: Path = Path("data")
+    size: Size = "small"
+    output_dir: Path = Path("out/studies")
+    seeds: list[int] | None = None
+    workers: int = 1
+    cluster: str | None = None
+    retries: int = 2
+    device: str = "auto"
+
+    def run(self, study: Study, **options: Any) -> SavedRows:
+        from bochner.studies.study import run_study
+        from bochner.studies.workers import WorkerOptions
+
+        workers = WorkerOptions(self.workers, self.cluster, self.retries)
+        common = {"size": self.size, "seeds": self.seeds, "device": self.device, "workers": workers}
+        return run_study(study, self.data_dir, self.output_dir, options=options, **common)  # type: ignore[arg-type]
 
 
 def list_() -> None:
@@ -25,21 +64,15 @@ def list_() -> None:
         print(f"{study.name:<27} {study.title}\n{'':<27} {study.source}")
 
 
+@options_of(Measurement)
 def run(
     name: str,
     *,
-    data_dir: Path = Path("data"),
-    size: Size = "small",
-    output_dir: Path = Path("out/studies"),
-    seeds: list[int] | None = None,
     sets: list[str] | None = None,
     num_features: list[int] | None = None,
     parts: list[str] | None = None,
     effort: Size | None = None,
-    workers: int = 1,
-    cluster: str | None = None,
-    retries: int = 2,
-    device: str = "auto",
+    **options: Any,
 ) -> None:
     """Measure the cells of one study that are not measured yet, and save its rows with their provenance.
 
@@ -51,46 +84,25 @@ def run(
         bochner study run nystrom-rff-performance --workers 4
 
     The same command continues an interrupted run: measured cells are stored, and shared by the studies that show them.
-    The rows are in OUTPUT_DIR/rows/SIZE/NAME.json. Cells whose data file is missing are skipped.
+    The rows are in OUTPUT_DIR/rows/SIZE/NAME.json.
 
     Args:
         name: One of `bochner study list`.
-        data_dir: Directory of the data files.
-        size: "smoke" takes seconds, "small" minutes on two cores, "paper" the published sizes, for a GPU.
-        output_dir: Directory of measured cells and rows; one process at a time may use it.
-        seeds: Other seeds than those of the size.
         sets: Only these data sets; lowrank-* and adapted-* also accept sets that the size does not have.
         num_features: Other numbers of features than those of the size, of adapted-* only.
         parts: Some of the tables and figures of a lowrank-* study, such as "table 5.3".
         effort: Training of another size, of adapted-* only.
-        workers: Processes of this machine that measure cells at the same time; they share its cores.
-        cluster: Address of a Dask scheduler, whose workers measure the cells; needs `bochner[cluster]`.
-        retries: How often workers repeat a cell that fails; this process alone (1 worker) does not.
-        device: Where cells are measured, such as "cpu" or "cuda"; "auto" is the GPU if there is one.
     """
     from bochner.studies.registry import study_named
-    from bochner.studies.study import SavedRows, run_study
-    from bochner.studies.workers import WorkerOptions
 
-    saved = run_study(
-        study_named(name), data_dir, output_dir, size=size, seeds=seeds, device=device,
-        options={"sets": sets, "num_features": num_features, "parts": parts, "effort": effort},
-        workers=WorkerOptions(workers, cluster, retries),
-    )  # fmt: skip
-    print(f"{len(saved.rows):,} of {saved.num_cells:,} cells: {SavedRows.path(output_dir, name, size)}")
+    measurement = Measurement(**options)
+    saved = measurement.run(study_named(name), sets=sets, num_features=num_features, parts=parts, effort=effort)
+    path = saved.path(measurement.output_dir, name, measurement.size)
+    print(f"{len(saved.rows):,} of {saved.num_cells:,} cells: {path}")
 
 
-def all_(
-    *,
-    data_dir: Path = Path("data"),
-    size: Size = "small",
-    output_dir: Path = Path("out/studies"),
-    seeds: list[int] | None = None,
-    workers: int = 1,
-    cluster: str | None = None,
-    retries: int = 2,
-    device: str = "auto",
-) -> None:
+@options_of(Measurement)
+def all_(**options: Any) -> None:
     """Run every study and write the report.
 
     Examples:
@@ -98,36 +110,25 @@ def all_(
         bochner study all --size smoke --data_dir data
         bochner study all --workers 4
 
-    The same command continues an interrupted run. A study that fails is an error, after the others have been run.
-
-    Args:
-        data_dir: Directory of the data files; cells whose file is missing are skipped.
-        size: "smoke" takes a few minutes for all, "small" one or two hours on two cores, "paper" is for a GPU.
-        output_dir: Directory of measured cells, rows and the report; one process at a time may use it.
-        seeds: Other seeds than those of the size.
-        workers: Processes of this machine, see `bochner study run`.
-        cluster: Address of a Dask scheduler.
-        retries: How often workers repeat a cell that fails.
-        device: Where cells are measured.
+    Size "smoke" takes a few minutes for all studies, "small" one or two hours on two cores. The same command continues
+    an interrupted run. A study that fails is an error, after the others have been run.
     """
     from bochner.cli.errors import USER_ERRORS
     from bochner.stages import locked
     from bochner.studies.registry import STUDIES
-    from bochner.studies.study import run_study
-    from bochner.studies.workers import WorkerOptions
 
-    options, failed = WorkerOptions(workers, cluster, retries), []
-    with locked(output_dir):
+    measurement, failed = Measurement(**options), []
+    with locked(measurement.output_dir):
         for study in STUDIES:
             start = time.perf_counter()
             try:
-                saved = run_study(study, data_dir, output_dir, size=size, seeds=seeds, workers=options, device=device)
+                saved = measurement.run(study)
                 seconds = time.perf_counter() - start
                 print(f"{study.name}: {len(saved.rows):,} of {saved.num_cells:,} cells, {seconds:.0f} s", flush=True)
             except USER_ERRORS as error:
                 logger.error("%s failed: %s", study.name, error)
                 failed.append(study.name)
-        report(size=size, output_dir=output_dir)
+        report(size=measurement.size, output_dir=measurement.output_dir)
     if failed:
         raise ValueError(
             f"{len(failed)} of {len(STUDIES)} studies failed: {', '.join(failed)}; after the causes above are fixed, "
