@@ -41,16 +41,10 @@ factor's own map; the thesis multiplies its weights with exact kernel values the
 
 
 def write_page(
-    results: Results[Cell],
-    path: Path,
-    *,
-    size: Size,
-    command: str,
-    sets: Sequence[str] | None = None,
-    parts: Sequence[str] | None = None,
+    results: Results[Cell], path: Path, *, size: Size, command: str, sets: Sequence[str] | None = None
 ) -> None:
     """Write the page, and its figures to assets/lowrank/ beside it."""
-    whole = plan(size, sets=sets, parts=parts)
+    whole = plan(size, sets=sets)
     sections = [_head(whole, results, command), PROTOCOL, *_summary(whole, results), _setup(whole)]
     sections += [_section(table, results) for table in whole.tables]
     for figure in whole.figures:

@@ -48,7 +48,7 @@ def prepare(context: Context) -> Callable[[Cell], Result]:
 
 
 def measure(cell: Cell, parts: Parts) -> Result:
-    """Kernel errors, stored numbers, and what a linear model on the features does on heldout rows."""
+    """Kernel errors, the numbers that the map stores, and the heldout error of a linear model on its features."""
     start = time.perf_counter()
     z = make_map(cell, parts.train.X)
     result = measure_errors(z, parts.heldout.X[: cell.pairs_of]) | {"memory": memory(z)}
@@ -88,13 +88,9 @@ def _performance(cell: Cell, z: FeatureMap, parts: Parts) -> Result:
     head = LinearHead.zeros(num_features=z.num_features, num_outputs=parts.num_classes or 1).to(parts.train.X.device)
     model = FeatureModel(z, head)
     settings = SGDSettings(
-        loss=loss,
-        criterion=criterion,
-        preconditioner_rank="auto",
-        batch_size=BATCH_SIZE,
-        max_epochs=cell.epochs,
+        loss=loss, criterion=criterion, preconditioner_rank="auto", batch_size=BATCH_SIZE, max_epochs=cell.epochs,
         seed=cell.seed,
-    )
+    )  # fmt: skip
     with torch.no_grad():
         before = evaluate(model, heldout, loss=loss).summary()[criterion]
     history = train(model, train_rows, heldout, settings, verbose=False)
