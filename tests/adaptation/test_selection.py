@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -283,3 +284,40 @@ def test_bad_arguments() -> None:
         )
     with pytest.raises(ValueError, match="maps must have the same form, got 'paired' and 'cosine'"):
         draw_for(SPARSE, form="paired")(8, generator()).join(draw_for(SPARSE)(8, generator()))
+
+
+class StoppedError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("head", [linear, bottleneck])
+def test_stopped_after_a_round_it_resumes_bit_equal(head, tmp_path: Path) -> None:
+    source, _ = data(700)
+    options = {"num_features": 40, "rounds": 5, "rows_per_round": 300, "verbose": False}
+    whole = select_features(draw_for(SPARSE), head, source, SETTINGS, **options, generator=generator())
+    calls = iter(range(3))
+
+    def stopping(num_features: int, generator: Generator) -> LinearHead | BottleneckHead:
+        if next(calls, None) is None:
+            raise StoppedError
+        return head(num_features, generator)
+
+    arguments = (source, SETTINGS)
+    with pytest.raises(StoppedError):
+        select_features(
+            draw_for(SPARSE), stopping, *arguments, **options, generator=generator(), checkpoint_dir=tmp_path
+        )
+    heads = []
+
+    def counting(num_features: int, generator: Generator) -> LinearHead | BottleneckHead:
+        heads.append(head(num_features, generator))
+        return heads[-1]
+
+    resumed = select_features(
+        draw_for(SPARSE), counting, *arguments, **options, generator=generator(), checkpoint_dir=tmp_path
+    )
+    assert len(heads) == 1  # the last of four rounds that train
+    assert torch.equal(resumed.births, whole.births)
+    assert resumed.drawn == whole.drawn
+    assert torch.equal(resumed.survival(), whole.survival())
+    assert torch.equal(resumed.feature_map.frequencies(), whole.feature_map.frequencies())

@@ -11,4 +11,4 @@ from bochner.search import kernel
 
 @pytest.fixture(autouse=True)
 def short_basis(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel, "BASIS", replace(kernel.BASIS, batches=8, heldout_batches=4, max_epochs=2))
+    monkeypatch.setattr(kernel, "BASIS", replace(kernel.BASIS, batches=8, validation_batches=4, max_epochs=2))

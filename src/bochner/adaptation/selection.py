@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Generator, Tensor
@@ -17,9 +18,11 @@ from bochner.data.batches import batches
 from bochner.data.blocks import Block, Source, take
 from bochner.features import FourierMap
 from bochner.models.heads import FeatureModel, Head
+from bochner.solvers.checkpoint import read_checkpoint, readable, write_checkpoint
 from bochner.solvers.optimizers import make_optimizer
 from bochner.solvers.settings import SGDSettings
 from bochner.solvers.step import compute_precision, device_of, resident, run_steps
+from bochner.storage import pack, unpack
 
 if TYPE_CHECKING:
     from bochner.solvers.parallel import Workers
@@ -57,6 +60,7 @@ def select_features(
     rows_per_round: int = 1_000_000,
     generator: Generator,
     verbose: bool | None = None,
+    checkpoint_dir: Path | None = None,
     group: Workers | None = None,
 ) -> Selection:
     """Algorithm 1 of May et al.: T rounds; after round t the s_t = D t / T features of largest weight are kept.
@@ -65,7 +69,8 @@ def select_features(
     `rows_per_round` random rows at `settings.learning_rate`, and keeps the frequencies whose rows of Theta (of U V with
     a bottleneck; both rows of a sine-cosine pair together) have the largest l2 norm. The last round only draws.
     D (T + 1) / 2 features are drawn in all. O(T R D (d + C)) for R = `rows_per_round`, and the memory of one model.
-    With a `group`, processes divide the rows of a pass, and features as in training; norms are then gathered.
+    With a `checkpoint_dir`, the same call resumes after the last complete round. With a `group`, processes divide the
+    rows of a pass, and features as in training; norms are then gathered.
     Source: May 2018, Section 5.1; JMLR 2019, Algorithm 1.
 
     >>> from bochner.data import ArraySource
@@ -104,7 +109,14 @@ def select_features(
     selection, device = Selection(feature_map, torch.ones(P, dtype=torch.long), [P]), device_of(feature_map)
     if device.type == "cuda" and group is None:
         source = resident(source, device)
-    for t in tqdm(range(1, rounds), desc="selection", unit="round", disable=None if verbose is None else not verbose):
+    fingerprint = {"num_features": num_features, "rounds": rounds, "rows_per_round": rows_per_round, **asdict(settings)}
+    stored = None if checkpoint_dir is None else read_checkpoint(checkpoint_dir, fingerprint)
+    if checkpoint_dir is not None and stored is not None:
+        with readable(checkpoint_dir):
+            selection = _restored(*stored, generator)
+            selection.feature_map.to(device)
+    remaining = range(len(selection.kept) + 1, rounds)
+    for t in tqdm(remaining, desc="selection", unit="round", disable=None if verbose is None else not verbose):
         model = own_part(FeatureModel(selection.feature_map, make_head(num_features, generator)), device, group)
         read = partial(random_batches, source, settings, rows_per_round, pass_number=t, prefetch=device.type == "cuda")
         with compute_precision(settings.precision, device):
@@ -113,8 +125,32 @@ def select_features(
         keep = largest(usable_norms(model, settings, group), P * t // rounds).to(device_of(selection.feature_map))
         fresh = draw((P - len(keep)) * num_features // P, generator).to(keep.device)
         _replace(selection, keep, fresh, t)
+        if checkpoint_dir is not None:
+            if group is None or group.is_first:
+                _checkpoint(selection, generator, checkpoint_dir, fingerprint)
+            if group is not None:
+                group.wait()
     selection.feature_map.to(device)
     return selection
+
+
+def _checkpoint(
+    selection: Selection, generator: Generator, checkpoint_dir: Path, fingerprint: Mapping[str, Any]
+) -> None:
+    tensors = {f"kept.{number}": births for number, births in enumerate(selection.kept)}
+    tensors |= {"births": selection.births, "generator": generator.get_state()}
+    tree = pack(selection.feature_map, "map", tensors)
+    write_checkpoint(checkpoint_dir, tensors, {"fingerprint": fingerprint, "map": tree, "drawn": selection.drawn})
+
+
+def _restored(tensors: Mapping[str, Tensor], state: Mapping[str, Any], generator: Generator) -> Selection:
+    """The selection of a checkpoint; the generator is set to where it was."""
+    feature_map, drawn = unpack(state["map"], dict(tensors)), [checks.positive_int("drawn", n) for n in state["drawn"]]
+    births, kept = tensors["births"], [tensors[f"kept.{number}"] for number in range(len(drawn) - 1)]
+    if not isinstance(feature_map, FourierMap) or births.shape != (feature_map.num_frequencies,):
+        raise ValueError("map must be a FourierMap with as many frequencies as births")
+    generator.set_state(tensors["generator"])
+    return Selection(feature_map, births, drawn, kept)
 
 
 def own_part(model: FeatureModel, device: torch.device, group: Workers | None) -> FeatureModel:
