@@ -157,7 +157,7 @@ def test_stopped_training_goes_on_where_it_was(tmp_path: Path, monkeypatch: pyte
             if seen == [1, 2, 3]:
                 raise KeyboardInterrupt
 
-        return real(*arguments, **settings, callbacks=[note])  # type: ignore[arg-type]
+        return real(*arguments, **{**settings, "callbacks": [note]})  # type: ignore[arg-type]
 
     monkeypatch.setattr(fit, "train", watched)
     with pytest.raises(KeyboardInterrupt):
