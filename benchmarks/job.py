@@ -19,7 +19,7 @@ from bochner.data import ArraySource
 from bochner.features import FourierMap
 from bochner.kernels import Gaussian
 from bochner.models.heads import FeatureModel, LinearHead
-from bochner.solvers.settings import SGDSettings
+from bochner.solvers.optimizers import SGDSettings
 from bochner.solvers.sgd import train
 
 HELDOUT = 100_000

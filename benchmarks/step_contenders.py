@@ -17,8 +17,7 @@ from bochner.features.projections import DenseProjection
 from bochner.kernels import Gaussian
 from bochner.models.heads import BottleneckHead, FeatureModel, LinearHead
 from bochner.solvers.fused import FusedSteps, fused_steps
-from bochner.solvers.optimizers import make_optimizer
-from bochner.solvers.settings import SGDSettings
+from bochner.solvers.optimizers import SGDSettings, make_optimizer
 from bochner.solvers.step import take_step
 
 ALIGNED = 16

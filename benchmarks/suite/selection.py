@@ -19,7 +19,7 @@ from bochner.features import FourierMap
 from bochner.features.projections import DenseProjection
 from bochner.kernels import Gaussian
 from bochner.models.heads import LinearHead
-from bochner.solvers.settings import SGDSettings
+from bochner.solvers.optimizers import SGDSettings
 
 
 def rows(sizes: Sizes) -> Iterator[Row]:

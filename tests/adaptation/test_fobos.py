@@ -15,7 +15,7 @@ from bochner.data import ArraySource
 from bochner.features import FourierMap, NystromMap
 from bochner.kernels import Gaussian, SparseGaussian
 from bochner.models.heads import BottleneckHead, FeatureModel, LinearHead
-from bochner.solvers.settings import SGDSettings
+from bochner.solvers.optimizers import SGDSettings
 from bochner.solvers.step import evaluate
 from tests.solvers.runs import generator, rings
 

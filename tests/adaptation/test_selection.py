@@ -24,7 +24,7 @@ from bochner.kernels import Gaussian, Laplacian, SparseGaussian
 from bochner.models.heads import BottleneckHead, FeatureModel, LinearHead
 from bochner.solvers import fused, step
 from bochner.solvers.fused import FusedSteps
-from bochner.solvers.settings import SGDSettings
+from bochner.solvers.optimizers import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import evaluate
 

@@ -11,7 +11,7 @@ from bochner.data import ArraySource
 from bochner.features import FeatureMap, FourierMap
 from bochner.kernels import Gaussian
 from bochner.models.heads import FeatureModel, LinearHead
-from bochner.solvers.settings import SGDSettings
+from bochner.solvers.optimizers import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import evaluate
 

@@ -21,7 +21,7 @@ from bochner.kernels import Gaussian
 from bochner.models.heads import LinearHead
 from bochner.models.heads import FeatureModel
 from bochner.solvers.sgd import train
-from bochner.solvers.settings import SGDSettings
+from bochner.solvers.optimizers import SGDSettings
 
 folder = pathlib.Path(sys.argv[1])
 torch.set_num_threads(1)

@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import Generator
 
 from bochner import LowRankPCA, LowRankRidge, LowRankSpectralClustering
-from bochner.estimators.arrays import make_generator
+from bochner.estimators.base import make_generator
 from bochner.kernels import Gaussian, Polynomial
 from bochner.lowrank import LOWRANK_METHODS, fit_ensemble, fit_factor, fit_meka, spectral_error
 from tests.estimators.cases import waves

@@ -23,9 +23,9 @@ from bochner.features import FourierMap
 from bochner.kernels import Gaussian, Kernel, Matern
 from bochner.models.heads import FeatureModel, LinearHead
 from bochner.solvers import step
+from bochner.solvers.optimizers import SGDSettings
 from bochner.solvers.parallel import Workers
 from bochner.solvers.preconditioner import stored_preconditioner
-from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import take_steps
 from bochner.storage import read_tensors

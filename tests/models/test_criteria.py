@@ -11,8 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import Generator
 
-from bochner.models.criteria import Criterion, Scores
-from bochner.models.losses import LOSSES
+from bochner.models.losses import LOSSES, Criterion, Scores
 
 LOGITS = 2 * torch.randn(50, 4, generator=Generator().manual_seed(0))
 Y = torch.randint(0, 4, (50,), generator=Generator().manual_seed(1))

@@ -15,7 +15,7 @@ from bochner.data import ArraySource
 from bochner.models.heads import BottleneckHead, LinearHead
 from bochner.models.losses import LOSSES
 from bochner.models.network import Network
-from bochner.solvers.settings import OPTIMIZERS, SGDSettings
+from bochner.solvers.optimizers import OPTIMIZERS, SGDSettings
 from bochner.solvers.sgd import train
 from tests.oracles.networks import NaiveNetwork
 

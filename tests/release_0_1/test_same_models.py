@@ -19,7 +19,7 @@ from bochner.features import FourierMap
 from bochner.kernels import Gaussian, Laplacian
 from bochner.lowrank import fit_nystrom
 from bochner.models import LinearHead
-from bochner.solvers.settings import SGDSettings
+from bochner.solvers.optimizers import SGDSettings
 
 REFERENCE = np.load(Path(__file__).with_name("reference.npz"))
 DIGITS = load_digits(return_X_y=True)

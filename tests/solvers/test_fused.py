@@ -18,9 +18,8 @@ from bochner.ops import step as step_operations
 from bochner.solvers import fused, step
 from bochner.solvers import fused as replay
 from bochner.solvers.fused import ColumnSteps, FusedSteps, fused_steps, is_plain
-from bochner.solvers.optimizers import make_optimizer
+from bochner.solvers.optimizers import SGDSettings, make_optimizer
 from bochner.solvers.preconditioner import fit_preconditioner
-from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import take_step
 from tests.solvers.runs import generator, model, rings, sources, weights

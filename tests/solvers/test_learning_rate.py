@@ -14,7 +14,7 @@ from bochner.features import FourierMap
 from bochner.kernels import Gaussian
 from bochner.models.heads import FeatureModel, LinearHead
 from bochner.solvers import sgd as loop
-from bochner.solvers.settings import SGDSettings
+from bochner.solvers.optimizers import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import evaluate
 from tests.solvers.runs import generator, model, sources, weights

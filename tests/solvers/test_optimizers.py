@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from bochner.solvers.optimizers import PlainSGD, make_optimizer, restore_optimizer
-from bochner.solvers.settings import SGDSettings
+from bochner.solvers.optimizers import PlainSGD, SGDSettings, make_optimizer, restore_optimizer
 
 
 def network() -> nn.Module:

@@ -14,9 +14,8 @@ from bochner.data.blocks import Block
 from bochner.features import FourierMap
 from bochner.kernels import Gaussian
 from bochner.models.heads import BottleneckHead, FeatureModel, LinearHead
-from bochner.solvers.optimizers import make_optimizer
+from bochner.solvers.optimizers import SGDSettings, make_optimizer
 from bochner.solvers.preconditioner import MIN_FLOOR, Preconditioner, fit_preconditioner
-from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import take_step
 from tests.solvers.runs import generator, model, rings, weights

@@ -23,8 +23,8 @@ from bochner.data.blocks import Block
 from bochner.models.heads import BottleneckHead
 from bochner.models.network import Network
 from bochner.solvers.learning_rate import constant_loss
+from bochner.solvers.optimizers import OPTIMIZERS, SGDSettings
 from bochner.solvers.pretraining import pretrain
-from bochner.solvers.settings import OPTIMIZERS, SGDSettings
 from bochner.solvers.sgd import train
 from tests.oracles.networks import NaiveNetwork
 from tests.solvers.runs import generator, rings

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bochner.solvers.settings import SGDSettings
+from bochner.solvers.optimizers import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.storage import read_tensors, write_tensors
 from tests.solvers.runs import model, sources

@@ -21,7 +21,7 @@ from bochner.data import ArraySource
 from bochner.data.batches import batches
 from bochner.data.blocks import Block
 from bochner.solvers.learning_rate import find_rate
-from bochner.solvers.settings import OPTIMIZERS, SGDSettings
+from bochner.solvers.optimizers import OPTIMIZERS, SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import evaluate
 from tests.solvers.runs import model, rings, sources, weights
@@ -244,7 +244,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from bochner.solvers.sgd import train
-from bochner.solvers.settings import SGDSettings
+from bochner.solvers.optimizers import SGDSettings
 from tests.solvers.runs import model, sources
 m = model(num_features=256)
 train(m, *sources(), SGDSettings(learning_rate=16.0, batch_size=8, max_epochs=12), checkpoint_dir=Path(sys.argv[1]),

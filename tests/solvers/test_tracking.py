@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from bochner.solvers.settings import SGDSettings
+from bochner.solvers.optimizers import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.tracking import MLflowWriter, TensorBoardWriter, check_tracking, make_callbacks
 from tests.solvers.runs import model, sources

@@ -22,11 +22,9 @@ from bochner.data import ArraySource
 from bochner.features import FeatureMap
 from bochner.models.heads import BottleneckHead, FeatureModel, Head, LinearHead
 from bochner.models.network import Network
-from bochner.solvers.optimizers import make_optimizer, trainable
+from bochner.solvers.optimizers import SGDSettings, make_optimizer, trainable
 from bochner.solvers.preconditioner import Preconditioner, fit_preconditioner
-from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import Decision, HalvingSchedule
-from bochner.solvers.step import device_of
 from bochner.speech.pipeline.aligned_corpus import AlignedCorpus
 
 Record = dict[str, Any]
@@ -254,7 +252,7 @@ class _Objective:
     def __init__(
         self, model: nn.Module, graph: StateGraph, settings: SequenceSettings, log_priors: Tensor, splice: Splice
     ) -> None:
-        device = device_of(model)
+        device = next(model.parameters()).device
         self.model, self.settings, self.splice = model, settings, splice
         self.graph, self.log_priors = graph.to(device), log_priors.to(device)
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from bochner import checks
 from bochner.kernels import KERNEL_ALIASES, Stationary, kernel_named
-from bochner.models.criteria import Criterion
+from bochner.models.losses import Criterion
 from bochner.search import AdaptParams, KernelPlan, NetworkPlan, SelectionParams, SolverParams
 
 KERNELS = ("laplacian", "gaussian", "sparse-gaussian")  # those of the papers
@@ -29,7 +29,7 @@ class TrainingSettings:
         name: The name in tables; "" for one derived from the settings.
         rank: Rank of a linear bottleneck before the states; None for no bottleneck.
         criterion: The heldout criterion that the learning rate schedule watches: "ce" or "erll:1" (see
-            `bochner.models.criteria`).
+            `bochner.models.losses`).
         batch_size: Rows per step.
         learning_rate: The initial rate; "auto" compares several on heldout rows.
         max_epochs: An upper bound; the schedule usually ends earlier.

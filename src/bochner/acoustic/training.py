@@ -17,7 +17,7 @@ from bochner import checks
 from bochner.acoustic.settings import KernelSettings, ModelSettings
 from bochner.data.batches import in_order
 from bochner.data.blocks import Source
-from bochner.models.criteria import Scores
+from bochner.models.losses import Scores
 from bochner.search import Task, fit_model, make_task
 from bochner.search.kernel import choose_kernel
 from bochner.search.memory import MemoryPlan

@@ -26,9 +26,8 @@ from bochner.adaptation.selection import (
 )
 from bochner.data.blocks import Source
 from bochner.models.heads import FeatureModel, LinearHead
-from bochner.solvers.optimizers import make_optimizer
-from bochner.solvers.settings import SGDSettings
-from bochner.solvers.step import compute_precision, device_of, run_steps
+from bochner.solvers.optimizers import SGDSettings, make_optimizer
+from bochner.solvers.step import compute_precision, run_steps
 
 if TYPE_CHECKING:
     from bochner.solvers.parallel import Workers
@@ -94,7 +93,7 @@ def fit_fobos(
     _linear_head(model)
     optimizer = make_optimizer(model, settings, rate)
     read = partial(random_batches, source, settings, checks.positive_int("num_rows", num_rows), pass_number=0)
-    with compute_precision(settings.precision, device_of(model)):
+    with compute_precision(settings.precision, next(model.parameters()).device):
         for _ in run_steps(model, optimizer, read, settings, fuse=False, group=group):
             shrink(model, rate * penalty)
 
@@ -150,7 +149,7 @@ def select_by_fobos(
     if checks.positive_int("num_drawn", num_drawn) < num_features:
         raise ValueError(f"num_drawn must be at least num_features, {num_features}, got {num_drawn}.")
     pool = draw(num_drawn, generator)
-    device = device_of(pool)
+    device = next(pool.parameters()).device
     count = num_features * pool.num_frequencies // num_drawn
 
     def norms_after(value: float, rows: int = num_rows) -> Tensor:
@@ -166,7 +165,7 @@ def select_by_fobos(
     else:
         start, max_trials, verbose = penalty, 1, False
     best, norms, trials = _search(norms_after, count, start=start, max_trials=max_trials, verbose=verbose)
-    keep = largest(norms, count).to(device_of(pool))
+    keep = largest(norms, count).to(next(pool.parameters()).device)
     births = torch.ones(count, dtype=torch.long)
     return FobosSelection(pool.take(keep).to(device), births, [pool.num_frequencies], [], best, trials)
 

@@ -20,8 +20,8 @@ from bochner.features import FourierMap
 from bochner.models.heads import FeatureModel, Head
 from bochner.solvers.checkpoint import read_checkpoint, readable, write_checkpoint
 from bochner.solvers.optimizers import make_optimizer
-from bochner.solvers.settings import SGDSettings
-from bochner.solvers.step import compute_precision, device_of, resident, run_steps
+from bochner.solvers.optimizers import SGDSettings
+from bochner.solvers.step import compute_precision, resident, run_steps
 from bochner.storage import pack, unpack
 
 if TYPE_CHECKING:
@@ -106,7 +106,10 @@ def select_features(
     P = feature_map.num_frequencies
     if rounds > P:
         raise ValueError(f"rounds must be at most {P}, the number of frequencies: each keeps one more. Got {rounds}.")
-    selection, device = Selection(feature_map, torch.ones(P, dtype=torch.long), [P]), device_of(feature_map)
+    selection, device = (
+        Selection(feature_map, torch.ones(P, dtype=torch.long), [P]),
+        next(feature_map.parameters()).device,
+    )
     if device.type == "cuda" and group is None:
         source = resident(source, device)
     fingerprint = {"num_features": num_features, "rounds": rounds, "rows_per_round": rows_per_round, **asdict(settings)}
@@ -122,7 +125,9 @@ def select_features(
         with compute_precision(settings.precision, device):
             for _ in run_steps(model, make_optimizer(model, settings, rate), read, settings, group=group):
                 pass
-        keep = largest(usable_norms(model, settings, group), P * t // rounds).to(device_of(selection.feature_map))
+        keep = largest(usable_norms(model, settings, group), P * t // rounds).to(
+            next(selection.feature_map.parameters()).device
+        )
         fresh = draw((P - len(keep)) * num_features // P, generator).to(keep.device)
         _replace(selection, keep, fresh, t)
         if checkpoint_dir is not None:

@@ -2,7 +2,7 @@
 
 from bochner.data.arrays import ArraySource, SparseSource
 from bochner.data.batches import batches, in_order, num_batches
-from bochner.data.blocks import Block, BlockSource, Source, sample_rows
+from bochner.data.blocks import Block, BlockSource, MappedSource, Source, sample_rows
 from bochner.data.cache import CachedSource, cache_to_disk
 from bochner.data.files import open_source
 from bochner.data.labels import column_names_of, labels_of
@@ -11,7 +11,6 @@ from bochner.data.tables import ArrowSource, ParquetSource
 from bochner.data.text import CsvBlocks, LibsvmSource
 from bochner.data.transforms import (
     EncodeLabels,
-    MappedSource,
     Standardize,
     Statistics,
     SubsetSource,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ class Block(NamedTuple):
     weight: Tensor | None = None
 
 
+@runtime_checkable
 class Source(Protocol):
     """Rows in shards, which can be read repeatedly and in any order.
 
@@ -49,6 +50,27 @@ class BlockSource:
 
     def read(self, shard: int) -> Block:
         return self.block
+
+
+class MappedSource:
+    """`source` with `transform` applied to every block that is read; rows, inputs and the meaning of y stay the same.
+
+    >>> from bochner.data import ArraySource, EncodeLabels, Standardize, statistics
+    >>> source = ArraySource(torch.tensor([[1.0], [3.0]]), torch.tensor([7, 4]))
+    >>> _, mean, std, classes = statistics(source)
+    >>> MappedSource(MappedSource(source, Standardize(mean, std)), EncodeLabels(classes)).read(0)
+    Block(X=tensor([[-1.], [ 1.]]), y=tensor([1, 0]), weight=None)
+    """
+
+    def __init__(self, source: Source, transform: Callable[[Block], Block]) -> None:
+        self._source, self._transform = source, transform
+        self.num_inputs, self.shard_sizes = source.num_inputs, source.shard_sizes
+        self.labels, self.column_names = getattr(source, "labels", None), getattr(source, "column_names", None)
+        if self.labels is not None and hasattr(transform, "encode_labels"):
+            self.labels = transform.encode_labels(self.labels)
+
+    def read(self, shard: int) -> Block:
+        return self._transform(read_shard(self._source, shard))
 
 
 def read_shard(source: Source, shard: int) -> Block:
@@ -105,19 +127,17 @@ def rebatch(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
         while size - start >= missing:
             piece = take(block, slice(start, start + missing))
             is_last = start > 0 and size - start - missing < rows
-            yield concatenate([*carried, piece]) if carried or not is_last else _copy(piece)
+            if is_last and not carried:
+                piece = take(block, torch.arange(start, start + missing))  # a copy
+            yield concatenate([*carried, piece])
             start, missing, carried = start + missing, rows, []
             del piece
         if start < size:
-            carried.append(_copy(take(block, slice(start, size))))
+            carried.append(take(block, torch.arange(start, size)))
             missing -= size - start
         del block
     if carried:
         yield concatenate(carried)
-
-
-def _copy(block: Block) -> Block:
-    return Block(block.X.clone(), block.y.clone(), None if block.weight is None else block.weight.clone())
 
 
 def seeded(seed: int, purpose: str, *key: int) -> Generator:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from numbers import Real
@@ -12,32 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bochner.data.blocks import Block, Source, num_rows, read_shard, read_targets, seeded, take
+from bochner.data.blocks import Block, MappedSource, Source, num_rows, read_shard, read_targets, seeded, take
 from bochner.data.labels import MAX_LABELS, abbreviated, column_names_of, labels_of
 
 Classes = np.ndarray[Any, Any]
 """Class labels [C]: text, or sorted numbers."""
-
-
-class MappedSource:
-    """`source` with `transform` applied to every block that is read; rows, inputs and the meaning of y stay the same.
-
-    >>> from bochner.data import ArraySource, statistics
-    >>> source = ArraySource(torch.tensor([[1.0], [3.0]]), torch.tensor([7, 4]))
-    >>> _, mean, std, classes = statistics(source)
-    >>> MappedSource(MappedSource(source, Standardize(mean, std)), EncodeLabels(classes)).read(0)
-    Block(X=tensor([[-1.], [ 1.]]), y=tensor([1, 0]), weight=None)
-    """
-
-    def __init__(self, source: Source, transform: Callable[[Block], Block]) -> None:
-        self._source, self._transform = source, transform
-        self.num_inputs, self.shard_sizes = source.num_inputs, source.shard_sizes
-        self.labels, self.column_names = labels_of(source), column_names_of(source)
-        if isinstance(transform, EncodeLabels) and self.labels is not None:
-            self.labels = tuple(self.labels[index] for index in transform.classes.tolist())
-
-    def read(self, shard: int) -> Block:
-        return self._transform(read_shard(self._source, shard))
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +37,10 @@ class EncodeLabels:
     """y as indices into the sorted `classes` [C]; any other label is an error."""
 
     classes: Tensor
+
+    def encode_labels(self, labels: Sequence[str]) -> tuple[str, ...]:
+        """The labels of the indices that y holds afterwards."""
+        return tuple(labels[index] for index in self.classes.tolist())
 
     def __call__(self, block: Block) -> Block:
         dtype = torch.promote_types(self.classes.dtype, block.y.dtype)  # a file may hold 1 as 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from numbers import Integral, Real
@@ -9,16 +10,17 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
-from sklearn.base import RegressorMixin
-from sklearn.utils import Tags
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_X_y, validate_data
 from torch import Generator, Tensor, nn
 
+from bochner import checks
 from bochner.data.batches import in_order
-from bochner.data.blocks import Block, Source
-from bochner.data.transforms import MappedSource, split
-from bochner.estimators.arrays import ArrayRows, checked_tensor, checked_weights, dense_rows, make_generator
+from bochner.data.blocks import Block, MappedSource, Source
+from bochner.data.transforms import split
 from bochner.estimators.store import SavableMixin
 from bochner.kernels import Kernel
 from bochner.models.heads import BottleneckHead, FeatureModel, LogitAverage
@@ -37,7 +39,6 @@ from bochner.search.plan import (
     as_adapt,
     as_params,
     as_selection,
-    loss_for,
     make_task,
     rows_per_shard,
 )
@@ -109,7 +110,7 @@ class BaseModel(SavableMixin):
 
         Without `validation_data`, a random `validation_fraction` of the rows is set aside.
         """
-        if is_source(X):
+        if isinstance(X, Source):
             source = self._encode_source(X)
             if validation_data is None:
                 return Rows(*split(source, self.validation_fraction, seed), source)
@@ -129,7 +130,7 @@ class BaseModel(SavableMixin):
 
     def _read_validation(self, validation_data: Any, params: SolverParams) -> Source:
         """`validation_data`, a pair (X, y) or a source, with encoded targets."""
-        if is_source(validation_data):
+        if isinstance(validation_data, Source):
             return self._encode_source(validation_data)
         if not isinstance(validation_data, tuple | list) or len(validation_data) != 2:
             raise ValueError(
@@ -169,17 +170,10 @@ class BaseModel(SavableMixin):
         if weight is not None:  # as given: other rows may follow
             weight = torch.as_tensor(np.asarray(sample_weight, dtype=np.float64)).expand(len(y))
         rows = self._array_rows(X, y, weight, torch.randperm(len(y), generator=generator), plan.params)
+        mean, std = _moments(y, num_classes)
+        seed, params = generator.initial_seed(), plan.params
+        task = make_task(rows, rows, rows, num_classes=num_classes, seed=seed, params=params, mean=mean)
         if not hasattr(self, "model_"):
-            mean, std = _moments(y, num_classes)
-            task = make_task(
-                rows,
-                rows,
-                rows,
-                num_classes=num_classes,
-                seed=generator.initial_seed(),
-                params=plan.params,
-                mean=mean,
-            )
             model, self.kernel_ = start_online(plan, task, generator=generator)
             if num_classes is None:
                 # float32 does not resolve targets that vary by less than a millionth of their mean
@@ -187,14 +181,14 @@ class BaseModel(SavableMixin):
                 model.head.bias.data.copy_(mean)
             self.model_, self.solver_, self.history_, self.choices_ = model, "sgd", [], {}
         assert isinstance(self.model_, FeatureModel)
-        step_online(self.model_, plan, rows, loss=loss_for(num_classes))
+        step_online(self.model_, plan, rows, loss=task.loss)
 
     def _scores(self, X: Any) -> Tensor:
         """Scores [n, t] of arrays, frames, tensors or a source, a few rows at a time."""
         check_is_fitted(self)
         if isinstance(X, Tensor):
             checked_tensor(self, X, reset=False)
-        elif not is_source(X):
+        elif not isinstance(X, Source):
             X = validate_data(self, X, reset=False, **_ACCEPTED)
         blocks = self._blocks(X)
         like = bias_of(self.model_)
@@ -209,7 +203,7 @@ class BaseModel(SavableMixin):
         return self.model_(X if len(X) == size else X[rows])[: len(X)]
 
     def _blocks(self, X: Any) -> Iterator[Tensor]:
-        if is_source(X):
+        if isinstance(X, Source):
             yield from (block.X for block in in_order(X, batch_rows=TILES_AT_ONCE * CPU_TILE))
             return
         for rows in row_tiles(X.shape[0], row_elements=1, tile_elements=TILES_AT_ONCE * CPU_TILE):
@@ -289,6 +283,7 @@ class KernelModel(BaseModel):
 
     def make_plan(self) -> KernelPlan:
         self._validate_params()
+        given = self.solver_params
         return KernelPlan(
             kernel=self.kernel,
             bandwidth=self.bandwidth,
@@ -299,7 +294,7 @@ class KernelModel(BaseModel):
             selection=None if self.selection is None else as_selection(self.selection),
             solver=self.solver,
             alpha=self.alpha,
-            params=as_params(SolverParams, self.solver_params, name="solver_params"),
+            params=SolverParams() if given is None else as_params(SolverParams, given, name="solver_params"),
         )
 
     def _can_step(self) -> bool:
@@ -318,8 +313,87 @@ class KernelModel(BaseModel):
         return True
 
 
-def is_source(X: Any) -> bool:
-    return hasattr(X, "shard_sizes") and hasattr(X, "read")
+def checked_inputs(estimator: BaseEstimator, X: Any, *, reset: bool) -> Tensor:
+    """X as a finite float32 or float64 tensor [rows, inputs]; `reset` records width and names, else checks them."""
+    if isinstance(X, Tensor):
+        return checked_tensor(estimator, X, reset=reset)
+    return as_tensor(validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32]))
+
+
+def checked_tensor(estimator: BaseEstimator, X: Tensor, *, reset: bool) -> Tensor:
+    """What scikit-learn's `validate_data` checks of arrays, for a tensor."""
+    checks.finite("X", checks.inputs("X", X, width=None if reset else estimator.n_features_in_))
+    if 0 in X.shape:
+        raise ValueError(f"X must hold at least one row and one column, got shape {tuple(X.shape)}.")
+    if reset:
+        estimator.n_features_in_ = X.shape[1]
+    return X
+
+
+def as_tensor(array: np.ndarray[Any, Any]) -> Tensor:
+    """The array's own memory as a tensor; bochner never writes to its inputs, so read-only memory is fine."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(np.ascontiguousarray(array))
+
+
+def make_generator(random_state: Any) -> Generator:
+    """A CPU generator seeded from scikit-learn's `random_state`: one seed gives one result on every device."""
+    return Generator().manual_seed(int(check_random_state(random_state).randint(2**31 - 1)))
+
+
+Inputs = Any  # np.ndarray, scipy.sparse matrix or Tensor, [N, d]
+
+
+class ArrayRows:
+    """The rows `order` [n] of X [N, d], y and weight, as `dtype`, in shards: a shard is gathered when it is read.
+
+    Arrays that a user sorted by class would give one-sided batches if shards were slices.
+    """
+
+    def __init__(
+        self,
+        X: Inputs,
+        y: Tensor,
+        weight: Tensor | None,
+        *,
+        order: Tensor,
+        shard_rows: int,
+        dtype: torch.dtype,
+    ) -> None:
+        self._X, self._y, self._weight, self._order, self._dtype = X, y, weight, order, dtype
+        self.num_inputs: int = X.shape[1]
+        self._tiles = list(row_tiles(len(order), row_elements=1, tile_elements=shard_rows))
+        self.shard_sizes = [tile.stop - tile.start for tile in self._tiles]
+
+    def read(self, shard: int) -> Block:
+        rows = self._order[self._tiles[shard]]
+        weight = None if self._weight is None else self._weight[rows].to(self._dtype)
+        return Block(dense_rows(self._X, rows, self._dtype), self._y[rows], weight)
+
+    def read_targets(self, shard: int) -> Tensor:
+        return self._y[self._order[self._tiles[shard]]]
+
+
+def dense_rows(X: Inputs, rows: Tensor | slice, dtype: torch.dtype) -> Tensor:
+    """Those rows of X as a dense tensor."""
+    if isinstance(X, Tensor):
+        return X[rows.to(X.device) if isinstance(rows, Tensor) else rows].to(dtype)
+    part = X[rows.numpy() if isinstance(rows, Tensor) else rows]
+    kind = np.float64 if dtype == torch.float64 else np.float32
+    return as_tensor(np.asarray(part.toarray() if issparse(part) else part, dtype=kind))
+
+
+def checked_weights(sample_weight: Any, num_rows: int) -> tuple[Tensor | None, Tensor]:
+    """Weights of mean 1 over the rows that have one, and those rows: a weight of 0 leaves a row out."""
+    if sample_weight is None:
+        return None, torch.arange(num_rows)
+    checked = _check_sample_weight(sample_weight, np.empty((num_rows, 1)), dtype=np.float64, ensure_non_negative=True)
+    weight = as_tensor(checked)
+    chosen = weight.nonzero()[:, 0]
+    if len(chosen) == 0:
+        raise ValueError("sample_weight must be positive for some row, got only zeros.")
+    return weight / weight[chosen].mean(), chosen
 
 
 def refuse_targets(y: Any, sample_weight: Any) -> None:

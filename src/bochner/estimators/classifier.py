@@ -18,8 +18,7 @@ from torch import Tensor
 from bochner import checks
 from bochner.data.blocks import Block, Source
 from bochner.data.transforms import check_classes, with_classes
-from bochner.estimators.arrays import as_tensor, make_generator
-from bochner.estimators.base import BaseModel, KernelModel, is_source, refuse_targets
+from bochner.estimators.base import BaseModel, KernelModel, as_tensor, make_generator, refuse_targets
 from bochner.models.losses import probabilities
 from bochner.solvers.rows import summarize
 
@@ -52,9 +51,9 @@ class ClassifierBase(ClassifierMixin, BaseModel):
         self
         """
         plan, seed = self.make_plan(), make_generator(self.random_state).initial_seed()
-        if is_source(X):
+        if isinstance(X, Source):
             refuse_targets(y, sample_weight)
-            self.classes_ = check_classes(X, validation_data if is_source(validation_data) else None)
+            self.classes_ = check_classes(X, validation_data if isinstance(validation_data, Source) else None)
         else:
             X, y = self._check_pair(X, y)
             check_classification_targets(y)

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 from torch import Generator, Tensor
 
-from bochner.estimators.arrays import as_tensor, checked_inputs, make_generator
+from bochner.estimators.base import as_tensor, checked_inputs, make_generator
 from bochner.estimators.store import SavableMixin
 from bochner.kernels import Kernel
 from bochner.lowrank import (

@@ -13,12 +13,12 @@ from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 
 from bochner.data.blocks import Block, Source, read_targets
-from bochner.estimators.arrays import as_tensor, make_generator
 from bochner.estimators.base import (
     BaseModel,
     KernelModel,
+    as_tensor,
     bias_of,
-    is_source,
+    make_generator,
     refuse_targets,
     rescale,
     resolves,
@@ -38,7 +38,7 @@ class RegressorBase(RegressorMixin, BaseModel):
         The other arguments are those of `KernelClassifier.fit`. Targets are centred and scaled internally.
         """
         plan, seed = self.make_plan(), make_generator(self.random_state).initial_seed()
-        if is_source(X):
+        if isinstance(X, Source):
             refuse_targets(y, sample_weight)
         else:
             X, y = self._check_pair(X, y)

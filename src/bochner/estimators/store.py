@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from bochner import checks
-from bochner.estimators.arrays import as_tensor
 from bochner.storage import Storable, pack, unpack
 
 ESTIMATORS: dict[str, type[SavableMixin]] = {}  # by class name; filled as classes are defined
@@ -171,5 +170,5 @@ def _from_arrays(value: Any) -> Any:
     except (RuntimeError, AssertionError):  # pickled on a machine with a GPU
         device = torch.device("cpu")
     return unpack(
-        json.loads(value[_PACKED]), {name: as_tensor(part).to(device) for name, part in value["arrays"].items()}
+        json.loads(value[_PACKED]), {name: torch.tensor(part, device=device) for name, part in value["arrays"].items()}
     )

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Generator, Tensor
 
 from bochner import checks
-from bochner.estimators.arrays import as_tensor, checked_inputs, make_generator
+from bochner.estimators.base import as_tensor, checked_inputs, make_generator
 from bochner.estimators.store import SavableMixin
 from bochner.features import (
     LANDMARK_RULES,

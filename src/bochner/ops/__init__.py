@@ -9,6 +9,7 @@ from bochner.ops.descent import (
     superbatch_steps,
 )
 from bochner.ops.hadamard import hadamard_matrix, hadamard_transform
+from bochner.ops.linalg import TILE_ELEMENTS, row_tiles, squared_distances
 from bochner.ops.step import (
     cosine_features,
     cosine_scores,
@@ -17,7 +18,6 @@ from bochner.ops.step import (
     sparse_cosine_features,
     update_head,
 )
-from bochner.ops.tiles import TILE_ELEMENTS, row_tiles, squared_distances
 
 __all__ = [
     "TILE_ELEMENTS",

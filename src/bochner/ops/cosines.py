@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bochner.ops.tiles import row_tiles
+from bochner.ops.linalg import row_tiles
 
 # On a CPU, NumPy's float32 cosine takes 0.4 times as long as torch's; its float64 cosine takes 5 times as long.
 # Below SMALL angles the cost of the call itself dominates. From LARGE angles on, starting a thread pool pays off.

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from bochner.ops.linalg import row_tiles
 from bochner.ops.step import cached_tiles, cosine_features, feature_columns, long_product, softmax_rows, update_head
-from bochner.ops.tiles import row_tiles
 
 Gradient = Callable[[Tensor, slice, Tensor], object]
 """Called with outputs [B, C], their rows as a slice, and a tensor to write the derivative of the mean loss into."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bochner.ops.cosines import write_cosines
-from bochner.ops.tiles import row_tiles
+from bochner.ops.linalg import row_tiles
 
 # Features that exist at once when only scores are computed: 4 MiB in float32; by fused kernels 512 MiB in bfloat16.
 SCORE_FEATURES, FUSED_SCORE_FEATURES = 2**20, 2**28

@@ -7,16 +7,15 @@ and is what `KernelClassifier.fit`, `bochner train`, acoustic models and studies
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import nn
 
-from bochner.data.blocks import Source, num_rows, sample_rows, seeded
-from bochner.data.transforms import MappedSource, Standardize, statistics
+from bochner.data.blocks import MappedSource, Source, num_rows, sample_rows, seeded
+from bochner.data.transforms import Standardize, statistics
 from bochner.kernels import Kernel
 from bochner.models.heads import FeatureModel, LogitAverage
 from bochner.models.landmarks import LandmarkModel
@@ -71,29 +70,32 @@ class Fitted:
     selection: dict[str, list[float]] | None = None
 
 
-def fit_model(plan: KernelPlan | NetworkPlan, task: Task, *, verbose: bool | None = None, group: Any = None) -> Fitted:
+def fit_model(
+    plan: KernelPlan | NetworkPlan,
+    task: Task,
+    *,
+    verbose: bool | None = None,
+    group: Any = None,
+    callbacks: Sequence[Any] = (),
+) -> Fitted:
     """Fit the model of `plan`; whatever it leaves open is chosen on the validation rows of `task`.
 
-    `verbose` None shows progress bars on a terminal. `group` is the process group of a run in several processes.
+    Solver, kernel, features, penalty and weights are determined in this order. `verbose` None shows progress bars on a
+    terminal; `group` is the process group of a run in several processes; `callbacks` get a record of every epoch.
     """
-    tracking = plan.params.tracking
-    context: AbstractContextManager[list[Any]] = nullcontext([])
-    if tracking is not None:
-        context = make_callbacks(tracking, group=group)
-    with context as callbacks:
-        run: dict[str, Any] = {"verbose": verbose, "callbacks": callbacks, "group": group}
-        return _fit_network(plan, task, run) if isinstance(plan, NetworkPlan) else _fit_kernel_model(plan, task, run)
-
-
-def _fit_kernel_model(plan: KernelPlan, task: Task, run: dict[str, Any]) -> Fitted:
-    """Solver, kernel, features, penalty and fit, in this order; `run` are arguments of `train`."""
+    if plan.params.tracking is not None and not callbacks:
+        with make_callbacks(plan.params.tracking, group=group) as callbacks:
+            return fit_model(plan, task, verbose=verbose, group=group, callbacks=callbacks)
+    run: dict[str, Any] = {"verbose": verbose, "callbacks": callbacks, "group": group}
+    if isinstance(plan, NetworkPlan):
+        return _fit_network(plan, task, run)
     solver = choose_solver(plan, num_rows=num_rows(task.all_rows), num_classes=task.num_classes)
     memory = MemoryPlan() if plan.params.memory_budget is None else _divide_memory(plan, task, solver)
-    kernel, choices = choose_kernel(plan, task, memory, group=run["group"])
+    kernel, choices = choose_kernel(plan, task, memory, group=group)
     if solver in ("landmarks", "newton"):
         model: nn.Module = _fit_on_landmarks(plan, task, kernel, memory, newton=solver == "newton")
         return Fitted(model, solver, kernel, choices=choices)
-    maps, facts = choose_features(kernel, plan, task, verbose=run["verbose"], group=run["group"])
+    maps, facts = choose_features(kernel, plan, task, verbose=verbose, group=group)
     if plan.basis is not None:
         choices |= facts
     match solver:
@@ -141,6 +143,7 @@ def _fit_sgd(
     limit = {} if memory.preconditioner_rows is None else {"preconditioner_rows": memory.preconditioner_rows}
     settings = params.sgd_settings(task.loss, alpha=plan.alpha or 0.0, num_rows=rows, seed=task.seed, **limit)
     bias, generator = LOSSES[task.loss].offset(task.mean), seeded(task.seed, "head")
+    directory = None if params.checkpoint_dir is None else params.directory()
     models: list[nn.Module] = []
     history: list[Record] = []
     for number, z in enumerate(maps):
@@ -151,7 +154,7 @@ def _fit_sgd(
             task.train,
             task.validation_data,
             settings,
-            checkpoint_dir=params.directory("" if len(maps) == 1 else f"block{number}"),
+            checkpoint_dir=directory and (directory if len(maps) == 1 else directory / f"block{number}"),
             **run,
         )
         history += [{"block": number, **record} for record in records] if len(maps) > 1 else records

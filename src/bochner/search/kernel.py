@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -34,10 +35,9 @@ from bochner.kernels import (
     Stationary,
     kernel_named,
 )
-from bochner.models.criteria import Criterion
 from bochner.models.heads import BottleneckHead, FeatureModel, Head, LinearHead
 from bochner.models.landmarks import LandmarkModel
-from bochner.models.losses import LOSSES
+from bochner.models.losses import LOSSES, Criterion
 from bochner.search.memory import RULE_ROWS, MemoryPlan
 from bochner.search.plan import BASES, KernelPlan, Task, stored
 from bochner.solvers import fit_exact_ridge, fit_landmark_ridge
@@ -287,10 +287,7 @@ def choose_features(
         generator = seeded(task.seed, "landmarks")
         rows = sample_rows(task.all_rows, plan.n_components, generator=generator).X.cpu()
 
-    def draw(num_features: int, generator: Generator) -> FeatureMap:
-        projection = plan.params.projection
-        drawn = draw_map(kernel, rows, num_features=num_features, projection=projection, generator=generator)
-        return drawn.to(task.device)
+    draw = partial(draw_map, kernel, rows, projection=plan.params.projection, device=task.device)
 
     def make_head(num_features: int, generator: Generator) -> Head:
         bias = LOSSES[task.loss].offset(task.mean)
@@ -387,31 +384,30 @@ def _adapt(
 def draw_map(
     kernel: Kernel,
     X: Tensor,
-    *,
     num_features: int,
-    projection: str,
     generator: Generator,
+    *,
+    projection: str = "auto",
+    device: torch.device | str = "cpu",
 ) -> FeatureMap:
     """The map that suits the kernel: Fourier for spectral ones, their own for arc-cosine and polynomial, else Nystrom.
 
     X [n, d] are rows to take landmarks from; only their width and dtype matter to the other maps.
     """
-    shared: dict[str, Any] = {
-        "num_inputs": X.shape[1],
-        "num_features": num_features,
-        "generator": generator,
-        "dtype": X.dtype,
-    }
+    shared: dict[str, Any] = {"num_inputs": X.shape[1], "num_features": num_features, "generator": generator}
+    shared["dtype"] = X.dtype
     if isinstance(kernel, Spectral) and kernel.spectral:
         if projection == "auto" and kernel.isotropic and X.shape[1] >= STRUCTURED_INPUTS:
             projection = "hadamard3"
         form = "cosine" if num_features % 2 else "paired"  # pairs of a cosine and a sine
-        return FourierMap.draw(kernel, projection=projection, form=form, **shared)
-    if isinstance(kernel, ArcCosine):
-        return ArcCosineMap.draw(kernel, **shared)
-    if isinstance(kernel, Polynomial):
-        return TensorSketchMap.draw(kernel, **shared)
-    return NystromMap.fit(kernel, X, num_landmarks=min(num_features, len(X)), generator=generator)
+        drawn: FeatureMap = FourierMap.draw(kernel, projection=projection, form=form, **shared)
+    elif isinstance(kernel, ArcCosine):
+        drawn = ArcCosineMap.draw(kernel, **shared)
+    elif isinstance(kernel, Polynomial):
+        drawn = TensorSketchMap.draw(kernel, **shared)
+    else:
+        drawn = NystromMap.fit(kernel, X, num_landmarks=min(num_features, len(X)), generator=generator)
+    return drawn.to(device)
 
 
 def start_head(num_features: int, dtype: torch.dtype, bias: Tensor, rank: int | None, generator: Generator) -> Head:

@@ -8,8 +8,7 @@ import torch
 from torch import Generator
 
 from bochner.data.batches import batches
-from bochner.data.blocks import Source, num_rows
-from bochner.data.transforms import MappedSource
+from bochner.data.blocks import MappedSource, Source, num_rows
 from bochner.kernels import Kernel
 from bochner.models.heads import FeatureModel
 from bochner.search.kernel import choose_features, choose_kernel, start_head

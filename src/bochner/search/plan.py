@@ -19,14 +19,13 @@ import torch
 from torch import Tensor
 
 from bochner import checks
-from bochner.data.blocks import Block, Source, num_rows
-from bochner.data.transforms import MappedSource
+from bochner.data.blocks import Block, MappedSource, Source, num_rows
 from bochner.features import PROJECTION_NAMES
 from bochner.kernels import Kernel
-from bochner.models.criteria import Criterion
+from bochner.models.losses import Criterion
 from bochner.models.network import ACTIVATIONS
+from bochner.solvers.optimizers import OPTIMIZERS, PRECISIONS, SGDSettings
 from bochner.solvers.rows import summarize
-from bochner.solvers.settings import OPTIMIZERS, PRECISIONS, SGDSettings
 from bochner.stages import Stage
 from bochner.storage import Storable, load, save
 
@@ -251,15 +250,18 @@ class KernelPlan:
     solver: str = "auto"
     alpha: float | None = None
     params: SolverParams = field(default_factory=SolverParams)
+    basis: str | None = field(init=False)  # the method of an adapted basis, or None
 
     def __post_init__(self) -> None:
+        adapted = self.adapt is not None and self.adapt.method in BASES
+        object.__setattr__(self, "basis", self.adapt.method if self.adapt is not None and adapted else None)
         checks.one_of("solver", self.solver, SOLVERS)
         checks.positive_int("n_components", self.n_components)
         if self.bandwidth is not None and self.gamma is not None:
             raise ValueError(f"bandwidth={self.bandwidth!r} and gamma={self.gamma!r} were both given; use one of them.")
-        if self.selection is not None and self.adapt is not None and self.adapt.method in BASES:
+        if self.selection is not None and self.basis is not None:
             raise ValueError(
-                f"selection must be None with adapt={self.adapt.method!r}: features are either selected as they are "
+                f"selection must be None with adapt={self.basis!r}: features are either selected as they are "
                 "drawn or adapted; adapt='agop' can be combined with a selection."
             )
         if self.n_components % self.params.num_blocks:
@@ -268,11 +270,6 @@ class KernelPlan:
             )
         if self.params.num_blocks > 1 and (self.selection is not None or self.basis is not None):
             raise ValueError(f"num_blocks must be 1 with selection or an adapted basis, got {self.params.num_blocks}.")
-
-    @property
-    def basis(self) -> str | None:
-        """The method of an adapted basis, or None."""
-        return self.adapt.method if self.adapt is not None and self.adapt.method in BASES else None
 
     @property
     def needs_sgd(self) -> str | None:
@@ -404,7 +401,8 @@ def make_task(
     )
     if mean is None:
         mean = summarize(all_rows, num_classes=num_classes).mean
-    loss = loss or loss_for(num_classes)
+    if loss is None:
+        loss = "squared" if num_classes is None else "logistic" if num_classes == 2 else "softmax"
     return Task(train_rows, validation_data, all_rows, num_classes, mean, loss, seed, device, dtype)
 
 
@@ -413,13 +411,6 @@ def move_block(block: Block, *, device: torch.device, dtype: torch.dtype) -> Blo
     y = block.y.to(device, dtype if block.y.is_floating_point() else None)
     weight = None if block.weight is None else block.weight.to(device, dtype)
     return Block(block.X.to(device, dtype), y, weight)
-
-
-def loss_for(num_classes: int | None) -> str:
-    """The loss of solvers that have a choice."""
-    if num_classes is None:
-        return "squared"
-    return "logistic" if num_classes == 2 else "softmax"
 
 
 def parse_bytes(budget: int | str) -> int:

@@ -26,8 +26,8 @@ from bochner.ops import (
     superbatch_steps,
 )
 from bochner.ops.descent import Gradient
+from bochner.solvers.optimizers import SGDSettings
 from bochner.solvers.preconditioner import Preconditioner
-from bochner.solvers.settings import SGDSettings
 
 
 class PreconditionedRows:

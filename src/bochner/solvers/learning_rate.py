@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Generator, nn
 
-from bochner.data.batches import batches, in_order, num_batches
-from bochner.data.blocks import BlockSource, Source, sample_rows
-from bochner.models.criteria import Criterion
+from bochner.data.batches import batches, in_order
+from bochner.data.blocks import BlockSource, Source, num_rows, sample_rows
 from bochner.models.heads import FeatureModel, Head
-from bochner.solvers.optimizers import make_optimizer, trainable
+from bochner.models.losses import Criterion
+from bochner.solvers.optimizers import SGDSettings, make_optimizer, trainable
 from bochner.solvers.preconditioner import Preconditioner
-from bochner.solvers.settings import SGDSettings
 from bochner.solvers.step import Learner, evaluate_modules, rows_at_once, take_steps
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def _train_copies(
     if isinstance(model, FeatureModel) and not trainable(model.feature_map):
         shared, module = model.feature_map, model.head  # frozen features, computed once for all copies
     criterion = Criterion("mse" if settings.loss == "squared" else "ce")
-    steps = min(MAX_STEPS, max(MIN_STEPS, num_batches(source, settings.batch_size) // 4))
+    steps = min(MAX_STEPS, max(MIN_STEPS, -(-num_rows(source) // settings.batch_size) // 4))
     tile = rows_at_once(model)
     together = max(1, SIDE_BY_SIDE // max(1, sum(p.numel() for p in trainable(module).values())))
     results: list[tuple[float, float, float]] = []

@@ -15,7 +15,7 @@ from bochner.models.heads import BottleneckHead, FeatureModel, Head
 from bochner.ops import row_tiles
 from bochner.ops.linalg import top_eigenpairs
 from bochner.solvers.checkpoint import read_checkpoint, write_checkpoint
-from bochner.solvers.settings import SGDSettings
+from bochner.solvers.optimizers import SGDSettings
 
 if TYPE_CHECKING:
     from bochner.solvers.parallel.workers import Workers

@@ -17,9 +17,9 @@ from torch import Generator
 from bochner.data.blocks import Source
 from bochner.models.network import Network
 from bochner.solvers.learning_rate import constant_loss, find_rate
-from bochner.solvers.settings import SGDSettings
+from bochner.solvers.optimizers import SGDSettings
 from bochner.solvers.sgd import Callback, Record, train
-from bochner.solvers.step import compute_precision, device_of
+from bochner.solvers.step import compute_precision
 
 if TYPE_CHECKING:
     from bochner.solvers.parallel import Workers

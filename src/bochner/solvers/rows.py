@@ -35,7 +35,16 @@ def read_encoded(source: Source, shard: int, *, num_classes: int | None) -> Tile
     checks.finite("X", checks.inputs("X", X))
     if len(y) != len(X):
         raise ValueError(f"y must have one entry per row of X, {len(X)}, got {len(y)}.")
-    targets = _numbers(y) if num_classes is None else _one_hot(y, num_classes)
+    if num_classes is None:
+        targets = _numbers(y)
+    else:
+        if y.is_floating_point() or y.is_complex() or y.ndim != 1:
+            raise TypeError(f"y must be [rows] of class indices with num_classes, got {y.dtype} {tuple(y.shape)}.")
+        if len(outside := y[(y < 0) | (y >= num_classes)]):
+            raise ValueError(
+                f"y must lie in 0..{num_classes - 1} for num_classes={num_classes}, got {int(outside[0])}."
+            )
+        targets = torch.nn.functional.one_hot(y.long(), num_classes)
     weight = torch.ones(len(X)) if weight is None else _weights(weight, len(X))
     return Tile(X, targets.to(X), weight.to(X))
 
@@ -76,15 +85,6 @@ def _numbers(y: Tensor) -> Tensor:
     if y.ndim not in (1, 2):
         raise ValueError(f"y must have shape [rows] or [rows, outputs], got {tuple(y.shape)}.")
     return checks.finite("y", y[:, None] if y.ndim == 1 else y)
-
-
-def _one_hot(y: Tensor, num_classes: int) -> Tensor:
-    if y.is_floating_point() or y.is_complex() or y.ndim != 1:
-        raise TypeError(f"y must be [rows] of class indices with num_classes, got {y.dtype} {tuple(y.shape)}.")
-    outside = y[(y < 0) | (y >= num_classes)]
-    if len(outside):
-        raise ValueError(f"y must lie in 0..{num_classes - 1} for num_classes={num_classes}, got {int(outside[0])}.")
-    return torch.nn.functional.one_hot(y.long(), num_classes)
 
 
 def _weights(weight: Tensor, num_rows: int) -> Tensor:

@@ -20,20 +20,20 @@ from tqdm import tqdm
 from bochner import checks
 from bochner.data.batches import batches, num_batches
 from bochner.data.blocks import Block, Source
-from bochner.models.criteria import Criterion
+from bochner.models.losses import Criterion
 from bochner.solvers.checkpoint import Checkpoint, read_checkpoint, readable, write_checkpoint
 from bochner.solvers.learning_rate import find_rate
 from bochner.solvers.optimizers import (
     Optimizer,
     PlainSGD,
+    SGDSettings,
     make_optimizer,
     optimizer_tensors,
     restore_optimizer,
     trainable,
 )
 from bochner.solvers.preconditioner import Preconditioner, fit_preconditioner, stored_preconditioner
-from bochner.solvers.settings import SGDSettings
-from bochner.solvers.step import compute_precision, device_of, evaluate, resident, run_steps
+from bochner.solvers.step import compute_precision, evaluate, resident, run_steps
 
 if TYPE_CHECKING:
     from bochner.solvers.parallel.workers import Workers
@@ -140,7 +140,7 @@ def train(
             f"validation_data must have {source.num_inputs} inputs like the training rows, "
             f"got {validation_data.num_inputs}."
         )
-    device, whole = device_of(model), model
+    device, whole = next(model.parameters()).device, model
     if group is not None:
         group.align(model)
     elif device.type == "cuda":
@@ -222,7 +222,7 @@ def _epoch(
     group: Workers | None,
 ) -> Iterator[None]:
     """The steps of an epoch from batch `state.batch` on, with their running mean; yields after every block."""
-    model, schedule, device = state.model, state.schedule, device_of(state.model)
+    model, schedule, device = state.model, state.schedule, next(state.model.parameters()).device
     if state.batch == 0:
         state.start = _copies(state)
         if settings.average:
@@ -315,7 +315,7 @@ def _resume(model: nn.Module, source: Source, settings: SGDSettings, stored: Che
     for name, tensor in tensors.items():
         part, _, key = name.partition(".")
         if part in parts:
-            parts[part][key] = tensor.to(device_of(model))
+            parts[part][key] = tensor.to(next(model.parameters()).device)
     weights = {f"model.{name}": p for name, p in trainable(model).items()}
     _check_alike(parts["now"], weights)
     _check_alike(parts["start"], weights if batch else {})

@@ -12,14 +12,12 @@ from torch import Tensor, nn
 
 from bochner.data.batches import in_order
 from bochner.data.blocks import Block, Source
-from bochner.models.criteria import Scores
 from bochner.models.heads import FeatureModel
-from bochner.models.losses import LOSSES
+from bochner.models.losses import LOSSES, Scores
 from bochner.ops import row_tiles
 from bochner.solvers.fused import fused_steps
-from bochner.solvers.optimizers import Optimizer, trainable
+from bochner.solvers.optimizers import Optimizer, SGDSettings, trainable
 from bochner.solvers.preconditioner import Preconditioner
-from bochner.solvers.settings import SGDSettings
 
 if TYPE_CHECKING:
     from bochner.solvers.parallel.workers import Workers
@@ -56,7 +54,7 @@ def run_steps(
     `read(rows)` returns blocks of `rows` rows: one batch, or several whole ones where fused steps prefer that; `fuse`
     False keeps to one ordinary step per block. Work between two blocks belongs into the loop over this iterator.
     """
-    device = device_of(model)
+    device = next(model.parameters()).device
     fused = None
     if fuse and group is None and (preconditioner is None or device.type == "cuda"):
         fused = fused_steps(model, settings, preconditioner)
@@ -104,7 +102,8 @@ def take_steps(
     """
     like = next(learners[0].module.parameters())
     for learner in learners:
-        learner.optimizer.zero_grad(set_to_none=True)
+        for parameter in trainable(learner.module).values():
+            parameter.grad = None
     for tile in row_tiles(len(block.y), row_elements=1, tile_elements=rows):
         Z, y = block.X[tile].to(like), block.y[tile].to(like.device)
         if shared is not None:
@@ -154,12 +153,8 @@ def rows_at_once(model: nn.Module) -> int:
     width = max(max(p.shape, default=1) for p in model.parameters())
     if isinstance(model, FeatureModel):
         width = max(width, model.feature_map.num_inputs, model.feature_map.num_features)
-    elements = CPU_ELEMENTS if device_of(model).type == "cpu" else GPU_ELEMENTS
+    elements = CPU_ELEMENTS if next(model.parameters()).device.type == "cpu" else GPU_ELEMENTS
     return max(1, elements // width)
-
-
-def device_of(model: nn.Module) -> torch.device:
-    return next(model.parameters()).device
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from bochner.solvers.settings import SGDSettings
+from bochner.solvers.optimizers import SGDSettings
 
 if TYPE_CHECKING:
     from bochner.solvers.parallel import Workers

@@ -23,7 +23,7 @@ from bochner.data.blocks import Block
 from bochner.features import ArcCosineMap, FeatureMap, FourierMap
 from bochner.kernels import ArcCosine, Gaussian, Laplacian, SparseGaussian
 from bochner.models.heads import FeatureModel, Head, LinearHead
-from bochner.solvers.settings import SGDSettings
+from bochner.solvers.optimizers import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import evaluate
 from bochner.studies.results_file import Result

@@ -24,7 +24,7 @@ from bochner.features import FourierMap
 from bochner.kernels import Stationary, kernel_named
 from bochner.models.heads import FeatureModel, LinearHead
 from bochner.report import Page
-from bochner.solvers.settings import SGDSettings
+from bochner.solvers.optimizers import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import evaluate
 from bochner.studies.drawing import COLORS, MARKERS, finish, new_axes

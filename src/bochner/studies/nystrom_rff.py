@@ -15,7 +15,7 @@ from bochner.data import ArraySource
 from bochner.features import FeatureMap, FourierMap, NystromMap
 from bochner.kernels import Gaussian, Kernel, kernel_named
 from bochner.models.heads import FeatureModel, LinearHead
-from bochner.solvers.settings import SGDSettings
+from bochner.solvers.optimizers import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import evaluate
 from bochner.studies.nystrom_rff_data import TASKS, Parts, loader

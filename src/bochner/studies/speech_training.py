@@ -14,7 +14,7 @@ from bochner.acoustic.recipe import AsrRecipe, load_recipe
 from bochner.acoustic.results import Row
 from bochner.acoustic.settings import KernelSettings, ModelSettings, NetworkSettings
 from bochner.acoustic.training import tune_bandwidth
-from bochner.models.criteria import Criterion
+from bochner.models.losses import Criterion
 from bochner.search import SelectionParams
 from bochner.solvers.step import evaluate
 from bochner.storage import load

@@ -22,8 +22,8 @@ from bochner.data.batches import batches
 from bochner.data.blocks import Block
 from bochner.solvers import step
 from bochner.solvers.checkpoint import read_parts
+from bochner.solvers.optimizers import SGDSettings
 from bochner.solvers.parallel.workers import Workers, share
-from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import take_steps
 from tests.solvers.parallel.ranks import run_ranks

@@ -20,8 +20,8 @@ from bochner.features import FourierMap
 from bochner.kernels import Gaussian
 from bochner.models.heads import BottleneckHead, FeatureModel, LinearHead
 from bochner.models.network import Network
+from bochner.solvers.optimizers import SGDSettings
 from bochner.solvers.parallel import Workers
-from bochner.solvers.settings import SGDSettings
 from bochner.solvers.sgd import train
 from tests.solvers.parallel.ranks import run_ranks
 from tests.solvers.runs import generator, rings

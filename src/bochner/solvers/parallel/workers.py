@@ -17,8 +17,8 @@ from torch.distributed.rendezvous import rendezvous
 
 from bochner import checks
 from bochner.data.blocks import Block, take
-from bochner.models.criteria import Scores
 from bochner.models.heads import FeatureModel
+from bochner.models.losses import Scores
 from bochner.solvers.optimizers import trainable
 from bochner.solvers.parallel.parts import (
     columns_of,
