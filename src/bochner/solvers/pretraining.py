@@ -94,7 +94,7 @@ def pretrain(
                     parameter.copy_(value)
             rate = attempt.learning_rate
             if isinstance(rate, str):  # the rate that `train` used: the search has the same result from the same start
-                with compute_precision(settings.precision, device_of(stage)):
+                with compute_precision(settings.precision, next(stage.parameters()).device):
                     rate = find_rate(stage, source, validation_data, attempt, group=group)
             attempt = replace(attempt, learning_rate=rate / 2)
         else:
