@@ -19,8 +19,7 @@ from bochner.data.blocks import Block, Source, take
 from bochner.features import FourierMap
 from bochner.models.heads import FeatureModel, Head
 from bochner.solvers.checkpoint import read_checkpoint, readable, write_checkpoint
-from bochner.solvers.optimizers import make_optimizer
-from bochner.solvers.optimizers import SGDSettings
+from bochner.solvers.optimizers import SGDSettings, make_optimizer
 from bochner.solvers.step import compute_precision, resident, run_steps
 from bochner.storage import pack, unpack
 
