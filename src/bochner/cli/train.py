@@ -296,7 +296,9 @@ def _log_architecture(model: Any) -> None:
             logger.info(labelled(label, text))
         return
     rule = model.bandwidth or model.gamma or ("median" if isinstance(model.kernel, str) else None)
-    source = f" by the {rule} rule" if isinstance(rule, str) else ", as given"
+    source = ", as given"
+    if isinstance(rule, str):
+        source = ", chosen on validation rows" if rule == "search" else f" by the {rule} rule"
     standardized = " on standardized inputs" if model.standardize else ""
     logger.info(labelled("kernel", f"{type(kernel).__name__}{standardized}, bandwidth {kernel.bandwidth:.4g}{source}"))
 
