@@ -304,7 +304,7 @@ def choose_features(
             plan,
             task,
             "basis",
-            lambda: _adapt(draw(plan.n_components, generator), make_head, plan.basis or "", task, verbose),
+            lambda: _adapt(draw(plan.n_components, generator), make_head, plan, task, verbose),
             group,
         )
         return [adapted], facts
@@ -347,6 +347,7 @@ def _select(
         num_drawn += num_drawn % 2  # pairs of cosines and sines
         selection = select_by_fobos(draw, make_head, task.train, settings, num_drawn=num_drawn, num_rows=rows, **shared)
         return selection.feature_map, _input_weights(selection, kernel)
+    shared["checkpoint_dir"] = plan.params.directory("selection")
     selection = select_features(draw, make_head, task.train, settings, rounds=rounds, rows_per_round=rows, **shared)
     facts = {"survival": selection.survival().tolist(), "chance": chance_survival(rounds).tolist()}
     return selection.feature_map, {**facts, **_input_weights(selection, kernel)}
@@ -359,14 +360,15 @@ def _input_weights(selection: Selection, kernel: Kernel) -> dict[str, list[float
 
 
 def _adapt(
-    z: FeatureMap, make_head: Any, method: str, task: Task, verbose: bool | None
+    z: FeatureMap, make_head: Any, plan: KernelPlan, task: Task, verbose: bool | None
 ) -> tuple[FeatureMap, dict[str, list[float]]]:
-    """The random map `z` moved towards the objective of `method`, never worse than `z` on validation rows.
+    """The random map `z` moved towards the objective of the plan, never worse than `z` on validation rows.
 
     The head that "dab" trains with the map is discarded: heads are trained afterwards on all rows, for every basis.
     Source: Alber et al. 2017, Section 3.2.
     """
-    objective = BASES[method]
+    assert plan.basis is not None
+    objective = BASES[plan.basis]
     basis = fit_basis(
         z,
         task.train,
@@ -375,6 +377,7 @@ def _adapt(
         head=make_head(z.num_features, seeded(task.seed, "head")) if objective == "loss" else None,
         settings=replace(BASIS, loss=task.loss, seed=task.seed),
         verbose=verbose,
+        checkpoint_dir=plan.params.directory("basis"),
     )
     values = [record["validation"] for record in basis.history]
     logger.info("basis: %s %.4g -> %.4g in %d epochs", objective, values[0], min(values), len(values) - 1)
