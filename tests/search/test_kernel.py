@@ -1,22 +1,25 @@
-"""Estimators that learn a metric before they are fitted."""
+"""The kernel that a fit chooses: gamma, standardisation, searched bandwidths, learned metrics."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from sklearn.datasets import make_classification
+from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
 
 import bochner
 from bochner import KernelClassifier, KernelRegressor
 from bochner.data import ArraySource
-from bochner.kernels import Gaussian
-from bochner.search.memory import METRIC_LANDMARKS, Sizes, plan_memory
+from bochner.kernels import Gaussian, Laplacian
+from bochner.search.kernel import search_steps
 
-MADE = make_classification(
+CLASSIFICATION = make_classification(
     n_samples=3000,
     n_features=20,
     n_informative=5,
@@ -27,13 +30,95 @@ MADE = make_classification(
     flip_y=0.0,
     random_state=0,
 )
-X, Y = MADE[0].astype(np.float32), MADE[1]
+X, Y = CLASSIFICATION[0].astype(np.float32), CLASSIFICATION[1]
 TRAIN, TEST = slice(0, 2400), slice(2400, 3000)
 
 
 @cache
 def fitted(solver: str, **settings: object) -> KernelClassifier:
     return KernelClassifier(solver=solver, n_components=512, random_state=0, **settings).fit(X[TRAIN], Y[TRAIN])
+
+
+# -- bandwidth, gamma and scale ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kernel", "expected"),
+    [("gaussian", rbf_kernel), ("rbf", rbf_kernel), ("laplacian", laplacian_kernel), ("polynomial", polynomial_kernel)],
+)
+def test_gamma_is_that_of_scikit_learn(kernel: str, expected: Callable[..., np.ndarray]) -> None:
+    rows = X[:50].astype(np.float64)
+    settings = {"degree": 3, "coef0": 1} if kernel == "polynomial" else {}
+    model = KernelRegressor(kernel=kernel, gamma=0.07, solver="ridge", n_components=16).fit(rows, rows[:, 0])
+    values = model.kernel_(torch.as_tensor(rows)).numpy()
+    np.testing.assert_allclose(values, expected(rows, gamma=0.07, **settings), rtol=1e-6)
+
+
+@pytest.mark.parametrize("bandwidth", [None, "mean", 2.5])
+@pytest.mark.parametrize("kernel", ["gaussian", "laplacian", "matern32", Laplacian(bandwidth=2.0)])
+def test_standardize_is_a_division_by_standard_deviations(kernel: Any, bandwidth: Any) -> None:
+    rows = X[:200].astype(np.float64) * np.geomspace(1e-3, 1e3, 20)
+    shared = {"kernel": kernel, "bandwidth": bandwidth, "solver": "landmarks", "n_components": 100, "alpha": 1e-3}
+    shared |= {"random_state": 0, "solver_params": {"precision": "float64"}}
+    inside = KernelClassifier(standardize=True, **shared).fit(rows, Y[:200])
+    outside = KernelClassifier(**shared).fit(rows / rows.std(axis=0), Y[:200])
+    expected = outside.decision_function(rows / rows.std(axis=0))
+    np.testing.assert_allclose(inside.decision_function(rows), expected, atol=1e-4)
+    assert inside.kernel_.bandwidth == pytest.approx(outside.kernel_.bandwidth, rel=1e-6)
+
+
+def test_standardize_with_gamma() -> None:
+    rows = X[:100].astype(np.float64) * np.geomspace(0.1, 10, 20)
+    scaled = torch.as_tensor(rows / rows.std(axis=0))
+    for kernel in ("rbf", Gaussian()):
+        model = KernelRegressor(kernel=kernel, gamma=0.07, standardize=True, solver="ridge", n_components=16)
+        values = model.fit(rows, rows[:, 0]).kernel_(torch.as_tensor(rows))
+        np.testing.assert_allclose(values, rbf_kernel(scaled, gamma=0.07), rtol=1e-4)
+
+
+def sinusoids(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers that vary faster than the median rule expects."""
+    rows = np.random.default_rng(seed).uniform(-2, 2, size=(1500, 2))
+    return rows, np.sin(3 * rows).sum(axis=1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_searched_bandwidth_is_better_than_a_bad_rule(seed: int) -> None:
+    rows, numbers = sinusoids(seed)
+    classes = (numbers > 0).astype(int)
+    train, test = slice(0, 1000), slice(1000, 1500)
+    shared = {"n_components": 256, "random_state": seed, "solver_params": {"batch_size": 64, "max_epochs": 8}}
+    rule, search = (
+        KernelRegressor(bandwidth=bandwidth, solver="ridge", **shared).fit(rows[train], numbers[train])
+        for bandwidth in ("median", "search")
+    )
+    assert search.score(rows[test], numbers[test]) > max(0.98, rule.score(rows[test], numbers[test]))
+    assert search.kernel_.bandwidth == search.choices_["bandwidth"] < 0.6 * rule.kernel_.bandwidth
+    tried = search.choices_["tried"]
+    assert min(tried, key=tried.__getitem__) == f"{search.kernel_.bandwidth / search.choices_['median']:.3g}"
+    rule, search = (
+        KernelClassifier(bandwidth=bandwidth, solver="sgd", **shared).fit(rows[train], classes[train])
+        for bandwidth in ("median", "search")
+    )
+    assert search.score(rows[test], classes[test]) > rule.score(rows[test], classes[test]) + 0.05
+
+
+@pytest.mark.parametrize("best", [-6, -4, -1, 0, 1, 3, 6])
+def test_search_follows_the_loss_to_its_minimum(best: int) -> None:
+    step, losses = search_steps(lambda step: abs(step - best), max_steps=6)
+    assert step == best
+    assert len(losses) <= abs(best) + 3
+    assert set(losses) <= set(range(-6, 7))
+
+
+def test_search_ends_at_the_last_step() -> None:
+    for direction in (-1, 1):
+        step, losses = search_steps(lambda step, direction=direction: -direction * step, max_steps=4)
+        assert step == 4 * direction
+        assert max(map(abs, losses)) == 4
+
+
+# -- metrics -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("solver", ["sgd", "ridge", "landmarks"])
@@ -46,21 +131,22 @@ def test_noise_inputs_cost_less_under_a_learned_metric(solver: str) -> None:
 
 def test_the_kernel_stays_where_no_metric_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
     losses = iter([1.0, 2.0])
-    monkeypatch.setattr("bochner.search.fit.heldout_loss", lambda *_: next(losses))
-    model = KernelClassifier(solver="landmarks", n_components=64, random_state=0, adapt="agop")
+    monkeypatch.setattr("bochner.search.kernel.validation_loss", lambda *_: next(losses))
+    adapt = {"method": "agop", "rounds": 1}
+    model = KernelClassifier(solver="landmarks", alpha=1e-3, n_components=64, random_state=0, adapt=adapt)
     assert model.fit(X[:800], Y[:800]).kernel_.metric is None
 
 
 def test_few_rows_need_no_conjugate_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where every row is a landmark: for the metric, for its ridges, and for the last fit."""
-    monkeypatch.setattr("bochner.search.fit.fit_landmark_ridge", None)
+    """Where every row is a landmark: for the metric, for its penalties, and for the last fit."""
+    monkeypatch.setattr("bochner.search.kernel.fit_landmark_ridge", None)
     model = KernelRegressor(n_components=100, random_state=0, adapt={"method": "agop", "rounds": 1})
     assert model.fit(X[:100], X[:100, 0]).kernel_.metric is not None
     with pytest.raises(TypeError, match="not callable"):
         model.fit(X[:101], X[:101, 0])
 
 
-def test_regression() -> None:
+def test_a_metric_for_regression() -> None:
     y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2
     scores = [
         KernelRegressor(n_components=512, random_state=0, adapt=adapt).fit(X[TRAIN], y[TRAIN]).score(X[TEST], y[TEST])
@@ -76,7 +162,7 @@ def test_same_seed_same_metric_also_from_a_source() -> None:
     assert torch.equal(first, second)
 
 
-def test_saved_and_loaded(tmp_path: Path) -> None:
+def test_a_metric_is_saved_and_loaded(tmp_path: Path) -> None:
     model = fitted("sgd", adapt="agop")
     bochner.save(model, tmp_path / "model.safetensors")
     loaded = bochner.load(tmp_path / "model.safetensors")
@@ -84,13 +170,13 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.predict_proba(X[TEST]), model.predict_proba(X[TEST]))
 
 
-def test_exported(tmp_path: Path) -> None:
+def test_a_metric_is_exported(tmp_path: Path) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     model = fitted("sgd", adapt="agop")
     model.export_onnx(tmp_path / "model.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
-    found = session.run(["probabilities"], {"X": X[TEST]})[0]
-    np.testing.assert_allclose(found, model.predict_proba(X[TEST]), atol=1e-5)
+    exported = session.run(["probabilities"], {"X": X[TEST]})[0]
+    np.testing.assert_allclose(exported, model.predict_proba(X[TEST]), atol=1e-5)
 
 
 def test_a_metric_in_float64_leaves_the_model_in_float32() -> None:
@@ -99,20 +185,3 @@ def test_a_metric_in_float64_leaves_the_model_in_float32() -> None:
         X[TRAIN], Y[TRAIN]
     )
     assert model.model_.head.weights.dtype == torch.float32
-
-
-def test_fewer_landmarks_within_a_budget() -> None:
-    sizes = Sizes(10**6, 4096, 100, 10, 512, 4)
-    roomy, tight = (plan_memory(budget, sizes, solver="sgd", adapt=True) for budget in (None, 300 * 2**20))
-    assert roomy.metric_landmarks == METRIC_LANDMARKS
-    assert tight.metric_landmarks < METRIC_LANDMARKS
-    assert tight.metric_spare >= 0
-
-
-def test_bad_input() -> None:
-    with pytest.raises(ValueError, match="adapt='agop' needs a kernel with a metric"):
-        fitted("sgd", adapt="agop", kernel=Gaussian() + Gaussian())
-    with pytest.raises(ValueError, match="adapt"):
-        fitted("sgd", adapt="metric")
-    assert hasattr(KernelClassifier(), "partial_fit")
-    assert not hasattr(KernelClassifier(adapt="agop"), "partial_fit")

@@ -1,0 +1,118 @@
+"""The features that a fit chooses: random, selected over rounds or by FOBOS, adapted by gradients."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bochner import KernelClassifier, KernelRegressor
+from bochner.features import ArcCosineMap, FourierMap, NystromMap, TensorSketchMap
+from bochner.kernels import Gaussian, Polynomial
+
+SEEDS = range(5)
+SMALL: dict[str, Any] = {"n_components": 128, "solver_params": {"batch_size": 64, "max_epochs": 6}}
+
+
+@cache
+def noisy_inputs(seed: int, count: int = 2000) -> tuple[np.ndarray, np.ndarray]:
+    """Four classes that depend on the first 3 of 20 inputs."""
+    X = np.random.default_rng(seed).normal(size=(count, 20))
+    return X, (np.hypot(X[:, 0], X[:, 1]) > 1.18) + 2 * (X[:, 2] > 0)
+
+
+@cache
+def fitted(seed: int, method: str | None) -> KernelClassifier:
+    selection = None if method is None else {"method": method, "rounds": 6}
+    model = KernelClassifier(kernel="sparse-gaussian", selection=selection, solver="sgd", random_state=seed, **SMALL)
+    return model.fit(*noisy_inputs(seed))
+
+
+@pytest.mark.parametrize(("method", "least_ratio", "least_gain"), [("rounds", 1.7, 0.05), ("fobos", 1.1, 0.01)])
+def test_selection_prefers_the_inputs_that_matter(method: str, least_ratio: float, least_gain: float) -> None:
+    """Means over five seeds: without a selection the ratio is 1 and the gain 0."""
+    ratios, gains = [], []
+    for seed in SEEDS:
+        model, plain = fitted(seed, method), fitted(seed, None)
+        weights = np.array(model.choices_["selection"]["input_weights"])
+        assert weights.shape == (20,)
+        ratios.append(weights[:3].mean() / weights[3:].mean())
+        X, y = noisy_inputs(100 + seed, 600)
+        gains.append(model.score(X, y) - plain.score(X, y))
+        assert model.model_.feature_map.num_features == 128
+    assert np.mean(ratios) > least_ratio
+    assert np.mean(gains) > least_gain
+
+
+def test_selected_features_survive_longer_than_by_chance() -> None:
+    for seed in SEEDS:
+        facts = fitted(seed, "rounds").choices_["selection"]
+        survival, chance = np.array(facts["survival"]), np.array(facts["chance"])
+        assert survival.shape == chance.shape == (5,)  # the last of six rounds has no successor
+        assert (survival[:3] > chance[:3]).all()
+
+
+def test_a_selection_under_a_learned_metric() -> None:
+    X, y = noisy_inputs(0)
+    model = KernelClassifier(selection=2, adapt={"method": "agop", "rounds": 1}, random_state=0, **SMALL).fit(X, y)
+    assert model.kernel_.metric is not None
+    assert "input_weights" in model.choices_["selection"]
+
+
+def test_selection_needs_frequencies() -> None:
+    with pytest.raises(ValueError, match="selection needs Fourier features.*ArcCosine"):
+        KernelClassifier(kernel="arc-cosine1", selection=2, **SMALL).fit(*noisy_inputs(0))
+
+
+@pytest.mark.parametrize("method", ["uab", "sab", "dab"])
+def test_an_adapted_basis_is_never_worse_on_its_own_objective(method: str) -> None:
+    for seed in range(3):
+        X, y = noisy_inputs(seed)
+        model = KernelClassifier(adapt=method, solver="ridge", random_state=seed, **SMALL).fit(X, y)
+        values = model.choices_["adapted"]
+        assert min(values) <= values[0]
+        assert len(values) > 1
+        start = KernelClassifier(solver="ridge", random_state=seed, **SMALL).fit(X, y)
+        assert not np.array_equal(model.predict_proba(X), start.predict_proba(X))
+
+
+def test_a_basis_adapted_to_the_loss_improves_a_regression() -> None:
+    """Most of 20 inputs are noise, which frequencies can learn to ignore."""
+    gains = []
+    for seed in range(3):
+        X, _ = noisy_inputs(seed)
+        y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2
+        plain, adapted = (
+            KernelRegressor(adapt=adapt, solver="ridge", random_state=seed, **SMALL).fit(X[:1500], y[:1500])
+            for adapt in (None, "dab")
+        )
+        gains.append(adapted.score(X[1500:], y[1500:]) - plain.score(X[1500:], y[1500:]))
+    assert np.mean(gains) > 0.05
+
+
+@pytest.mark.parametrize(
+    ("kernel", "kind"),
+    [
+        ("gaussian", FourierMap),
+        ("matern52", FourierMap),
+        ("arc-cosine0", ArcCosineMap),
+        ("arc-cosine2", ArcCosineMap),
+        ("polynomial", TensorSketchMap),
+        (Gaussian() + Polynomial(), NystromMap),
+    ],
+    ids=str,
+)
+def test_the_map_suits_the_kernel(kernel: Any, kind: type) -> None:
+    X, y = noisy_inputs(0, 300)
+    model = KernelClassifier(kernel=kernel, solver="ridge", random_state=0, **SMALL).fit(X, y)
+    assert isinstance(model.model_.feature_map, kind)
+    assert model.model_.feature_map.num_features == 128
+
+
+def test_many_inputs_get_a_structured_projection() -> None:
+    X = np.random.default_rng(0).normal(size=(100, 256))
+    for columns, structured in ((255, False), (256, True)):
+        model = KernelRegressor(solver="ridge", random_state=0, **SMALL).fit(X[:, :columns], X[:, 0])
+        assert ("adamard" in type(model.model_.feature_map.projection).__name__) == structured
