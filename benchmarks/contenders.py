@@ -32,7 +32,7 @@ def ours(seeds: int = 3, **settings: Any) -> Contender:
     shown = ", ".join(f"{name}={value!r}" for name, value in settings.items())
 
     def build(bandwidth: float, num_features: int, seed: int) -> Any:
-        shared = {"bandwidth": bandwidth, "num_features": num_features, "random_state": seed, "progress": False}
+        shared = {"bandwidth": bandwidth, "n_components": num_features, "random_state": seed, "verbose": False}
         return bochner.KernelClassifier(**{**shared, **settings})
 
     return Contender(f"KernelClassifier({shown})", build, seeds)
@@ -42,7 +42,7 @@ def our_regressor(seeds: int = 3, **settings: Any) -> Contender:
     shown = ", ".join(f"{name}={value!r}" for name, value in settings.items())
 
     def build(bandwidth: float, num_features: int, seed: int) -> Any:
-        shared = {"bandwidth": bandwidth, "num_features": num_features, "random_state": seed, "progress": False}
+        shared = {"bandwidth": bandwidth, "n_components": num_features, "random_state": seed, "verbose": False}
         return bochner.KernelRegressor(**{**shared, **settings})
 
     return Contender(f"KernelRegressor({shown})", build, seeds)
@@ -91,11 +91,11 @@ CONTENDERS: dict[str, list[Contender]] = {
     "covtype": [*CLASSIFIERS, *NYSTROEM],
     "made": [
         ours(),
-        ours(projection="hadamard3", heldout_fraction=0.05),
+        ours(validation_fraction=0.05, solver_params={"projection": "hadamard3"}),
         ours(adapt="agop"),
-        ours(adapt="agop", num_features=16384),
+        ours(adapt="agop", n_components=16384),
         ours(adapt="agop", solver="newton"),
-        ours(adapt="agop", solver="landmarks", num_features=8192),
+        ours(adapt="agop", solver="landmarks", n_components=8192),
         ours(solver="landmarks"),
         ours(solver="newton"),
         LOGISTIC,

@@ -67,7 +67,7 @@ def test_parameters(estimator, parameter: str, values: list[Any]) -> None:
         ("improvement", [-0.1, np.nan]),
         ("max_halvings", [0]),
         ("checkpoint_dir", [3]),
-        ("tracking", [3]),
+        ("tracking", [3, "wandb", "tensorboard:"]),
     ],
 )
 @pytest.mark.parametrize("cls", [KernelClassifier, KernelRegressor, NetworkClassifier, NetworkRegressor])

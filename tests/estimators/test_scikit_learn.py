@@ -53,12 +53,12 @@ STOCHASTIC = [
     KernelRegressor(**SGD),
     KernelRegressor(standardize=True, **options(SGD, optimizer="adam", learning_rate=0.05, precision="float64")),
     KernelClassifier(kernel="arc-cosine1", **SGD),
-    KernelClassifier(selection=2, **SGD),
-    KernelClassifier(selection={"method": "fobos", "rounds": 3}, **SGD),
+    KernelClassifier(selection=1, **SGD),
+    KernelClassifier(selection={"method": "fobos", "rounds": 1}, **SGD),
     *[KernelClassifier(adapt=method, **SGD) for method in ("agop", "uab", "sab", "dab")],
     KernelClassifier(bandwidth="search", **SGD),
     KernelRegressor(adapt="dab", **SGD),
-    NetworkClassifier(**options(NETWORK, activation="tanh", pretrain=True)),
+    NetworkClassifier(**options(NETWORK, activation="tanh", rank=1)),
     NetworkRegressor(**options(NETWORK, standardize=False, alpha=1e-4)),
 ]
 
@@ -71,13 +71,25 @@ REASONS = {
     "auto": "the penalty is chosen on rows held out at random",
 }
 
+SMALLEST = [
+    "check_dont_overwrite_parameters",
+    "check_fit2d_1feature",
+    "check_fit2d_1sample",
+    "check_fit2d_predict1d",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+]
+
 
 def expected_failures(estimator: BaseEstimator) -> dict[str, str]:
     """Only the sum of losses over weighted and over repeated rows is the same: not the draws, nor the way to it."""
     if not isinstance(estimator, BaseModel) or estimator.get_params() | EXACT == estimator.get_params():
         return {}
     reason = REASONS[getattr(estimator, "solver", "sgd")]
-    return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")}
+    failures = {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")}
+    if (estimator.solver_params or {}).get("num_blocks", 1) > 1:
+        failures |= dict.fromkeys(SMALLEST, "these checks set n_components=1, which is fewer than the blocks")
+    return failures
 
 
 @parametrize_with_checks([cls() for cls in PUBLIC], expected_failed_checks=expected_failures)

@@ -54,6 +54,13 @@ def test_selected_features_survive_longer_than_by_chance() -> None:
         assert (survival[:3] > chance[:3]).all()
 
 
+@pytest.mark.parametrize("selection", [3, {"method": "fobos", "rounds": 3}], ids=["rounds", "fobos"])
+@pytest.mark.parametrize("count", [30, 31])
+def test_odd_numbers_of_features(selection: Any, count: int) -> None:
+    model = KernelClassifier(selection=selection, random_state=0, **{**SMALL, "n_components": count})
+    assert model.fit(*noisy_inputs(0, 300)).model_.feature_map.num_features == count
+
+
 def test_a_selection_under_a_learned_metric() -> None:
     X, y = noisy_inputs(0)
     model = KernelClassifier(selection=2, adapt={"method": "agop", "rounds": 1}, random_state=0, **SMALL).fit(X, y)

@@ -344,7 +344,7 @@ def _select(
     selection: Selection
     if plan.selection.method == "fobos":
         num_drawn = plan.n_components * (rounds + 1) // 2
-        num_drawn += num_drawn % 2  # pairs of cosines and sines
+        num_drawn += (num_drawn - plan.n_components) % 2  # an even number of features is drawn as pairs
         selection = select_by_fobos(draw, make_head, task.train, settings, num_drawn=num_drawn, num_rows=rows, **shared)
         return selection.feature_map, _input_weights(selection, kernel)
     shared["checkpoint_dir"] = plan.params.directory("selection")
@@ -369,11 +369,12 @@ def _adapt(
     """
     assert plan.basis is not None
     objective = BASES[plan.basis]
+    several = num_rows(task.validation_data) > 1  # objectives are means over pairs of rows
     basis = fit_basis(
         z,
         task.train,
         objective=objective,
-        validation_data=task.validation_data,
+        validation_data=task.validation_data if several else task.train,
         head=make_head(z.num_features, seeded(task.seed, "head")) if objective == "loss" else None,
         settings=replace(BASIS, loss=task.loss, seed=task.seed),
         verbose=verbose,

@@ -26,6 +26,7 @@ from bochner.models.losses import Criterion
 from bochner.models.network import ACTIVATIONS
 from bochner.solvers.optimizers import OPTIMIZERS, PRECISIONS, SGDSettings
 from bochner.solvers.rows import summarize
+from bochner.solvers.tracking import check_tracking
 from bochner.stages import Stage
 from bochner.storage import Storable, load, save
 
@@ -124,6 +125,8 @@ class SolverParams:
             parse_bytes(self.memory_budget)
         if self.criterion is not None:
             Criterion.parse(self.criterion)
+        if self.tracking is not None:
+            check_tracking(self.tracking)
         checks.one_of("precision", self.precision, ["float64", *PRECISIONS])
         checks.one_of("projection", self.projection, PROJECTION_NAMES)
         checks.one_of("optimizer", self.optimizer, OPTIMIZERS)
