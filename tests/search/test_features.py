@@ -69,7 +69,7 @@ def test_a_selection_under_a_learned_metric() -> None:
 
 
 def test_selection_needs_frequencies() -> None:
-    with pytest.raises(ValueError, match="selection needs Fourier features.*ArcCosine"):
+    with pytest.raises(ValueError, match=r"selection needs Fourier features.*ArcCosine"):
         KernelClassifier(kernel="arc-cosine1", selection=2, **SMALL).fit(*noisy_inputs(0))
 
 

@@ -74,7 +74,7 @@ def test_a_learned_metric_and_a_selection_can_be_combined() -> None:
 def test_networks_that_are_rejected(hidden: tuple[Any, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         NetworkPlan(hidden=hidden)
-    with pytest.raises(ValueError, match="activation .*'sigmoid'"):
+    with pytest.raises(ValueError, match=r"activation .*'sigmoid'"):
         NetworkPlan(activation="sigmoid")  # type: ignore[arg-type]
 
 
@@ -110,5 +110,5 @@ def test_a_task_is_in_the_dtype_of_its_precision() -> None:
         assert task.loss == "logistic"
         assert task.train.read(0).X.dtype == task.dtype == dtype
         torch.testing.assert_close(task.mean.double(), torch.tensor([1 / 3, 2 / 3]).double(), rtol=0, atol=1e-6)
-    with pytest.raises(ValueError, match="device .*'gpu7'"):
+    with pytest.raises(ValueError, match=r"device .*'gpu7'"):
         resolve_device("gpu7")

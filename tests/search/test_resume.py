@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
 from bochner import KernelClassifier, NetworkClassifier
+from bochner.search import fit as search_fit
 from bochner.search import kernel as search_kernel
 from bochner.solvers import sgd
 from tests.estimators.cases import NETWORK, QUICK, options, rings
@@ -24,12 +26,12 @@ STAGES = {
 }
 
 
-class Interrupted(Exception):
+class InterruptedFitError(Exception):
     """Raised in the middle of a fit, as a kill would end it."""
 
 
 def fail(*_: Any, **__: Any) -> Any:
-    raise Interrupted
+    raise InterruptedFitError
 
 
 @pytest.fixture(autouse=True)
@@ -48,10 +50,20 @@ def fail_at(call: int, function: Callable[..., Any]) -> Callable[..., Any]:
 
     def called(*arguments: Any, **keywords: Any) -> Any:
         if next(calls) == call:
-            raise Interrupted
+            raise InterruptedFitError
         return function(*arguments, **keywords)
 
     return called
+
+
+def interrupt(
+    estimator: Any, labels: Any, monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, function: Any
+) -> None:
+    """Fit the estimator while `function`, which raises, stands in for that of the module."""
+    with monkeypatch.context() as patch:
+        patch.setattr(module, name, function)
+        with pytest.raises(InterruptedFitError):
+            estimator.fit(X, labels)
 
 
 @pytest.mark.parametrize(("changes", "step", "stage"), STAGES.values(), ids=STAGES)
@@ -59,9 +71,7 @@ def test_a_finished_stage_is_read_and_not_repeated(
     changes: dict[str, Any], step: str, stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = make(None, **changes).fit(X, y)
-    with monkeypatch.context() as patch, pytest.raises(Interrupted):
-        patch.setattr("bochner.search.fit.train", fail)
-        make(tmp_path, **changes).fit(X, y)
+    interrupt(make(tmp_path, **changes), y, monkeypatch, search_fit, "train", fail)
     assert (tmp_path / stage / "value.safetensors").exists()
     with monkeypatch.context() as patch:
         patch.setattr(search_kernel, step, fail)
@@ -76,14 +86,12 @@ def test_an_interrupted_stage_is_computed_again(
     changes: dict[str, Any], step: str, stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = make(None, **changes).fit(X, y)
-    with monkeypatch.context() as patch, pytest.raises(Interrupted):
-        patch.setattr(search_kernel, step, fail)
-        make(tmp_path, **changes).fit(X, y)
+    interrupt(make(tmp_path, **changes), y, monkeypatch, search_kernel, step, fail)
     resumed = make(tmp_path, **changes).fit(X, y)
     np.testing.assert_array_equal(resumed.decision_function(X), expected.decision_function(X))
 
 
-@pytest.mark.parametrize("changes", [{}, {"num_blocks": 2}, {"selection": 2}], ids=["plain", "blocks", "selection"])
+@pytest.mark.parametrize("changes", [{}, {"num_blocks": 2}, {"rank": 2}], ids=["plain", "blocks", "bottleneck"])
 @pytest.mark.parametrize("call", [2, 3])
 def test_training_continues_after_its_last_epoch(
     changes: dict[str, Any], call: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -91,12 +99,7 @@ def test_training_continues_after_its_last_epoch(
     """The epoch that was interrupted is repeated; those before it are not."""
     settings = {"learning_rate": 1.0, "preconditioner_rank": 0, **changes}
     expected = make(None, **settings).fit(X, y)
-    with monkeypatch.context() as patch, pytest.raises(Interrupted):
-        if "selection" in changes:
-            patch.setattr("bochner.search.fit.train", fail)
-        else:
-            patch.setattr(sgd, "_epoch", fail_at(call, sgd._epoch))
-        make(tmp_path, **settings).fit(X, y)
+    interrupt(make(tmp_path, **settings), y, monkeypatch, sgd, "_epoch", fail_at(call, sgd._epoch))
     resumed = make(tmp_path, **settings).fit(X, y)
     np.testing.assert_array_equal(resumed.decision_function(X), expected.decision_function(X))
     assert [record["ce"] for record in resumed.history_] == [record["ce"] for record in expected.history_]
@@ -108,9 +111,8 @@ def test_a_network_continues(pretrain: bool, tmp_path: Path, monkeypatch: pytest
     labels = X[:, 0] > 0  # an epoch of pre-training must learn something
     expected = NetworkClassifier(**settings).fit(X, labels)
     for call in (1, 2, 3):
-        with monkeypatch.context() as patch, pytest.raises(Interrupted):
-            patch.setattr(sgd, "_epoch", fail_at(call, sgd._epoch))
-            NetworkClassifier(**options(settings, checkpoint_dir=tmp_path)).fit(X, labels)
+        network = NetworkClassifier(**options(settings, checkpoint_dir=tmp_path))
+        interrupt(network, labels, monkeypatch, sgd, "_epoch", fail_at(call, sgd._epoch))
     resumed = NetworkClassifier(**options(settings, checkpoint_dir=tmp_path)).fit(X, labels)
     np.testing.assert_array_equal(resumed.decision_function(X), expected.decision_function(X))
 
