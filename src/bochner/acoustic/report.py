@@ -171,9 +171,10 @@ def _tokens(line: str, head: str) -> list[str | None]:
 
 
 def learning_curves(histories: Mapping[str, Sequence[Mapping[str, Any]]], score: str, label: str) -> Any:
-    """A matplotlib figure of a heldout score by epoch; matplotlib is imported when a figure is drawn."""
+    """A matplotlib figure of a heldout score by epoch, of the last block of features; matplotlib is optional."""
     figure, axes = _curves(xlabel="epoch", ylabel=label)
-    for records, style in _styled(histories):
+    for history, style in _styled(histories):
+        records = [record for record in history if record.get("block") == history[-1].get("block")]
         axes.plot([record["epoch"] for record in records], [record[score] for record in records], **style)
     axes.legend(fontsize=7, frameon=False)
     return figure
