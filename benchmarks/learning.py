@@ -22,6 +22,7 @@ import numpy as np
 import bochner
 from benchmarks.contenders import CONTENDERS, REGRESSORS, Contender
 from benchmarks.measure import machine, peak_of
+from benchmarks.report import wrap_prose
 from benchmarks.tasks import TASKS, Task
 
 ROOT = Path(__file__).parents[1]
@@ -53,7 +54,7 @@ def main() -> None:
     for task in TASKS:
         if task.name in options.tasks:
             run_task(task, options.data, cells, options.output)
-    PAGE.write_text("\n".join(page(cells)) + "\n")
+    PAGE.write_text(wrap_prose("\n".join(page(cells)) + "\n"))
 
 
 def run_task(task: Task, data: Path, cells: dict[str, Any], output: Path) -> None:

@@ -174,7 +174,7 @@ class Bench:
         training = self.start(place / "run")
         code, said = training.end(), training.said()
         said_so = code == 1 and "Read-only file system" in said and said.count("\n") == 1
-        return [{"kind": "read-only folder", "said_so": said_so, "said": said, "equal": None}]
+        return [{"kind": "read-only directory", "said_so": said_so, "said": said, "equal": None}]
 
 
 def _epochs(output: Path) -> int:
@@ -239,7 +239,7 @@ def run_all(bench: Bench, options: argparse.Namespace) -> None:
         "kill": (options.kills, lambda left: bench.killed(min(left, KILLS_A_RUN), random.Random(len(kept)))),
         "rank kill": (options.rank_kills, lambda left: bench.rank_killed(random.Random(len(kept)))),
         "full disk": (options.full_disks, lambda left: mounted("full_disk", len(kept), bench.folder)),
-        "read-only folder": (1, lambda left: mounted("read_only", 0, bench.folder)),
+        "read-only directory": (1, lambda left: mounted("read_only", 0, bench.folder)),
     }
     for kind, (wanted, run) in kinds.items():
         tries = 2 * wanted  # a run may end before its fault
@@ -256,7 +256,7 @@ def write(trials: list[Trial], output: Path) -> None:
     output.write_text(json.dumps({"machine": where, "trials": trials}, indent=1) + "\n")
     if output.parent == FOLDER:
         fuzz = json.loads(FUZZ.read_text()) if FUZZ.exists() else {}
-        PAGE.write_text(page(trials, where, " ".join(OPTIONS), fuzz))
+        PAGE.write_text(page(trials, where, "\n    ".join(OPTIONS), fuzz))
     print(f"{len(trials)} trials, the last: {trials[-1:]}", flush=True)
 
 

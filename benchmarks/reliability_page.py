@@ -43,24 +43,27 @@ Written by `python -m benchmarks.reliability`, commit {commit}; do not edit.
 
 **Machine.** {cpu}, {cores} cores, {system}; Python {python}, torch {torch}.
 
-**Protocol.** `bochner train` on 3,000 rows with `{options}`.
-The model at the end is compared with that of an undisturbed run, byte by byte.
+**Protocol.** `bochner train` on 3,000 rows with these options:
 
-- *kill*: SIGKILL at a random moment of half the time that the run takes, the same command given again, and so on: up to
-  five kills a run.
+    {options}
+
+The model at the end is compared with that of an uninterrupted run, byte by byte.
+
+- *kill*: SIGKILL at a random moment of half the time that the run takes, then the same command again, up to five times
+  per run.
 - *rank kill*: SIGKILL for one of the two processes of `--processes 2 --max_restarts 1`, after the first checkpoint.
 - *full disk*: a file system of 2 MiB that is filled up after the first checkpoint, and cleared before the same command
   is given again.
-- *read-only folder*: nothing can be written at all.
+- *read-only directory*: nothing can be written at all.
 
-| fault | trials | epochs done before it | model bit-equal | told in one line |
+| fault | trials | epochs done before it | model bit-equal | error in one line |
 |---|---:|---:|---:|---:|
 """
 
 EXPLANATION = """
-What it rests on: [checkpoints](command_line.md#stop-and-go-on) are written beside the last one, flushed to disk and
-then renamed; batches are a function of the seed, the epoch and the batch's number; and a model is written last of all.
-Several processes write theirs as [Many processes](distributed.md#checkpoints) says.
+[Checkpoints](command_line.md#resume) are written to a new file, flushed to disk and then renamed; batches are a
+function of the seed, the epoch and the batch's number; and the model is written last. Checkpoints of several processes
+are described in [Several processes](distributed.md#checkpoints).
 """
 
 FILES = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from itertools import groupby
@@ -73,7 +74,7 @@ class Report:
 
     def write_page(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join(self._lines()) + "\n")
+        path.write_text(wrap_prose("\n".join(self._lines()) + "\n"))
 
     def _lines(self) -> Iterable[str]:
         m = self.machine
@@ -108,6 +109,16 @@ class Report:
             return ""
         rate = row.flops / _middle(row.unit)(row.ours) / 1e9
         return f" {rate / self.ceilings['float32']:.0%} of the product's ceiling."
+
+
+def wrap_prose(page: str, *, width: int = 118) -> str:
+    """The Markdown page with its long lines wrapped, except for tables and headings."""
+    return "\n".join(
+        line
+        if len(line) <= width or line.startswith(("|", "#"))
+        else textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
+        for line in page.split("\n")
+    )
 
 
 def _cells(row: Row) -> list[str]:

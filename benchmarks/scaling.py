@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.report import wrap_prose
 from benchmarks.step_problem import BN50, Shape
 
 PAGE = Path(__file__).parents[1] / "docs" / "scaling.md"
@@ -245,7 +246,7 @@ def _fastest(found: dict[int, list[Plan]], alone: Plan) -> str:
 def page() -> str:
     tables = "\n\n".join(table(shape, batch=batch) for shape in (BN50, BILLION) for batch in BATCHES)
     m, files = MEASURED, 4 * BILLION.num_rows * BILLION.num_inputs
-    return TEXT.format(
+    text = TEXT.format(
         tables=tables,
         traffic=f"{1e3 * m.traffic:.3f}",
         products=f"{1e3 * m.products:.3f}",
@@ -258,6 +259,7 @@ def page() -> str:
         files=f"{files / 1e12:.2f}",
         floor=duration(files / ASSUMED.reading),
     )
+    return wrap_prose(text)
 
 
 COLUMNS = (
@@ -269,7 +271,7 @@ TEXT = """# Scaling
 
 Written by `python -m benchmarks.scaling`; do not edit. **A plan, not a measurement**: none of it was run on more than
 one GPU. It is arithmetic from steps that were measured on one ([Speed](speed.md)) and from bandwidths that are
-assumed. Layouts and messages are those of [Many processes](distributed.md).
+assumed. Layouts and messages are those of [Several processes](distributed.md).
 
 Models: BN-50 is d 360, D 100,000, rank 1,000, C 5,000 and 16M frames; the other has the same d, rank and C with D
 1,000,000 and 1B frames. Batch 256 is the papers', with the iterates of one GPU. At 16,384 a step is another one, and

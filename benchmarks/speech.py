@@ -20,6 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from benchmarks.report import wrap_prose
 from bochner.cli.speech.commands import align, decode, prepare, synthesize
 from bochner.speech.align import Agreement
 from bochner.speech.corpora.corpus_directory import SpeechCorpus
@@ -211,7 +212,7 @@ TABLES: dict[str, Callable[[Path, Path], Table]] = {"timit": timit, "an4": an4, 
 def page(tables: Sequence[Table]) -> str:
     machine = f"{platform.system()}, Python {platform.python_version()}, one process with one thread for each step"
     lines = [
-        "# Benchmarks of the speech pipeline",
+        "# Benchmarks of speech recognition",
         "",
         "Written by `python -m benchmarks.speech`; do not edit.",
         "",
@@ -243,7 +244,8 @@ def main() -> None:
         table.steps = [earlier.get(step[0], step) for step in table.steps]  # a finished step takes no time again
         file.write_text(json.dumps(asdict(table), indent=1))
     stored = [arguments.work / f"{name}.json" for name in TABLES]
-    PAGE.write_text(page([Table(**json.loads(file.read_text())) for file in stored if file.exists()]))
+    tables = [Table(**json.loads(file.read_text())) for file in stored if file.exists()]
+    PAGE.write_text(wrap_prose(page(tables)))
 
 
 if __name__ == "__main__":

@@ -244,9 +244,7 @@ def finish(model: Any, split: Split, directory: TrainDirectory, options: Options
     write_atomically(directory.card_page, card_page(card).encode())
     save(model, directory.model)
     logger.info(labelled("scores", "  ".join(f"{name} {value:.4g}" for name, value in scores.items())))
-    logger.info(
-        labelled("", f"(validation: {split.protocol}; not trained on, but used for choices such as when to stop)")
-    )
+    logger.info(labelled("", f"(validation: {split.protocol}; used for choices such as when to stop)"))
 
 
 # -- log lines -------------------------------------------------------------------------------------------------
@@ -284,8 +282,8 @@ def _warn_of_units(rows: Source, model: Any) -> None:
     std = torch.where(is_binary, BINARY_STD, std)[std > 0]
     if len(std) and std.max() > UNIT_RATIO * std.min():
         logger.warning(
-            f"the standard deviations of the inputs range from {std.min():.3g} to {std.max():.3g}: use --standardize "
-            "if the inputs have different units, but not if they are alike, as pixels are."
+            f"standard deviations of inputs range from {std.min():.3g} to {std.max():.3g}; use --standardize "
+            "if the inputs have different units."
         )
 
 

@@ -19,11 +19,11 @@ METHODS = ("nystrom", "standard nystrom", "als", "standard kmeans-nystrom", "mek
 BOUNDS = ("optimum", "exact", "svd")
 STYLES = {name: style for style, name in enumerate(METHODS)} | dict.fromkeys(BOUNDS, len(METHODS))
 PROTOCOL = """\
-Gaussian kernel exp(-‖x - y‖² / 2 bandwidth²), the thesis's bandwidths, ranks r and numbers of samples |Ω|; points in
-float64. The error is the spectral norm ‖K - U Uᵀ‖ on 1,000 random points (the mean of 5 such draws), on all points
-where there are no more. Every number is the mean over seeds, ± their standard deviation, and in parentheses the
-thesis's. "ijcnn1 small" is 1,000 points drawn by each seed; the thesis's draw is not known, and its optimum varies
-by a tenth from draw to draw.
+Gaussian kernel exp(-‖x - y‖² / 2 bandwidth²), the thesis's bandwidths, ranks r and numbers of samples |Ω|;
+points in float64. The error is the spectral norm ‖K - U Uᵀ‖ on 1,000 random points (the mean of 5 such draws), on
+all points where there are no more. Every number is the mean over seeds, ± their standard deviation, and in parentheses
+the thesis's. "ijcnn1 small" is 1,000 points drawn by each seed; the thesis's draw is not known, and its optimum
+varies by a tenth from draw to draw.
 
 - *standard* (k-means) Nystrom is the thesis's: 4 r landmarks, of whose own matrix the r largest eigenpairs are kept.
 - *nystrom* and *kmeans-nystrom* are this library's: the n x 8r factor truncated to its best rank r, from random pivots
@@ -118,7 +118,7 @@ def _head(whole: Plan, results: Results[Cell], command: str) -> str:
     seeds = sorted({cell.seed for cell in cells})
     return (
         "# Low-rank tables\n\nTables 5.1 to 5.13 and Figures 5.1 to 5.6 of Bhardwaj's thesis (2015) beside this "
-        "library's. [Which method to choose](choosing_lowrank.md) draws the conclusions. This page is written by\n\n"
+        "library's.\n[Which method to choose](choosing_lowrank.md) draws the conclusions. This page is written by\n\n"
         f"```sh\n{command}\n```\n\n{count} cells are measured; seeds {seeds[0]} to {seeds[-1]}, "
         f"threads {', '.join(map(str, threads))}."
     )
