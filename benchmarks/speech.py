@@ -212,7 +212,7 @@ TABLES: dict[str, Callable[[Path, Path], Table]] = {"timit": timit, "an4": an4, 
 def page(tables: Sequence[Table]) -> str:
     machine = f"{platform.system()}, Python {platform.python_version()}, one process with one thread for each step"
     lines = [
-        "# Benchmarks of speech recognition",
+        "# Benchmarks of the speech pipeline",
         "",
         "Written by `python -m benchmarks.speech`; do not edit.",
         "",

@@ -1,4 +1,4 @@
-"""The speech pipeline by its commands: two minutes of synthetic speech from nothing to a scored decode, and mistakes."""
+"""The speech pipeline by its commands: two minutes of synthetic speech to a scored decode, and mistakes."""
 
 from __future__ import annotations
 
