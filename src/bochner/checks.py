@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from importlib import import_module
 from numbers import Integral, Real
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -69,3 +71,17 @@ def _number(value: object) -> float:
         return float(value)
     except OverflowError:
         return math.nan
+
+
+def imported(package: str, *, extra: str) -> Any:
+    """An optional package, or an error that names the extra that installs it.
+
+    >>> imported("no_such_package", extra="speech")
+    Traceback (most recent call last):
+    ...
+    ImportError: no_such_package is missing: pip install 'bochner[speech]'.
+    """
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise ImportError(f"{package} is missing: pip install 'bochner[{extra}]'.") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bochner import checks
 from bochner.data.arrays import (
     check_finite,
     checked,
@@ -27,11 +27,8 @@ from bochner.data.labels import abbreviated, distinct, refuse_label
 
 
 def pyarrow(module: str = "") -> Any:
-    """`pyarrow` or one of its modules, imported on first use."""
-    try:
-        return importlib.import_module(f"pyarrow.{module}".rstrip("."))
-    except ModuleNotFoundError as error:
-        raise ImportError("Parquet, Arrow and CSV files need pyarrow: pip install bochner[parquet]") from error
+    """`pyarrow` or one of its modules, imported on first use: Parquet, Arrow and CSV files need it."""
+    return checks.imported(f"pyarrow.{module}".rstrip("."), extra="parquet")
 
 
 @contextmanager

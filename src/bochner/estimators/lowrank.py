@@ -47,16 +47,16 @@ KMEANS_STARTS = 10
 Array = np.ndarray[Any, Any]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LowRankEstimator(SavableMixin):
     """The shared parameters of the low-rank estimators, and the factor that they describe."""
 
-    kernel: str | Kernel
-    bandwidth: float | str | None
-    gamma: float | None
-    method: str | Fit
-    rank: int | None
-    random_state: Any
-    kernel_: Kernel
+    kernel: str | Kernel = "gaussian"
+    bandwidth: float | str | None = None
+    gamma: float | None = None
+    method: str | Fit = "uniform-nystrom"
+    rank: int | None = None
+    random_state: Any = None
 
     _fitted_state: ClassVar[Mapping[str, Any]] = {"kernel_": Kernel}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -123,14 +123,8 @@ class LowRankRidge(RegressorMixin, LowRankEstimator):
     (True, True)
     """
 
-    kernel: str | Kernel = "gaussian"
-    bandwidth: float | str | None = None
-    gamma: float | None = None
-    method: str | Fit = "uniform-nystrom"
-    rank: int | None = None
     alpha: float | str = "auto"
     exact: bool = False
-    random_state: Any = None
 
     _fitted_state: ClassVar[Mapping[str, Any]] = {
         **LowRankEstimator._fitted_state,
@@ -211,12 +205,6 @@ class LowRankPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LowRankEstim
     """
 
     n_components: int = 2
-    kernel: str | Kernel = "gaussian"
-    bandwidth: float | str | None = None
-    gamma: float | None = None
-    method: str | Fit = "uniform-nystrom"
-    rank: int | None = None
-    random_state: Any = None
 
     _fitted_state: ClassVar[Mapping[str, Any]] = {
         **LowRankEstimator._fitted_state,
@@ -297,12 +285,6 @@ class LowRankSpectralClustering(ClusterMixin, LowRankEstimator):
     """
 
     n_clusters: int = 8
-    kernel: str | Kernel = "gaussian"
-    bandwidth: float | str | None = None
-    gamma: float | None = None
-    method: str | Fit = "uniform-nystrom"
-    rank: int | None = None
-    random_state: Any = None
 
     _fitted_state: ClassVar[Mapping[str, Any]] = {
         **LowRankEstimator._fitted_state,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,16 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bochner import checks
+
 # Bytes of weights in a file: protocol buffers are limited to 2 GiB, and nodes need some of it.
 MAX_BYTES = 2**31 - 2**20
 
 
 def onnx(module: str = "") -> Any:
-    """`onnx` or one of its modules, imported when it is first needed."""
-    try:
-        return importlib.import_module(f"onnx.{module}".rstrip("."))
-    except ModuleNotFoundError as error:
-        raise ImportError("ONNX files need onnx: pip install bochner[onnx]") from error
+    """`onnx` or one of its modules, imported on first use."""
+    return checks.imported(f"onnx.{module}".rstrip("."), extra="onnx")
 
 
 @dataclass
