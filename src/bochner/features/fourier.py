@@ -49,6 +49,7 @@ class FourierMap(FeatureMap):
             self.phases = frozen(phases)
         per_output = 2 if phases is None else 1
         self.num_features = projection.num_outputs * per_output
+        self.amplitude = math.sqrt(2 * kernel.amplitude / self.num_features)  # the factor of the cosines
         self.tile_elements = projection.tile_elements * per_output
 
     @classmethod
@@ -113,11 +114,6 @@ class FourierMap(FeatureMap):
     @property
     def form(self) -> str:
         return "paired" if self.phases is None else "cosine"
-
-    @property
-    def amplitude(self) -> float:
-        """The factor of the cosines."""
-        return math.sqrt(2 * self.kernel.amplitude / self.num_features)
 
     def _features(self, X: Tensor) -> Tensor:
         angles = self.projection(self.kernel.prepare(X) if self.projection.prepared else X)

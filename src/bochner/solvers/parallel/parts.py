@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import torch
@@ -45,16 +44,6 @@ def columns_of(tensor: Tensor, forms: int, number: int, count: int) -> Tensor:
     return parts[:, :, number].flatten(1).contiguous()
 
 
-class PartOfMap(FourierMap, abstract=True):
-    """Some frequencies of a map, with their amplitude in the whole map."""
-
-    whole_features: int
-
-    @property
-    def amplitude(self) -> float:
-        return math.sqrt(2 * self.kernel.amplitude / self.whole_features)
-
-
 class PartOfLinear(LinearHead, abstract=True):
     """logits = sum over parts of Z_c Theta_c, + bias."""
 
@@ -76,7 +65,7 @@ class PartOfBottleneck(BottleneckHead, abstract=True):
 
 
 def is_part(model: nn.Module) -> bool:
-    return isinstance(model, FeatureModel) and isinstance(model.feature_map, PartOfMap)
+    return isinstance(model, FeatureModel) and isinstance(model.head, PartOfLinear | PartOfBottleneck)
 
 
 def split_model(model: nn.Module, group: Workers) -> FeatureModel:
@@ -94,12 +83,11 @@ def split_preconditioner(whole: Preconditioner, part: FeatureModel, group: Worke
     return Preconditioner(part.head, vectors, whole.values, whole.floor, group=group)
 
 
-def _part_of_map(z: FourierMap, group: Workers) -> PartOfMap:
+def _part_of_map(z: FourierMap, group: Workers) -> FourierMap:
     size = z.num_frequencies // group.num_parts
     first = group.part_number * size
-    taken = z.take(torch.arange(first, first + size, device=next(z.parameters()).device))
-    part = PartOfMap(taken.kernel, taken.projection, taken.phases)
-    part.whole_features = z.num_features
+    part = z.take(torch.arange(first, first + size, device=next(z.parameters()).device))
+    part.amplitude = z.amplitude  # that of all features, of which these are some
     return part
 
 
