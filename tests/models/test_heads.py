@@ -81,7 +81,7 @@ def test_a_bias_of_the_same_dtype_is_copied_too(dtype: torch.dtype) -> None:
 
 
 def test_bad_ranks_and_shapes() -> None:
-    with pytest.raises(ValueError, match=r"bias must have shape \(3,\), one number an output, got \(2,\)"):
+    with pytest.raises(ValueError, match=r"bias must have shape \(3,\), one number per output, got \(2,\)"):
         LinearHead.zeros(num_features=4, num_outputs=3, bias=torch.ones(2))
     with pytest.raises(ValueError, match="bias must be finite"):
         LinearHead.zeros(num_features=4, num_outputs=1, bias=torch.tensor([1.0]).logit())

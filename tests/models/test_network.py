@@ -218,9 +218,9 @@ def test_bad_arguments() -> None:
     head = LinearHead.zeros(num_features=5, num_outputs=2)
     with pytest.raises(ValueError, match=r"activation must be one of \['tanh', 'relu'\], got 'sigmoid'"):
         Network(W, b, "sigmoid", head)
-    with pytest.raises(ValueError, match="must hold one tensor a layer and at least one, got 0 and 0"):
+    with pytest.raises(ValueError, match=r"one tensor per layer.* got 0 and 0"):
         Network([], [], "tanh", head)
-    with pytest.raises(ValueError, match="must hold one tensor a layer and at least one, got 1 and 2"):
+    with pytest.raises(ValueError, match=r"one tensor per layer.* got 1 and 2"):
         Network(W, b * 2, "tanh", head)
     with pytest.raises(ValueError, match=r"weights\[1\] must be \[d_out, 5\] .*, got \(5, 3\) and \(5,\)"):
         Network(W * 2, b * 2, "tanh", head)

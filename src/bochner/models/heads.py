@@ -16,7 +16,7 @@ from bochner.storage import Storable
 class LinearHead(Storable):
     """logits = Z Theta + bias, for Z [N, D]; weights [C, D] = Theta^T and bias [C] start at 0.
 
-    The weights lie as in `torch.nn.Linear`: with few classes a step on a CPU takes a third of the time of [D, C].
+    The layout is that of `torch.nn.Linear`: with few classes a step on a CPU takes a third of the time of [D, C].
     O(NDC). Source: May 2018, Section 4.1.
 
     >>> LinearHead.zeros(num_features=4, num_outputs=3)(torch.ones(2, 4)).shape
@@ -57,7 +57,7 @@ class LinearHead(Storable):
 class BottleneckHead(Storable):
     """logits = (Z first^T) second^T + bias: Theta^T = second first has rank at most r; first [r, D], second [C, r].
 
-    The factors lie as in `torch.nn.Linear`: at rank 5 to 10 a step on a CPU takes a quarter to a half of the time of
+    The layout is that of `torch.nn.Linear`: at rank 5 to 10 a step on a CPU takes a quarter to a half of the time of
     [D, r] and [r, C], at rank 100 about the same. O(N (D + C) r). Source: Sainath et al. 2013; May 2018, Section 4.1.
 
     >>> G = Generator().manual_seed(0)
@@ -135,7 +135,7 @@ def _start(bias: Tensor | None, num_outputs: int, dtype: torch.dtype) -> Tensor:
     if bias is None:
         return torch.zeros(num_outputs, dtype=dtype)
     if bias.shape != (num_outputs,):
-        raise ValueError(f"bias must have shape ({num_outputs},), one number an output, got {tuple(bias.shape)}.")
+        raise ValueError(f"bias must have shape ({num_outputs},), one number per output, got {tuple(bias.shape)}.")
     return checks.finite("bias", bias).detach().to(dtype, copy=True)  # training must not change the caller's
 
 

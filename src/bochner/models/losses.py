@@ -72,7 +72,7 @@ class Softmax(Loss):
         return encoded
 
     def offset(self, mean: Tensor) -> Tensor:
-        return mean.clamp_min(float(mean[mean > 0].min()) / len(mean)).log()  # a class never seen: rare, not impossible
+        return mean.clamp_min(float(mean[mean > 0].min()) / len(mean)).log()  # an unseen class is rare, not impossible
 
     def residual(self, scores: Tensor, targets: Tensor) -> Tensor:
         return scores.softmax(dim=1) - targets

@@ -130,7 +130,7 @@ def _check_shapes(weights: list[Tensor], biases: list[Tensor], head: Head) -> in
     """Whether each layer fits the next, and how many outputs come out of the last."""
     if len(weights) == 0 or len(weights) != len(biases):
         raise ValueError(
-            f"weights and biases must hold one tensor a layer and at least one, got {len(weights)} and {len(biases)}."
+            f"weights and biases must hold one tensor per layer, at least one, got {len(weights)} and {len(biases)}."
         )
     for i, (W, b) in enumerate(zip(weights, biases, strict=True)):
         d_in = len(weights[i - 1]) if i else W.shape[-1]

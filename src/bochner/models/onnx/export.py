@@ -180,15 +180,15 @@ def _named(name: str, value: Value, dtype: torch.dtype | None = None) -> Value:
 def _check_output(output: str, num_outputs: int) -> None:
     checks.one_of("output", output, ["scores", "softmax", "logistic", "clipped"])
     if output in ("softmax", "clipped") and num_outputs == 1:
-        raise ValueError(f"output={output!r} needs a model with several scores a row, got 1; use 'logistic'.")
+        raise ValueError(f"output={output!r} needs a model with several scores per row, got 1; use 'logistic'.")
     if output == "logistic" and num_outputs > 1:
-        raise ValueError(f"output='logistic' needs a model with one score a row, got {num_outputs}; use 'softmax'.")
+        raise ValueError(f"output='logistic' needs a model with one score per row, got {num_outputs}; use 'softmax'.")
 
 
 def _checked_classes(classes: Sequence[Any], output: str, num_outputs: int) -> Classes:
     labels = [label.item() if hasattr(label, "item") else label for label in classes]
     if output == "scores" and num_outputs == 1:
-        raise ValueError("classes need several scores a row, got 1; use output='logistic' if it is one.")
+        raise ValueError("classes need several scores per row, got 1; use output='logistic' if it is one.")
     if len(labels) != max(2, num_outputs) or len(set(labels)) != len(labels):
         raise ValueError(f"classes must be {max(2, num_outputs)} different ones, one per probability, got {labels}.")
     if not any(all(type(label) is kind for label in labels) for kind in (int, str)):
