@@ -55,9 +55,8 @@ STOCHASTIC = [
     KernelClassifier(kernel="arc-cosine1", **SGD),
     KernelClassifier(selection=1, **SGD),
     KernelClassifier(selection={"method": "fobos", "rounds": 1}, **SGD),
-    *[KernelClassifier(adapt=method, **SGD) for method in ("agop", "uab", "sab", "dab")],
+    *[KernelClassifier(adapt=method, **SGD) for method in ("agop", "uab", "dab")],
     KernelClassifier(bandwidth="search", **SGD),
-    KernelRegressor(adapt="dab", **SGD),
     NetworkClassifier(**options(NETWORK, activation="tanh", rank=1)),
     NetworkRegressor(**options(NETWORK, standardize=False, alpha=1e-4)),
 ]
