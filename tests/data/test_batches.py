@@ -19,7 +19,7 @@ shapes = {
     "n": st.integers(1, 80),
     "shard_rows": st.integers(1, 12),
     "batch_size": st.integers(1, 7) | st.integers(1, 100),
-    "buffer_shards": st.integers(1, 4),
+    "buffer": st.integers(1, 4),
 }
 
 
@@ -41,9 +41,9 @@ def order(source, **options) -> list[int]:
 
 
 @given(**shapes, seed=st.integers(0, 2**40), epoch=st.integers(0, 1000))
-def test_each_row_once_in_full_batches(n, shard_rows, batch_size, buffer_shards, seed, epoch) -> None:
+def test_each_row_once_in_full_batches(n, shard_rows, batch_size, buffer, seed, epoch) -> None:
     source = Counted(n, shard_rows)
-    got = list(batches(source, batch_size=batch_size, seed=seed, epoch=epoch, buffer_shards=buffer_shards))
+    got = list(batches(source, batch_size=batch_size, seed=seed, epoch=epoch, buffer=buffer))
     assert sorted(row for batch in got for row in batch.y.tolist()) == list(range(n))
     assert all(len(batch.X) == batch_size for batch in got[:-1])
     assert len(got) == num_batches(source, batch_size)
@@ -54,9 +54,9 @@ def test_each_row_once_in_full_batches(n, shard_rows, batch_size, buffer_shards,
 
 @settings(deadline=None)
 @given(**shapes, data=st.data(), prefetch=st.booleans())
-def test_resumed_anywhere(n, shard_rows, batch_size, buffer_shards, data, prefetch) -> None:
+def test_resumed_anywhere(n, shard_rows, batch_size, buffer, data, prefetch) -> None:
     source = Counted(n, shard_rows)
-    options = {"batch_size": batch_size, "seed": 3, "epoch": 5, "buffer_shards": buffer_shards, "prefetch": prefetch}
+    options = {"batch_size": batch_size, "seed": 3, "epoch": 5, "buffer": buffer, "prefetch": prefetch}
     whole = list(batches(source, **options))
     start = data.draw(st.integers(0, len(whole)))
     source.reads.clear()
@@ -66,25 +66,25 @@ def test_resumed_anywhere(n, shard_rows, batch_size, buffer_shards, data, prefet
         assert all(torch.equal(a, b) for a, b in zip(got, wanted, strict=True))
     # no more groups are read than those that hold the rows from `start` on
     rows_left = n - start * batch_size
-    assert len(source.reads) <= -(-max(rows_left, 0) // shard_rows) + 2 * buffer_shards
+    assert len(source.reads) <= -(-max(rows_left, 0) // shard_rows) + 2 * buffer
 
 
 def test_resumed_at_every_batch() -> None:
     source = Counted(100, 7)
-    whole = order(source, buffer_shards=2)
+    whole = order(source, buffer=2)
     for start in range(26):
-        assert order(source, buffer_shards=2, start=start) == whole[4 * start :]
+        assert order(source, buffer=2, start=start) == whole[4 * start :]
 
 
 def test_groups_before_the_start_are_not_read() -> None:
     source = Counted(400, 10)  # 40 shards, 10 groups of 40 rows
-    list(batches(source, batch_size=16, seed=0, epoch=0, start=20, buffer_shards=4))  # row 320: group 8 begins
+    list(batches(source, batch_size=16, seed=0, epoch=0, start=20, buffer=4))  # row 320: group 8 begins
     assert len(source.reads) == 8
     source.reads.clear()
-    list(batches(source, batch_size=16, seed=0, epoch=0, start=19, buffer_shards=4))  # row 304: inside group 7
+    list(batches(source, batch_size=16, seed=0, epoch=0, start=19, buffer=4))  # row 304: inside group 7
     assert len(source.reads) == 12
     source.reads.clear()
-    assert list(batches(source, batch_size=16, seed=0, epoch=0, start=25, buffer_shards=4)) == []
+    assert list(batches(source, batch_size=16, seed=0, epoch=0, start=25, buffer=4)) == []
     assert source.reads == []
 
 
@@ -96,7 +96,7 @@ def test_epochs_and_seeds_differ() -> None:
 
 def test_the_order_is_kept_for_good() -> None:
     """A resumed run may use a later version: these numbers must not change."""
-    assert order(Counted(12, 3), seed=1, epoch=2, buffer_shards=2) == FIXED
+    assert order(Counted(12, 3), seed=1, epoch=2, buffer=2) == FIXED
 
 
 FIXED = [6, 7, 3, 5, 4, 8, 0, 11, 2, 1, 10, 9]
@@ -117,7 +117,7 @@ def test_each_row_may_come_anywhere() -> None:
     source = ArraySource(np.zeros((n, 1)), np.arange(n), shard_rows=4)
     position = np.empty((epochs, n))
     for epoch in range(epochs):
-        position[epoch, order(source, epoch=epoch, buffer_shards=3)] = np.arange(n)
+        position[epoch, order(source, epoch=epoch, buffer=3)] = np.arange(n)
     error = np.sqrt((n**2 - 1) / 12 / epochs)
     assert np.abs(position.mean(0) - (n - 1) / 2).max() < 4.5 * error
     for decile in range(10):
@@ -130,7 +130,7 @@ def test_neighbours_are_parted() -> None:
     n, together = 2000, []
     source = ArraySource(np.zeros((n, 1)), np.arange(n), shard_rows=50)
     for epoch in range(20):
-        together.append((np.abs(np.diff(order(source, epoch=epoch, buffer_shards=8))) == 1).mean())
+        together.append((np.abs(np.diff(order(source, epoch=epoch, buffer=8))) == 1).mean())
     # Within a group of 8 shards the chance is about 2 / 400, in a full shuffle 2 / 2000.
     assert np.mean(together) < 0.0075
 
@@ -139,7 +139,7 @@ def test_empty_shards() -> None:
     train, validation = split(Counted(30, 1), 0.2, seed=0)
     assert 0 in validation.shard_sizes
     for part in (train, validation):
-        rows = order(part, buffer_shards=3)
+        rows = order(part, buffer=3)
         assert len(rows) == len(set(rows)) == sum(part.shard_sizes)
         assert len(list(in_order(part, 100))) == 1
 
@@ -155,7 +155,7 @@ def test_in_order(n: int, shard_rows: int, batch_rows: int) -> None:
     ("wrong", "message"),
     [
         ({"batch_size": 0}, "batch_size must be an integer of at least 1, got 0"),
-        ({"buffer_shards": 0}, "buffer_shards must be an integer of at least 1, got 0"),
+        ({"buffer": 0}, "buffer must be an integer of at least 1, got 0"),
         ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
         ({"epoch": -1}, "epoch must be an integer of at least 0, got -1"),
         ({"start": -1}, "start must be an integer of at least 0, got -1"),
@@ -198,8 +198,8 @@ def threads() -> list[str]:
 
 def test_prefetch_changes_nothing_and_leaves_no_thread() -> None:
     source = Counted(100, 7)
-    assert order(source, buffer_shards=2, prefetch=True) == order(source, buffer_shards=2)
-    iterator = batches(source, batch_size=3, seed=0, epoch=0, buffer_shards=2, prefetch=True)
+    assert order(source, buffer=2, prefetch=True) == order(source, buffer=2)
+    iterator = batches(source, batch_size=3, seed=0, epoch=0, buffer=2, prefetch=True)
     assert len(list(islice(iterator, 2))) == 2
     assert len(threads()) == 1
     iterator.close()
@@ -208,7 +208,7 @@ def test_prefetch_changes_nothing_and_leaves_no_thread() -> None:
 
 def test_prefetch_reads_one_group_ahead_and_no_more() -> None:
     source = Counted(100, 10)
-    iterator = batches(source, batch_size=10, seed=0, epoch=0, buffer_shards=2, prefetch=True)
+    iterator = batches(source, batch_size=10, seed=0, epoch=0, buffer=2, prefetch=True)
     next(iterator)
     iterator.close()
     assert len(source.reads) <= 4
@@ -220,7 +220,7 @@ def test_an_error_while_prefetching_comes_out() -> None:
 
     got = []
     with pytest.raises(OSError, match="disk on fire"):
-        got.extend(batches(Broken(fail), batch_size=5, seed=0, epoch=0, buffer_shards=1, prefetch=True))
+        got.extend(batches(Broken(fail), batch_size=5, seed=0, epoch=0, buffer=1, prefetch=True))
     assert threads() == []
     shards = torch.cat([batch.y for batch in got]).div(5, rounding_mode="floor").unique() if got else []
     assert 3 not in shards

@@ -36,7 +36,7 @@ def fit(path):
     return history[-1]["err"]
 
 def read(source, rows):
-    for stream in (in_order(source, rows), batches(source, batch_size=rows, seed=0, epoch=0, buffer_shards=1)):
+    for stream in (in_order(source, rows), batches(source, batch_size=rows, seed=0, epoch=0, buffer=1)):
         assert sum(len(batch.X) for batch in stream) == sum(source.shard_sizes)
     return source
 

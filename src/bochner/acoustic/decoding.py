@@ -107,15 +107,10 @@ def decode_parts(
 
 
 def tune_weights(
-    scores: Scores,
-    aligned: AlignedCorpus,
-    *,
-    output_dir: Path,
-    search: Search | None = None,
-    execution: Execution | None = None,
+    scores: Scores, aligned: AlignedCorpus, *, output_dir: Path, search: Search | None = None, execution: Execution
 ) -> Weights:
     """The acoustic weight of least error on dev, then the word penalty of least error with it."""
-    file, execution = output_dir / TUNING, execution or Execution()
+    file = output_dir / TUNING
     if not file.exists():
         settings: dict[str, Any] = {"search": search, "verbose": execution.verbose}
         corpus, graph = aligned.corpus, aligned.graph

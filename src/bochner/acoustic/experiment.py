@@ -393,7 +393,7 @@ def best_combination(
     for share in SHARES:
         scores = combine(models, shares=[share, 1 - share]).scores(aligned.frames)
         directory = output_dir / f"share_{share:g}"
-        weights = weights or tune_weights(scores, aligned, output_dir=directory, execution=execution)
+        weights = weights or tune_weights(scores, aligned, output_dir=directory, execution=execution or Execution())
         decoded = decode_parts(scores, aligned, output_dir=directory, weights=weights, execution=execution)
         errors[share] = decoded["dev"].ter
     best = min(errors, key=lambda share: errors[share])

@@ -16,18 +16,11 @@ from bochner.data.blocks import Block, Source, num_rows, read_shard, rebatch, se
 
 
 def batches(
-    source: Source,
-    *,
-    batch_size: int,
-    seed: int,
-    epoch: int,
-    start: int = 0,
-    buffer_shards: int = 8,
-    prefetch: bool = False,
+    source: Source, *, batch_size: int, seed: int, epoch: int, start: int = 0, buffer: int = 8, prefetch: bool = False
 ) -> Iterator[Block]:
     """One epoch of shuffled batches, from batch `start` on: each row once, all batches full but the last.
 
-    The shards are permuted and read in groups of `buffer_shards`; the rows of a group are permuted together. Both
+    The shards are permuted and read in groups of `buffer` shards; the rows of a group are permuted together. Both
     permutations depend on (seed, epoch) and the group only, so that `start=k` gives the batches k, k + 1, ... of the
     whole epoch without reading the groups before them. A batch inside one group is a view of it.
 
@@ -42,13 +35,13 @@ def batches(
     >>> [batch.y.tolist() for batch in batches(source, batch_size=2, seed=0, epoch=0, start=1)] == whole[1:]
     True
     """
-    checks.positive_int("buffer_shards", buffer_shards)
+    checks.positive_int("buffer", buffer)
     checks.nonnegative_int("epoch", epoch)
     total = num_batches(source, batch_size)
     if checks.nonnegative_int("start", start) > total:
         raise ValueError(f"start must be at most the number of batches, {total}, got {start}.")
     order = torch.randperm(len(source.shard_sizes), generator=seeded(seed, "shards", epoch)).tolist()
-    groups = [order[i : i + buffer_shards] for i in range(0, len(order), buffer_shards)]
+    groups = [order[i : i + buffer] for i in range(0, len(order), buffer)]
     ends = list(accumulate(sum(source.shard_sizes[shard] for shard in group) for group in groups))
     first_row = start * batch_size
     first = bisect_right(ends, first_row)  # the group that holds it

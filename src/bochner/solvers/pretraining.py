@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 from sklearn.exceptions import ConvergenceWarning
@@ -21,9 +21,6 @@ from bochner.solvers.optimizers import SGDSettings
 from bochner.solvers.sgd import Callback, Record, train
 from bochner.solvers.step import compute_precision
 
-if TYPE_CHECKING:
-    from bochner.solvers.parallel import Workers
-
 
 def pretrain(
     network: Network,
@@ -33,10 +30,8 @@ def pretrain(
     *,
     generator: Generator,
     checkpoint_dir: Path | None = None,
-    checkpoint_seconds: float = 60.0,
-    verbose: bool | None = None,
     callbacks: Sequence[Callback] = (),
-    group: Workers | None = None,
+    **options: Any,
 ) -> list[Record]:
     """Train one epoch with the first hidden layer of `network`, one with the first two, and so on, in place.
 
@@ -52,7 +47,7 @@ def pretrain(
     next stage starts at the initial rate again.
 
     With a `checkpoint_dir`, each attempt is checkpointed in a directory of its own, layers-1/halvings-0 and so on. The
-    same call, from the same start of network and generator, resumes, bit-equal on a CPU. Other arguments as in `train`.
+    same call, from the same start of network and generator, resumes, bit-equal on a CPU. `options` go to `train`.
     Source: Seide et al. 2011, whose stages stop far from convergence too; May 2018, Section 4.3.
 
     >>> from bochner.data import ArraySource
@@ -81,10 +76,8 @@ def pretrain(
                     validation_data,
                     attempt,
                     checkpoint_dir=directory,
-                    checkpoint_seconds=checkpoint_seconds,
-                    verbose=verbose,
                     callbacks=[partial(_add_layers, callback, layers) for callback in callbacks],
-                    group=group,
+                    **options,
                 )
                 if record["mse" if settings.loss == "squared" else "ce"] < constant:
                     history.append({**record, "layers": layers})
@@ -95,7 +88,7 @@ def pretrain(
             rate = attempt.learning_rate
             if isinstance(rate, str):  # the rate that `train` used: the search has the same result from the same start
                 with compute_precision(settings.precision, next(stage.parameters()).device):
-                    rate = find_rate(stage, source, validation_data, attempt, group=group)
+                    rate = find_rate(stage, source, validation_data, attempt, group=options.get("group"))
             attempt = replace(attempt, learning_rate=rate / 2)
         else:
             raise FloatingPointError(

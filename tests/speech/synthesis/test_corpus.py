@@ -16,11 +16,11 @@ from bochner.speech.synthesis import recording as sessions
 from bochner.speech.synthesis import synthesize
 from bochner.speech.synthesis.languages import Bengali
 from bochner.speech.synthesis.recording import record_speaker
-from bochner.speech.synthesis.speakers import Settings, draw_speakers
+from bochner.speech.synthesis.speakers import SynthesisSettings, draw_speakers
 from bochner.speech.text_files import read_skipped
 
 ASKED = {"language": "bengali", "hours": 0.01, "seed": 4, "rate": 8000, "num_words": 300}
-SETTINGS = Settings(**ASKED, minutes_per_speaker=3.0, snr=(5.0, 20.0), telephone=0.5, babble=0.3)
+SETTINGS = SynthesisSettings(**ASKED, minutes_per_speaker=3.0, snr=(5.0, 20.0), telephone=0.5, babble=0.3)
 
 
 def content(folder):

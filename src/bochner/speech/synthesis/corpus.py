@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
@@ -15,7 +16,7 @@ from bochner.speech.lexicon import Lexicon
 from bochner.speech.manifest import MANIFEST, Utterance
 from bochner.speech.runtime import process_pool
 from bochner.speech.synthesis.recording import PIECES, record_speaker
-from bochner.speech.synthesis.speakers import Settings
+from bochner.speech.synthesis.speakers import SynthesisSettings
 from bochner.speech.text_files import FilePath
 from bochner.stages import Stage, locked
 from bochner.storage import write_atomically
@@ -28,28 +29,13 @@ all pronunciations that occur, settings.json the settings that reproduce the cor
 """
 
 
-def synthesize(
-    directory: FilePath,
-    *,
-    language: str,
-    hours: float,
-    seed: int,
-    rate: int = 16000,
-    num_words: int = 2000,
-    minutes_per_speaker: float = 3.0,
-    snr: tuple[float, float] = (5.0, 20.0),
-    telephone: float = 0.5,
-    babble: float = 0.3,
-    workers: int = 1,
-    verbose: bool = False,
-) -> PreparedCorpus:
+def synthesize(directory: FilePath, *, workers: int = 1, verbose: bool = False, **settings: Any) -> PreparedCorpus:
     """Synthesize a corpus directory in four parts of 70, 10, 10 and 10 percent of the speakers.
 
     A speaker is one of the engine's voices with its own speed and pitch, in a room, in noise or among other voices,
     half of them on a telephone; no voice and no sentence is in two parts. Each has one file in audio/, segmented into
-    utterances with timed words and phones. `snr` (dB), `telephone` and `babble` (shares of the speakers) set the
-    difficulty, `num_words` the vocabulary of English and Bengali. The same settings give the same bytes with any number
-    of `workers` (processes), and an interrupted call is resumed. There are at least eight speakers.
+    utterances with timed words and phones. `settings` are the fields of `SynthesisSettings`. The same settings give
+    the same bytes with any number of `workers` (processes), and an interrupted call is resumed.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -57,20 +43,17 @@ def synthesize(
     ...     sorted({utterance.part for utterance in corpus.utterances})
     ['dev', 'heldout', 'test', 'train']
     """
-    settings = Settings(
-        language=language, hours=hours, seed=seed, rate=rate, num_words=num_words,
-        minutes_per_speaker=minutes_per_speaker, snr=(float(snr[0]), float(snr[1])), telephone=telephone, babble=babble,
-    )  # fmt: skip
+    checked = SynthesisSettings(**settings)
     target = Path(directory)
     with locked(target):
-        Stage(target / "settings.json", asdict(settings)).run(dict)  # records the settings, or checks them
+        Stage(target / "settings.json", asdict(checked)).run(dict)  # records the settings, or checks them
         if not (target / MANIFEST).exists():
-            _write(target, settings, workers, verbose)
+            _write(target, checked, workers, verbose)
     shutil.rmtree(target / PIECES, ignore_errors=True)
     return PreparedCorpus.read(target)
 
 
-def _write(target: Path, settings: Settings, workers: int, verbose: bool) -> None:
+def _write(target: Path, settings: SynthesisSettings, workers: int, verbose: bool) -> None:
     (target / "audio").mkdir(exist_ok=True)
     readme = README.format(language=settings.language, seed=settings.seed, hours=settings.hours)
     write_atomically(target / "README.txt", readme.encode())
@@ -97,7 +80,7 @@ def lexicon_of(utterances: Iterable[Utterance]) -> Lexicon:
     return Lexicon({word: sorted(pronunciations) for word, pronunciations in entries.items()})
 
 
-def _record_all(target: Path, settings: Settings, workers: int) -> Iterator[Path]:
+def _record_all(target: Path, settings: SynthesisSettings, workers: int) -> Iterator[Path]:
     record, speakers = partial(record_speaker, corpus_dir=target, settings=settings), settings.speakers()
     with process_pool(workers) as pool:
         yield from (map if pool is None else pool.map)(record, range(len(speakers)), speakers)

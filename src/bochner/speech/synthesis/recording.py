@@ -18,7 +18,7 @@ from bochner.speech.lexicon import SILENCE
 from bochner.speech.manifest import MANIFEST, Segment, Utterance, write_manifest
 from bochner.speech.synthesis.espeak import RATE, speak, time_phones
 from bochner.speech.synthesis.languages import Bengali, Cantonese, English, Language, Prompt
-from bochner.speech.synthesis.speakers import FEMALE, MALE, Settings, Speaker, stream
+from bochner.speech.synthesis.speakers import FEMALE, MALE, Speaker, SynthesisSettings, stream
 from bochner.speech.text_files import Skipped, write_skipped
 
 TELEPHONE_RATE = 8000
@@ -178,7 +178,7 @@ def _with_silence(words: list[tuple[Segment, ...]], duration: float) -> tuple[Se
     return (*phones, Segment(SILENCE, last, duration))
 
 
-def record_speaker(place: int, speaker: Speaker, *, corpus_dir: Path, settings: Settings) -> Path:
+def record_speaker(place: int, speaker: Speaker, *, corpus_dir: Path, settings: SynthesisSettings) -> Path:
     """Record the speaker of number `place` into audio/; returns the directory with the manifest of its utterances."""
     piece = corpus_dir / PIECES / speaker.name
     if (piece / MANIFEST).exists():
@@ -213,7 +213,7 @@ class _Recording(NamedTuple):
     samples: Samples
 
 
-def _attempts(place: int, speaker: Speaker, settings: Settings) -> Iterator[_Recording | Skipped]:
+def _attempts(place: int, speaker: Speaker, settings: SynthesisSettings) -> Iterator[_Recording | Skipped]:
     """Endless recordings, each with its own generator, so that their number does not change any of them."""
     language, rate = _language(settings.language, settings.num_words), settings.rate
     generator = stream(settings.seed, "babble", place)
@@ -230,7 +230,9 @@ def _attempts(place: int, speaker: Speaker, settings: Settings) -> Iterator[_Rec
             yield _Recording(name, prompt, speech, samples)
 
 
-def _utterance(recording: _Recording, speaker: Speaker, settings: Settings, file: str, start: int) -> Utterance:
+def _utterance(
+    recording: _Recording, speaker: Speaker, settings: SynthesisSettings, file: str, start: int
+) -> Utterance:
     duration = len(recording.samples) / settings.rate
     phones = _rounded(recording.speech.phones, duration)
     phones = (*phones[:-1], phones[-1]._replace(end=duration))  # the last silence ends with the utterance

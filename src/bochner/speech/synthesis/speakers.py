@@ -45,20 +45,26 @@ def stream(seed: int, use: str, *places: int) -> np.random.Generator:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """The settings of a corpus; see `synthesize`."""
+class SynthesisSettings:
+    """The settings of a synthetic corpus.
+
+    `rate` is the sampling rate in Hz, `num_words` the vocabulary of English and Bengali. `snr` (dB, least and greatest
+    of a speaker), `telephone` and `babble` (shares of the speakers) set the difficulty. There are at least eight
+    speakers, of `minutes_per_speaker` each.
+    """
 
     language: str
     hours: float
     seed: int
-    rate: int
-    num_words: int
-    minutes_per_speaker: float
-    snr: tuple[float, float]
-    telephone: float
-    babble: float
+    num_words: int = 2000
+    minutes_per_speaker: float = 3.0
+    rate: int = 16000
+    snr: tuple[float, float] = (5.0, 20.0)
+    telephone: float = 0.5
+    babble: float = 0.3
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "snr", tuple(float(ratio) for ratio in self.snr))
         one_of("language", self.language, LANGUAGES)
         positive_float("hours", self.hours)
         nonnegative_int("seed", self.seed)
