@@ -275,7 +275,7 @@ assumed. Layouts and messages are those of [Several processes](distributed.md).
 
 Models: BN-50 is d 360, D 100,000, rank 1,000, C 5,000 and 16M frames; the other has the same d, rank and C with D
 1,000,000 and 1B frames. Batch 256 is the papers', with the iterates of one GPU. At 16,384 a step is another one, and
-whether it learns as much in an epoch is not said here.
+whether it learns as much in an epoch is not considered here.
 
 ## What goes in
 
