@@ -13,6 +13,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from bochner import KernelClassifier, KernelRegressor
 from bochner.data import ArraySource
 from bochner.data.batches import batches
+from bochner.estimators.base import make_generator
 from tests.estimators.cases import GIVEN, Array, options, rings, waves
 
 n, ALPHA = 60, GIVEN["alpha"]
@@ -126,7 +127,7 @@ def test_one_epoch_of_sgd_is_the_formula_of_the_papers(average: bool) -> None:
     source = ArraySource(X, y, shard_rows=16)
     plain = {"preconditioner_rank": 0, "learning_rate": 2.0, "batch_size": 20, "max_epochs": 1, "average": average}
     estimator = KernelClassifier(solver="sgd", n_components=24, **options(GIVEN, plain, alpha=0.3))
-    seed = estimator._seed()
+    seed = make_generator(estimator.random_state).initial_seed()
     estimator.fit(source, validation_data=(X, y))
     W, b, iterates = np.zeros((24, 3)), log_shares(ONES), []
     for block in batches(source, batch_size=20, seed=seed, epoch=0):

@@ -194,14 +194,14 @@ def test_frames_keep_their_names() -> None:
     "estimator", [CLASSIFIERS["sgd"], CLASSIFIERS["newton"], CLASSIFIERS["network"], REGRESSORS["ridge"]]
 )
 def test_sources_of_rows(estimator) -> None:
-    X, y = rings(200)
+    X, y = rings(400)
     targets = np.array(["a", "b", "c"])[y] if is_classifier(estimator) else y.astype(float)
     source = ArraySource(X, targets, shard_rows=64)
     fitted = clone(estimator).fit(source)
     np.testing.assert_array_equal(fitted.predict(source), fitted.predict(X))
     assert fitted.score(X, targets) > 0.7
     wide = SparseSource(sparse.csr_matrix(X), y if is_classifier(estimator) else y.astype(float), shard_rows=64)
-    assert fitted.predict(wide).shape == (200,)
+    assert fitted.predict(wide).shape == (400,)
     held = clone(estimator).fit(source, validation_data=ArraySource(X[:50], targets[:50]))
     pair = clone(estimator).fit(source, validation_data=(X[:50], targets[:50]))
     np.testing.assert_array_equal(held.predict(X), pair.predict(X))
