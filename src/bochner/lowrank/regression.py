@@ -179,13 +179,9 @@ def solve_exact(
         apply, columns, precondition, tolerance=tolerance, max_iterations=max_iterations, report=count
     )
     if not left <= tolerance:
-        warn_stopped(
-            "conjugate gradients",
-            limit=f"max_iterations={max_iterations}",
-            reached=f"{left:.3g} of the residual left",
-            tolerance=tolerance,
-            remedy="use a factor of higher rank or a larger alpha",
-        )
+        limit, reached = f"max_iterations={max_iterations}", f"{left:.3g} of the residual left"
+        remedy = "use a factor of higher rank or a larger alpha"
+        warn_stopped("conjugate gradients", limit=limit, reached=reached, tolerance=tolerance, remedy=remedy)
     return ExactSolution(solution.reshape(y.shape).to(y.dtype), iterations, left)
 
 

@@ -199,13 +199,9 @@ def fit_landmark_ridge(
         report=report,
     )
     if not left <= tolerance:
-        warn_stopped(
-            "conjugate gradients",
-            limit=f"max_iterations={max_iterations}",
-            reached=f"{left:.3g} of the residual left",
-            tolerance=tolerance,
-            remedy="raise max_iterations, or raise alpha, which makes the problem easier",
-        )
+        limit, reached = f"max_iterations={max_iterations}", f"{left:.3g} of the residual left"
+        remedy = "raise max_iterations, or raise alpha, which makes the problem easier"
+        warn_stopped("conjugate gradients", limit=limit, reached=reached, tolerance=tolerance, remedy=remedy)
     return LandmarkModel(kernel, K.landmarks, space.coefficients(gamma).to(K.landmarks), bias)
 
 
