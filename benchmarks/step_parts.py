@@ -10,7 +10,7 @@ from torch import Tensor
 from benchmarks.step_contenders import Trained, padded
 from benchmarks.step_problem import Problem
 from benchmarks.step_timing import kernel_ms
-from bochner.ops import fused
+from bochner.ops import cosine_scores, fused, long_product
 from bochner.ops.fused.primitives import Tiles
 
 FEATURE_TILES = [
@@ -97,11 +97,11 @@ class _Parts:
             f"features, {B} rows": lambda: fused.cosine_features(
                 self.X[:B], self.W, self.b, amplitude=self.shape.amplitude
             ),
-            f"product, {n} rows": lambda: fused.long_product(self.Z, self.copy),
-            f"product, {2 * B} rows": lambda: fused.long_product(self.Z[: 2 * B], self.copy),
-            f"product, {B} rows": lambda: fused.long_product(self.Z[:B], self.copy),
-            f"rows against rows, {B} x {B}": lambda: fused.long_product(self.Z[:B], self.Z[B : 2 * B]),
-            f"rows against rows, {B} x {4 * B}": lambda: fused.long_product(self.Z[:B], self.Z[B : 5 * B]),
+            f"product, {n} rows": lambda: long_product(self.Z, self.copy),
+            f"product, {2 * B} rows": lambda: long_product(self.Z[: 2 * B], self.copy),
+            f"product, {B} rows": lambda: long_product(self.Z[:B], self.copy),
+            f"rows against rows, {B} x {B}": lambda: long_product(self.Z[:B], self.Z[B : 2 * B]),
+            f"rows against rows, {B} x {4 * B}": lambda: long_product(self.Z[:B], self.Z[B : 5 * B]),
             f"update, {n} rows": self.update,
             f"update, {2 * B} rows": lambda: self.update(rows=2 * B),
             f"update, {B} rows": lambda: self.update(rows=B),
@@ -113,7 +113,7 @@ class _Parts:
         return fused.cosine_features(self.X, self.W, self.b, amplitude=self.shape.amplitude, **tiles)
 
     def scores(self) -> Tensor:
-        return fused.cosine_scores(self.X, self.W, self.b, self.copy, amplitude=self.shape.amplitude)
+        return cosine_scores(self.X, self.W, self.b, self.copy, amplitude=self.shape.amplitude)
 
     def update(self, rows: int | None = None, **tiles: Tiles) -> None:
         fused.update_head(self.weights, self.G[:rows], self.Z[:rows], rate=1e-6, copy=self.copy, **tiles)

@@ -201,7 +201,11 @@ def assert_equal(restored: Any, value: Any) -> None:
         assert restored == value
 
 
-@pytest.mark.parametrize("value", [object(), {"f": len}, np.array([1j]), np.array([object()]), {1, 2}], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [object(), {"f": len}, np.array([1j]), np.array([object()]), {1, 2}],
+    ids=["object", "function", "complex", "object array", "set"],
+)
 def test_other_values_are_refused(value: Any) -> None:
     with pytest.raises(TypeError, match="key"):
         pack(value, "key", {})
