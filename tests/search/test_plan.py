@@ -112,3 +112,11 @@ def test_a_task_is_in_the_dtype_of_its_precision() -> None:
         torch.testing.assert_close(task.mean.double(), torch.tensor([1 / 3, 2 / 3]).double(), rtol=0, atol=1e-6)
     with pytest.raises(ValueError, match=r"device .*'gpu7'"):
         resolve_device("gpu7")
+
+
+@pytest.mark.parametrize("name", ["scale", "metric"])
+def test_kernels_that_differ_in_a_tensor_have_different_fingerprints(name: str) -> None:
+    kernels = [Gaussian(**{name: factor * (torch.eye(2) if name == "metric" else torch.ones(2))}) for factor in (1, 2)]
+    first, second = (plan_inputs(KernelPlan(kernel=kernel)) for kernel in kernels)
+    assert first["kernel"] == second["kernel"]  # the repr has shapes only
+    assert first != second

@@ -181,6 +181,7 @@ class KernelClassifier(ClassifierBase, KernelModel):
     validation_fraction : float, default=0.1
         Fraction of the rows set aside for the schedule and for choices, unless `fit` gets `validation_data`.
     class_weight : dict, "balanced" or None, default=None
+        Weights by class; "balanced" weights classes inversely to their frequency.
     verbose : bool or None, default=None
         Whether to show progress bars; None shows them on a terminal.
     random_state : int, RandomState or None, default=None

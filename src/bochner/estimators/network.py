@@ -74,6 +74,7 @@ class NetworkClassifier(ClassifierBase, NetworkModel):
         that of a linear bottleneck before the outputs.
     validation_fraction : float, default=0.1
     class_weight : dict, "balanced" or None, default=None
+        Weights by class; "balanced" weights classes inversely to their frequency.
     verbose : bool or None, default=None
     random_state : int, RandomState or None, default=None
 

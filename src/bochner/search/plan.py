@@ -28,7 +28,7 @@ from bochner.solvers.optimizers import OPTIMIZERS, PRECISIONS, SGDSettings
 from bochner.solvers.rows import summarize
 from bochner.solvers.tracking import check_tracking
 from bochner.stages import Stage
-from bochner.storage import Storable, load, save
+from bochner.storage import Storable, checksum, load, save
 
 SOLVERS = ["auto", "sgd", "ridge", "landmarks", "newton", "saga"]
 BASES = {"uab": "kernel", "sab": "alignment", "dab": "loss"}  # Alber et al. 2017, and the objective of each
@@ -73,9 +73,11 @@ class SolverParams:
     num_blocks : int, default=1
         Blocks of features that are trained separately; their logits are averaged.
     optimizer : {"sgd", "momentum", "adam", "adamw"}, default="sgd"
+        "momentum" is SGD with momentum 0.9.
     learning_rate : float or "auto", default="auto"
         "auto" chooses a rate by short trials on validation rows.
     batch_size : int, default=1024
+        Rows per step.
     preconditioner_rank : int or "auto", default="auto"
         Top eigenvectors of the features' second moments that gradients are preconditioned with; 0 is the papers' plain
         SGD.
@@ -352,7 +354,11 @@ def as_selection(value: Any) -> SelectionParams | None:
 
 def plan_inputs(plan: KernelPlan | NetworkPlan) -> dict[str, Any]:
     """The plan as plain values, for fingerprints: everything but where it runs and is stored."""
-    kernel = {"kernel": repr(plan.kernel)} if isinstance(plan, KernelPlan) else {}
+    kernel: dict[str, str] = {}
+    if isinstance(plan, KernelPlan):
+        kernel["kernel"] = repr(plan.kernel)
+        if isinstance(plan.kernel, Kernel):  # whose repr leaves out the values of scales and metrics
+            kernel["kernel_tensors"] = checksum({}, {k: v.detach().cpu() for k, v in plan.kernel.state_dict().items()})
     params = {
         name: value
         for name, value in asdict(plan.params).items()
