@@ -23,7 +23,7 @@ def test_the_commands_are_named(capsys: Capture) -> None:
 
 
 def test_the_version(capsys: Capture) -> None:
-    assert re.fullmatch(r"bochner \d+\.\d+\.\d+\n", run(capsys, "--version").out)
+    assert re.fullmatch(r"bochner \d+\.\d+\.\d+(\.dev\d+)?\n", run(capsys, "--version").out)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

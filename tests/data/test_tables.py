@@ -131,5 +131,5 @@ def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     path = write_parquet(tmp_path, a=[1.0])
     for name in [name for name in sys.modules if name.split(".")[0] == "pyarrow"]:
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(ImportError, match=r"pip install bochner\[parquet\]"):
+    with pytest.raises(ImportError, match=r"pip install 'bochner\[parquet\]'"):
         ParquetSource(path)

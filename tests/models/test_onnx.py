@@ -364,5 +364,5 @@ def test_bad_arguments(outputs: int, arguments: dict[str, Any], message: str, pa
 def test_without_onnx(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == "onnx"]:
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(ImportError, match=r"pip install bochner\[onnx\]"):
+    with pytest.raises(ImportError, match=r"pip install 'bochner\[onnx\]'"):
         export_onnx(fourier_model(), path)

@@ -13,7 +13,7 @@ from bochner.features.landmarks import uniform_sample
 from bochner.features.projections import frozen
 from bochner.lowrank.als import OVERSAMPLING, POWER_ROUNDS, sampled_error, solve_rows
 from bochner.lowrank.sampling import Entries, Samples
-from bochner.ops import row_tiles
+from bochner.ops import TILE_ELEMENTS, row_tiles
 from bochner.storage import Storable
 
 EntryOracle = Callable[[Tensor, Tensor], Tensor]
@@ -22,7 +22,7 @@ Report = Callable[[int, float], None]
 """report(round, error): round 0 is the start; the error is relative, over the sampled entries."""
 
 # Entries evaluated at once: 24 MiB of two int64 indices and a float64 value each.
-TILE_ELEMENTS = 2**20
+ENTRY_ELEMENTS = TILE_ELEMENTS // 4
 # Random rows and columns on whose submatrix the rounds are compared.
 CHECK_POINTS = 256
 
@@ -157,7 +157,7 @@ def _norms(entries: EntryOracle, n: int, m: int) -> tuple[Tensor, Tensor, float]
 
 def _blocks(entries: EntryOracle, n: int, m: int) -> Iterator[tuple[Tensor, Tensor]]:
     """The matrix in tiles of rows: their indices [k], and the block [k, m]."""
-    for tile in row_tiles(n, row_elements=m, tile_elements=TILE_ELEMENTS):
+    for tile in row_tiles(n, row_elements=m, tile_elements=ENTRY_ELEMENTS):
         rows = torch.arange(tile.start, tile.stop)
         yield rows, _submatrix(entries, rows, torch.arange(m))
 

@@ -6,10 +6,11 @@ from torch import Tensor
 
 from bochner import checks
 from bochner.kernels import Kernel
+from bochner.ops import TILE_ELEMENTS
 from bochner.storage import Storable
 
 # Numbers in one block of k(X, landmarks): 8 or 16 MB, which stays in a CPU's last-level cache.
-TILE_ELEMENTS = 2**21
+BLOCK_ELEMENTS = TILE_ELEMENTS // 2
 
 
 class LandmarkModel(Storable):
@@ -41,7 +42,7 @@ class LandmarkModel(Storable):
         checks.inputs("X", X, width=self.landmarks.shape[1])
         f = X.new_empty(len(X), len(self.bias))
         coefficients = self.coefficients.T.contiguous()
-        rows = max(1, TILE_ELEMENTS // len(self.landmarks))
+        rows = max(1, BLOCK_ELEMENTS // len(self.landmarks))
         for tile, block in self.kernel.blocks(X.to(self.landmarks), self.landmarks, rows=rows):
             f[tile] = (scores(block, coefficients) + self.bias).to(f.dtype)
         return f

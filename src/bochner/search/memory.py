@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from bochner.ops import TILE_ELEMENTS
 from bochner.search.plan import BUFFERED_SHARDS, MAX_BUFFER_BYTES
 
 MIN_PRECONDITIONER_ROWS, MAX_PRECONDITIONER_RANK = 64, 256
@@ -17,7 +18,6 @@ MIN_METRIC_LANDMARKS = 64
 GRADIENT_ROWS = 256  # rows whose input gradients exist at once while a metric is learned
 TRIAL_ROWS = 2048  # validation rows that learning rates are compared on
 RULE_ROWS = 1000  # rows that a bandwidth rule uses
-TILE_ELEMENTS = 2**22  # numbers in a block of features or of a kernel matrix
 DEFAULT_CACHE = 2**30  # bytes for parts of K_nm where no budget is given
 # Allocated besides what is counted: temporaries of blocks, thread stacks, memory that the allocator keeps.
 OVERHEAD = 3 * 2**24

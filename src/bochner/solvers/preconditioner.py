@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 from bochner import checks
 from bochner.data.blocks import Source, sample_rows
 from bochner.models.heads import BottleneckHead, FeatureModel, Head
-from bochner.ops import row_tiles
+from bochner.ops import TILE_ELEMENTS, row_tiles
 from bochner.ops.linalg import top_eigenpairs
 from bochner.solvers.checkpoint import read_checkpoint, write_checkpoint
 from bochner.solvers.optimizers import SGDSettings
@@ -24,7 +24,6 @@ MAX_RANK = 256  # of "auto": q vectors of length D are held, and a step costs O(
 # `floor` is at least this part of E[u . u] / batch_size. Below that the noise of a batch bounds the rate, not the
 # curvature, and the small eigenvalues of a sample are not those of the whole set.
 MIN_FLOOR = 1 / 16
-TILE_ELEMENTS = 2**22  # features computed at once: 16 MB of float32
 FILE_NAME = "preconditioner.safetensors"
 
 
