@@ -103,12 +103,19 @@ def test_a_searched_bandwidth_is_better_than_a_bad_rule(seed: int) -> None:
     assert search.score(rows[test], classes[test]) > rule.score(rows[test], classes[test]) + 0.05
 
 
-@pytest.mark.parametrize("best", [-6, -4, -1, 0, 1, 3, 6])
-def test_search_follows_the_loss_to_its_minimum(best: int) -> None:
-    step, losses = search_steps(lambda step: abs(step - best), max_steps=6)
+@pytest.mark.parametrize("best", range(-6, 7))
+def test_search_finds_the_minimum_of_a_loss_with_one(best: int) -> None:
+    evaluated: list[int] = []
+    step, losses = search_steps(lambda step: evaluated.append(step) or abs(step - best), max_steps=6)
     assert step == best
-    assert len(losses) <= abs(best) + 3
+    assert len(losses) == len(evaluated) <= 7
     assert set(losses) <= set(range(-6, 7))
+
+
+@pytest.mark.parametrize("best", [-5, -3, 3, 5])
+def test_search_is_not_stopped_by_a_plateau(best: int) -> None:
+    """Nothing is learned at most bandwidths: the loss falls only near the right one."""
+    assert search_steps(lambda step: min(0, abs(step - best) - 2), max_steps=6)[0] == best
 
 
 def test_search_ends_at_the_last_step() -> None:

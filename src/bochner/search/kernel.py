@@ -226,20 +226,18 @@ def _search_bandwidth(
 
 
 def search_steps(loss: Callable[[int], float], *, max_steps: int) -> tuple[int, dict[int, float]]:
-    """The step of least loss among 0, then 1, 2, ... or -1, -2, ... as long as the loss falls; and all losses.
+    """The step of least loss, by a scan that is refined around its best step; and all losses.
+
+    The steps -4, 0 and 4 come first, then those 2 and 1 away from the best so far: seven losses at most. Unlike a walk
+    that ends where the loss stops falling, this is not stopped by a plateau. A loss with one minimum is solved exactly.
 
     >>> search_steps(lambda step: (step - 2.2) ** 2, max_steps=6)[0]
     2
     """
-    losses = {0: loss(0), 1: loss(1)}
-    direction = 1 if losses[1] < losses[0] else -1
-    step = direction
-    while abs(step) <= max_steps:
-        if step not in losses:
-            losses[step] = loss(step)
-        if not losses[step] < losses[step - direction]:
-            break
-        step += direction
+    losses = {step: loss(step) for step in (0, -4, 4) if abs(step) <= max_steps}
+    for width in (2, 1):
+        best = min(losses, key=losses.__getitem__)
+        losses |= {step: loss(step) for step in (best - width, best + width) if abs(step) <= max_steps}
     return min(losses, key=losses.__getitem__), losses
 
 
