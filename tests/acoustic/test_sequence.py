@@ -11,6 +11,7 @@ from torch import Generator, nn
 
 pytest.importorskip("kaldi_hmm_gmm")
 
+from bochner.acoustic import sequence
 from bochner.acoustic.mmi import StateGraph, mmi, occupancies
 from bochner.acoustic.model import AcousticModel
 from bochner.acoustic.sequence import (
@@ -181,12 +182,21 @@ def trained_module(settings: ModelSettings) -> nn.Module:
 
 
 @pytest.mark.parametrize("settings", MODELS, ids=lambda settings: settings.title)
-def test_the_objective_improves_and_only_the_last_layer_changes(settings: ModelSettings) -> None:
+def test_the_objective_improves_and_only_the_last_layer_changes(
+    settings: ModelSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the utterances it is trained on: the gain on a few heldout seconds of speech may have either sign.
+
+    The gains were 0.009 to 0.027 with the libraries' AVX-512, AVX2 and baseline instructions, which align the speech
+    differently. `test_it_gains_on_unseen_speech_over_the_best_frame_classifier` is about unseen utterances.
+    """
+    utterances = sequence._utterances
+    monkeypatch.setattr(sequence, "_utterances", lambda aligned, part: utterances(aligned, "train"))
     model = AcousticModel.of(trained_module(settings), rows("train"), aligned())
     before = {name: value.clone() for name, value in model.module.state_dict().items()}
     better, history = sequence_trained(model, aligned(), settings=SequenceSettings(max_epochs=4))
     after = better.module.state_dict()
-    assert history[-1]["mmi"] > history[0]["mmi"] + 0.002
+    assert history[-1]["mmi"] > history[0]["mmi"] + 0.005
     assert all(torch.equal(value, before[name]) for name, value in model.module.state_dict().items())
     last = "head.weights" if settings.rank is None else "head.second"
     assert {name for name in before if not torch.equal(before[name], after[name])} == {last, "head.bias"}
