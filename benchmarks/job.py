@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def _say(record: dict[str, Any]) -> None:
-    print(f"epoch {record['epoch']:3} rate {record['rate']:.3g} CE {record['ce']:.4f} {record['verdict']}", flush=True)
+    print(f"epoch {record['epoch']:3} rate {record['rate']:.3g} CE {record['ce']:.4f} {record['decision']}", flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
