@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.autograd import gradcheck
 
-from bochner.ops import row_tiles, squared_distances
+from bochner.ops import accurate_squared_distances, row_tiles, squared_distances
+from tests.oracles.memory import peak_elements
 
 steady = settings(deadline=None, derandomize=True)
 sizes = st.integers(min_value=0, max_value=300)
@@ -87,3 +88,47 @@ def test_leaves_its_inputs_alone() -> None:
 @pytest.mark.parametrize(("n", "m"), [(0, 3), (3, 0), (0, 0)])
 def test_no_points_give_an_empty_array(n: int, m: int) -> None:
     assert squared_distances(points(n), points(m)).shape == (n, m)
+
+
+# -- accurate for near points ----------------------------------------------------------------------------------------
+
+
+def near_points(count: int, width: int) -> Tensor:
+    """The first half of the rows, and a row at a distance of 1e-5 to 0.1 from each, in float32."""
+    X = points(count // 2, width)
+    steps = points(len(X), width, seed=1) * torch.logspace(-5, -1, len(X), dtype=X.dtype)[:, None]
+    return torch.cat([X, X + steps]).float()
+
+
+FEW_NEAR, MANY_NEAR = near_points(60, 20), near_points(60, 20)
+MANY_NEAR[7] = 1e6  # moves the mean so far away that all other pairs are near beside it
+
+
+@pytest.mark.parametrize("X", [FEW_NEAR, MANY_NEAR], ids=["few", "many"])
+@pytest.mark.parametrize("num_rows", [1, 60])
+def test_near_points_keep_their_digits(X: Tensor, num_rows: int) -> None:
+    squares = accurate_squared_distances(X[:num_rows], X.clone())
+    np.testing.assert_allclose(squares, pair_by_pair(X[:num_rows], X), rtol=1e-4, atol=0)
+    assert not torch.allclose(squared_distances(X, X), torch.tensor(pair_by_pair(X, X)).float(), rtol=1e-4, atol=0)
+
+
+@pytest.mark.parametrize("X", [FEW_NEAR, MANY_NEAR, points(4), points(1)], ids=["few", "many", "none", "one"])
+def test_gradients_of_near_points(X: Tensor) -> None:
+    x, y = (X.double().clone().requires_grad_() for _ in range(2))
+    weights = points(len(X), len(X), seed=2)
+    left, right = torch.autograd.grad((weights * accurate_squared_distances(x, y)).sum(), (x, y))
+    terms = (2 * weights[:, :, None] * (x[:, None] - y)).detach()
+    torch.testing.assert_close(left, terms.sum(dim=1))
+    torch.testing.assert_close(right, -terms.sum(dim=0))
+
+
+@pytest.mark.parametrize("X", [FEW_NEAR, MANY_NEAR], ids=["few", "many"])
+def test_near_points_take_no_more_than_two_arrays(X: Tensor) -> None:
+    X = X.repeat(5, 1)
+    held = peak_elements(lambda: accurate_squared_distances(X, X), dtype=X.dtype) / len(X) ** 2
+    assert held <= 2.2
+
+
+@pytest.mark.parametrize(("n", "m"), [(0, 3), (1, 0), (3, 0), (0, 0)])
+def test_no_points_give_an_empty_array_of_accurate_distances(n: int, m: int) -> None:
+    assert accurate_squared_distances(points(n), points(m)).shape == (n, m)

@@ -9,7 +9,7 @@ from bochner.ops.descent import (
     superbatch_steps,
 )
 from bochner.ops.hadamard import hadamard_matrix, hadamard_transform
-from bochner.ops.linalg import TILE_ELEMENTS, row_tiles, squared_distances
+from bochner.ops.linalg import TILE_ELEMENTS, accurate_squared_distances, row_tiles, squared_distances
 from bochner.ops.step import (
     cosine_features,
     cosine_scores,
@@ -22,6 +22,7 @@ from bochner.ops.step import (
 __all__ = [
     "TILE_ELEMENTS",
     "FeatureColumns",
+    "accurate_squared_distances",
     "bottleneck_gradient",
     "cosine_features",
     "cosine_scores",
