@@ -9,7 +9,17 @@ import torch
 from torch import Generator, Tensor
 
 from bochner.features import ArcCosineMap, EnsembleNystromMap, FeatureMap, FourierMap, NystromMap, TensorSketchMap
-from bochner.kernels import ArcCosine, Cauchy, Gaussian, Kernel, Laplacian, Matern, Polynomial, SparseGaussian
+from bochner.kernels import (
+    ArcCosine,
+    Cauchy,
+    Gaussian,
+    Kernel,
+    Laplacian,
+    Matern,
+    Polynomial,
+    PowerExponential,
+    SparseGaussian,
+)
 
 NUM_INPUTS = 11
 
@@ -91,12 +101,15 @@ CASES = [
     _fourier("iid-laplacian", LAPLACIAN, "iid", independent=True),
     _fourier("iid-cauchy", Cauchy(bandwidth=4.0), "iid", independent=True),
     _fourier("iid-matern", Matern(smoothness=0.5, bandwidth=3.0), "iid", independent=True),
+    _fourier("iid-power", PowerExponential(exponent=0.7, bandwidth=4.0), "iid", independent=True),
+    _fourier("iid-power-product", PowerExponential(exponent=1.5, norm=1.5, bandwidth=4.0), "iid", independent=True),
     _fourier("iid-sparse-gaussian", SPARSE, "iid", independent=True),
     _fourier("iid-sum-and-product", MIXED, "iid"),
     _fourier("orthogonal", GAUSSIAN, "orthogonal"),
     _fourier("orthogonal-cosine", GAUSSIAN, "orthogonal", "cosine"),
     _fourier("orthogonal-matern", Matern(smoothness=1.5, bandwidth=3.0), "orthogonal"),
     _fourier("orthogonal-metric", Gaussian(bandwidth=4.0, metric=METRIC), "orthogonal"),
+    _fourier("orthogonal-power", PowerExponential(exponent=1.4, bandwidth=4.0), "orthogonal"),
     _fourier("sobol", GAUSSIAN, "sobol"),
     _fourier("sobol-laplacian", LAPLACIAN, "sobol"),
     _fourier("sobol-matern", Matern(smoothness=2.5, bandwidth=3.0), "sobol"),
@@ -108,6 +121,7 @@ CASES = [
     _fourier("hadamard3-cosine-metric", Gaussian(bandwidth=4.0, metric=METRIC), "hadamard3", "cosine", unbiased=False),
     _fourier("fastfood", GAUSSIAN, "fastfood"),
     _fourier("fastfood-matern-scale", Matern(smoothness=1.5, bandwidth=3.0, scale=SCALE), "fastfood", "cosine"),
+    _fourier("fastfood-power", PowerExponential(exponent=1.4, bandwidth=4.0), "fastfood"),
     _fourier("circulant", GAUSSIAN, "circulant"),
     _fourier("circulant-cosine", GAUSSIAN, "circulant", "cosine"),
     _fourier("sparse", SPARSE, "sparse", independent=True),

@@ -15,6 +15,7 @@ from bochner.kernels import (
     Laplacian,
     Matern,
     Polynomial,
+    PowerExponential,
     Product,
     SparseGaussian,
     Sum,
@@ -27,6 +28,7 @@ from tests.oracles.kernels import (
     laplacian,
     matern,
     polynomial,
+    power_exponential,
     product,
     scaled,
     sparse_gaussian,
@@ -53,6 +55,10 @@ class Case:
     kink: bool = False  # no derivative where x = y
 
 
+def _power(exponent: float, norm: float) -> Kernel:
+    return PowerExponential(exponent=exponent, norm=norm, bandwidth=1.7)
+
+
 CASES = [
     Case("gaussian", Gaussian(bandwidth=1.5), gaussian(1.5)),
     Case("gaussian-number", Gaussian(scale=0.6), scaled(gaussian(1.0), 0.6)),
@@ -68,6 +74,33 @@ CASES = [
     Case("matern52", Matern(smoothness=2.5, bandwidth=1.7), matern(2.5, 1.7)),
     Case("matern32-scale", Matern(smoothness=1.5, scale=SCALE), scaled(matern(1.5, 1.0), SCALE)),
     Case("matern52-metric", Matern(smoothness=2.5, metric=METRIC), with_metric(matern(2.5, 1.0), METRIC)),
+    Case("power0.7", _power(0.7, 2.0), power_exponential(0.7, 2.0, 1.7), kink=True),
+    Case("power1", _power(1.0, 2.0), power_exponential(1.0, 2.0, 1.7), kink=True),
+    Case("power1.4", _power(1.4, 2.0), power_exponential(1.4, 2.0, 1.7), kink=True),
+    Case("power2", _power(2.0, 2.0), power_exponential(2.0, 2.0, 1.7)),
+    Case("power0.5-l1", _power(0.5, 1.0), power_exponential(0.5, 1.0, 1.7), kink=True),
+    Case("power1-l1", _power(1.0, 1.0), power_exponential(1.0, 1.0, 1.7), kink=True),
+    Case("power0.7-l0.7", _power(0.7, 0.7), power_exponential(0.7, 0.7, 1.7), kink=True),
+    Case("power0.8-l1.3", _power(0.8, 1.3), power_exponential(0.8, 1.3, 1.7), kink=True),
+    Case("power1.6-l1.6", _power(1.6, 1.6), power_exponential(1.6, 1.6, 1.7), kink=True),
+    Case(
+        "power0.5-scale",
+        PowerExponential(exponent=0.5, scale=SCALE),
+        scaled(power_exponential(0.5, 2.0, 1.0), SCALE),
+        kink=True,
+    ),
+    Case(
+        "power1.4-metric",
+        PowerExponential(exponent=1.4, metric=METRIC),
+        with_metric(power_exponential(1.4, 2.0, 1.0), METRIC),
+        kink=True,
+    ),
+    Case(
+        "power1.2-l1.5-metric",
+        PowerExponential(exponent=1.2, norm=1.5, metric=METRIC),
+        with_metric(power_exponential(1.2, 1.5, 1.0), METRIC),
+        kink=True,
+    ),
     Case("sparse1", SparseGaussian(subset_size=1, bandwidth=0.7), sparse_gaussian(1, 0.7)),
     Case("sparse3", SparseGaussian(subset_size=3, bandwidth=1.1), sparse_gaussian(3, 1.1)),
     Case("sparse-all", SparseGaussian(subset_size=NUM_INPUTS), sparse_gaussian(NUM_INPUTS, 1.0)),

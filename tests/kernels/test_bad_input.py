@@ -19,6 +19,7 @@ from bochner.kernels import (
     Laplacian,
     Matern,
     Polynomial,
+    PowerExponential,
     Product,
     SparseGaussian,
     Sum,
@@ -27,7 +28,7 @@ from bochner.kernels import (
 
 steady = settings(deadline=None, derandomize=True)
 
-STATIONARY = [Gaussian, Laplacian, Cauchy, Matern, SparseGaussian]
+STATIONARY = [Gaussian, Laplacian, Cauchy, Matern, PowerExponential, SparseGaussian]
 EVERY = [*STATIONARY, Polynomial, ArcCosine]
 
 HUGE = 10**400  # an integer beyond every float
@@ -60,6 +61,19 @@ def test_bandwidth_must_be_a_positive_number(kernel: type[Kernel], value: object
 @given(value=not_positive)
 def test_scale_must_be_a_positive_number(kernel: type[Kernel], value: object) -> None:
     assert_refuses(lambda: kernel(scale=value), "scale", repr(value))
+
+
+@steady
+@given(value=st.one_of(not_positive, st.none()))
+def test_exponent_and_norm_must_be_positive_numbers(value: object) -> None:
+    assert_refuses(lambda: PowerExponential(exponent=value), "exponent", repr(value))
+    assert_refuses(lambda: PowerExponential(norm=value), "norm", repr(value))
+
+
+def test_exponent_must_be_at_most_the_norm_and_the_norm_at_most_2() -> None:
+    assert_refuses(lambda: PowerExponential(exponent=2.5), "exponent", "norm=2.0", 2.5)
+    assert_refuses(lambda: PowerExponential(exponent=1.5, norm=1), "exponent", "norm=1.0", 1.5)
+    assert_refuses(lambda: PowerExponential(norm=3), "norm", "at most 2", 3)
 
 
 @steady

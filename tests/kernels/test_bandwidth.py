@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from bochner.kernels import Cauchy, Gaussian, Laplacian, Matern, SparseGaussian, Stationary
+from bochner.kernels import Cauchy, Gaussian, Laplacian, Matern, PowerExponential, SparseGaussian, Stationary
 from tests.kernels.cases import METRIC, SCALE, points
 
-KERNELS = [Gaussian(), Matern(), Cauchy(), Laplacian()]
+KERNELS = [Gaussian(), Matern(), Cauchy(), Laplacian(), PowerExponential(), PowerExponential(norm=1.5)]
 STATISTICS = {"mean": np.mean, "median": lambda values: np.quantile(values, 0.5, method="lower")}
 
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
@@ -20,6 +20,8 @@ def expected(kernel: Stationary, rule: str, X: np.ndarray) -> float:
     differences = X[left] - X[right]
     if isinstance(kernel, Laplacian):
         return STATISTICS[rule](abs(differences).sum(axis=1))
+    if isinstance(kernel, PowerExponential):
+        return STATISTICS[rule]((abs(differences) ** kernel.norm).sum(axis=1) ** (1 / kernel.norm))
     typical = STATISTICS[rule]((differences**2).sum(axis=1))
     return np.sqrt(typical if isinstance(kernel, Cauchy) else typical / 2)
 
@@ -76,7 +78,7 @@ def test_median_ignores_duplicates_when_they_are_the_majority(kernel: Stationary
     X = torch.zeros(100, 3)
     X[90:, 0] = 2.0
     X[99, 0] = 7.0
-    wanted = 2.0 if isinstance(kernel, Laplacian | Cauchy) else 2.0**0.5
+    wanted = 2.0 if isinstance(kernel, Laplacian | Cauchy | PowerExponential) else 2.0**0.5
     assert fitted(kernel, "median", X) == pytest.approx(wanted, rel=1e-12)
 
 

@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 from bochner.adaptation.metric import gradient_outer_product
 from bochner.data import ArraySource
 from bochner.features import FourierMap
-from bochner.kernels import Gaussian, Matern
+from bochner.kernels import Gaussian, Matern, PowerExponential
 from bochner.models import LandmarkModel
 from bochner.models.heads import FeatureModel, LinearHead
 
@@ -80,7 +80,9 @@ def test_random_signs_are_right_on_average() -> None:
     assert estimates.std(dim=0).min() > 0
 
 
-@pytest.mark.parametrize("kernel", [Gaussian(), Matern(smoothness=0.5)])
+@pytest.mark.parametrize(
+    "kernel", [Gaussian(), Matern(smoothness=0.5), PowerExponential(exponent=0.7), PowerExponential(norm=1.5)]
+)
 def test_landmarks_among_the_rows_have_finite_gradients(kernel: nn.Module) -> None:
     X = points(10)
     model = LandmarkModel(kernel, X, torch.ones(10, 1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64))

@@ -24,6 +24,13 @@ def laplacian(bandwidth: float) -> Pair:
     return lambda x, y: math.exp(-sum(abs(x - y)) / bandwidth)
 
 
+def power_exponential(exponent: float, norm: float, bandwidth: float) -> Pair:
+    def k(x: np.ndarray, y: np.ndarray) -> float:
+        return math.exp(-((sum(abs(x - y) ** norm) ** (1 / norm) / bandwidth) ** exponent))
+
+    return k
+
+
 def cauchy(bandwidth: float) -> Pair:
     return lambda x, y: math.prod(1 / (1 + ((a - b) / bandwidth) ** 2) for a, b in zip(x, y, strict=True))
 

@@ -8,7 +8,16 @@ from difflib import get_close_matches
 from bochner.kernels.combined import Product, Sum
 from bochner.kernels.dot_product import ArcCosine, Polynomial
 from bochner.kernels.kernel import Kernel
-from bochner.kernels.stationary import Cauchy, Gaussian, Laplacian, Matern, SparseGaussian, Spectral, Stationary
+from bochner.kernels.stationary import (
+    Cauchy,
+    Gaussian,
+    Laplacian,
+    Matern,
+    PowerExponential,
+    SparseGaussian,
+    Spectral,
+    Stationary,
+)
 
 __all__ = [
     "KERNEL_ALIASES",
@@ -21,6 +30,7 @@ __all__ = [
     "Laplacian",
     "Matern",
     "Polynomial",
+    "PowerExponential",
     "Product",
     "SparseGaussian",
     "Spectral",
@@ -39,6 +49,7 @@ _STATIONARY: dict[str, Callable[[int], Kernel]] = {
     "matern12": lambda num_inputs: Matern(smoothness=0.5),
     "matern32": lambda num_inputs: Matern(smoothness=1.5),
     "matern52": lambda num_inputs: Matern(smoothness=2.5),
+    "power-exponential": lambda num_inputs: PowerExponential(),
     "sparse-gaussian": lambda num_inputs: SparseGaussian(subset_size=min(SUBSET_SIZE, num_inputs)),
 }
 _DOT_PRODUCT: dict[str, Callable[[int], Kernel]] = {
