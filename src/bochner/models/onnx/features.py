@@ -24,12 +24,14 @@ from bochner.kernels import (
     Laplacian,
     Matern,
     Polynomial,
+    PowerExponential,
     Product,
     SparseGaussian,
     Sum,
 )
 from bochner.kernels.dot_product import UNIT_DIAGONAL
 from bochner.models.onnx.graph import Step, Value, scan
+from bochner.ops.linalg import NEAR
 
 
 def kernel_values(kernel: Kernel, X: Value, landmarks: Tensor) -> Value:
@@ -79,6 +81,27 @@ def _laplacian(kernel: Laplacian, U: Value, V: Tensor) -> Value:
         return total + (u - v).apply("Abs")
 
     return (_over_inputs(step, U, V) * (-1 / kernel.bandwidth)).exp()
+
+
+@_values.register
+def _power_exponential(kernel: PowerExponential, U: Value, V: Tensor) -> Value:
+    def step(total: Value, u: Value, v: Value) -> Value:
+        return total + _power((u - v).apply("Abs"), kernel.norm)
+
+    c = 1 / kernel.bandwidth
+    U, V = _scaled(U, c, V.shape[1]), V * c
+    if kernel.norm == 2:
+        base = _squared_distances(U, V) if kernel.exponent == 2 else _accurate_squared_distances(U, V)
+    else:
+        base = _over_inputs(step, U, V)
+    return (_power(base, kernel.exponent / kernel.norm) * -1.0).exp()
+
+
+def _power(base: Value, power: float) -> Value:
+    """base^power for base >= 0."""
+    if power == 1:
+        return base
+    return base.apply("Sqrt") if power == 0.5 else base.apply("Pow", power)
 
 
 @_values.register
@@ -151,6 +174,20 @@ def _squared_distances(U: Value, V: Tensor) -> Value:
     U, V = U - center, V - center
     products = U.apply("Gemm", V, V.square().sum(dim=1), alpha=-2.0, transB=1)
     return (products + U.squared_lengths()).apply("Relu")
+
+
+def _accurate_squared_distances(U: Value, V: Tensor) -> Value:
+    """||u_i - v_j||^2 [N, m] as `bochner.ops.accurate_squared_distances` has it: near pairs from their differences."""
+    center = V.mean(dim=0)
+    U, V = U - center, V - center
+    points, lengths = U.graph.constant(V), U.squared_lengths()
+    products = U.apply("Gemm", points, V.square().sum(dim=1), alpha=-2.0, transB=1)
+    squares = (products + lengths).apply("Relu")
+    places = squares.apply("Less", lengths * NEAR).apply("NonZero")
+    rows, columns = (places.apply("Gather", torch.tensor(axis), axis=0) for axis in (0, 1))
+    differences = U.apply("Gather", rows, axis=0) - points.apply("Gather", columns, axis=0)
+    exact = differences.square().apply("ReduceSum", torch.tensor([1]), keepdims=0)
+    return squares.apply("ScatterND", places.apply("Transpose", perm=[1, 0]), exact)
 
 
 def _over_inputs(step: Step, U: Value, V: Tensor, *others: Tensor, start: Tensor | None = None) -> Value:
