@@ -4,7 +4,9 @@ from bochner.data.arrays import ArraySource, SparseSource
 from bochner.data.batches import batches, in_order, num_batches
 from bochner.data.blocks import Block, BlockSource, MappedSource, Source, sample_rows
 from bochner.data.cache import CachedSource, cache_to_disk
+from bochner.data.encoder import TableEncoder
 from bochner.data.files import open_source
+from bochner.data.frames import is_frame
 from bochner.data.labels import column_names_of, labels_of
 from bochner.data.npy import NpySource, NpzSource, ShardedSource
 from bochner.data.tables import ArrowSource, ParquetSource
@@ -40,12 +42,14 @@ __all__ = [
     "Standardize",
     "Statistics",
     "SubsetSource",
+    "TableEncoder",
     "batches",
     "cache_to_disk",
     "check_classes",
     "classes_of",
     "column_names_of",
     "in_order",
+    "is_frame",
     "labels_of",
     "num_batches",
     "open_source",
