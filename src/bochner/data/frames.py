@@ -75,14 +75,11 @@ def read_column(name: str, series: Any, *, expected: str | None = None) -> Frame
     if series.dtype.is_nested():
         _refuse_nested(name, str(series.dtype))
     is_category = isinstance(series.dtype, nw.Categorical | nw.Enum)
-    order: tuple[str, ...] = ()
-    if is_category:
-        series, order = _decoded(series)
-    raw = series.to_numpy()
+    raw, is_null, order = _decoded(series) if is_category else (series.to_numpy(), series.is_null().to_numpy(), ())
     kind = None if is_category else _KIND_OF_DTYPE.get(raw.dtype.kind)
     if kind is not None and expected in (None, kind):
         return FrameColumn(name, kind, _checked(name, kind, _floats(raw)))
-    distinct, codes = _factorize(name, raw, series.is_null().to_numpy())
+    distinct, codes = _factorize(name, raw, is_null)
     kind = expected or ("category" if is_category else _kind_of(name, distinct))
     convert = _level if is_category and kind == "category" else _CONVERT[kind]
     try:
@@ -96,16 +93,19 @@ def read_column(name: str, series: Any, *, expected: str | None = None) -> Frame
     return FrameColumn(name, kind, np.array([position[level] for level in converted])[codes], levels, order)
 
 
-def _decoded(series: Any) -> tuple[Any, tuple[str, ...]]:
-    """A categorical column by values that NumPy reads, and its levels if they are ordered."""
+def _decoded(series: Any) -> tuple[Array, Array, tuple[str, ...]]:
+    """Values and nulls of a categorical column, and the names of its levels if they are ordered."""
     native = series.to_native()
-    if hasattr(native, "cat") and hasattr(native.cat, "ordered"):  # pandas
-        return series, tuple(map(_level, native.cat.categories.tolist())) if native.cat.ordered else ()
-    if hasattr(getattr(native, "type", None), "value_type"):  # Arrow: to_numpy reads no nulls of a dictionary
-        ordered = native.type.ordered and native.num_chunks
-        levels = native.unify_dictionaries().chunk(0).dictionary.to_pylist() if ordered else []
-        return nw.from_native(native.cast(native.type.value_type), series_only=True), tuple(map(_level, levels))
-    return series, ()
+    order: tuple[str, ...] = ()
+    if hasattr(native, "cat") and hasattr(native.cat, "categories"):  # pandas, whose to_numpy makes floats of numbers
+        levels = tuple(map(_level, native.cat.categories.tolist()))
+        codes = native.cat.codes.to_numpy()  # -1 where missing
+        return np.array([*levels, None], dtype=object)[codes], codes < 0, levels if native.cat.ordered else ()
+    if hasattr(getattr(native, "type", None), "value_type"):  # Arrow, whose to_numpy looks up nulls as well
+        if native.type.ordered and native.num_chunks:
+            order = tuple(map(_level, native.unify_dictionaries().chunk(0).dictionary.to_pylist()))
+        series = nw.from_native(native.cast(native.type.value_type), series_only=True)
+    return series.to_numpy(), series.is_null().to_numpy(), order
 
 
 def _floats(raw: Array) -> Array:
