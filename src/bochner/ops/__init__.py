@@ -9,7 +9,13 @@ from bochner.ops.descent import (
     superbatch_steps,
 )
 from bochner.ops.hadamard import hadamard_matrix, hadamard_transform
-from bochner.ops.linalg import TILE_ELEMENTS, accurate_squared_distances, row_tiles, squared_distances
+from bochner.ops.linalg import (
+    TILE_ELEMENTS,
+    accurate_squared_distances,
+    power_sums,
+    row_tiles,
+    squared_distances,
+)
 from bochner.ops.step import (
     cosine_features,
     cosine_scores,
@@ -31,6 +37,7 @@ __all__ = [
     "linear_gradient",
     "long_product",
     "minibatches_at_once",
+    "power_sums",
     "row_tiles",
     "softmax_rows",
     "sparse_cosine_features",
