@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import platform
-import resource
 import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,11 +17,12 @@ import numpy as np
 import sklearn
 import torch
 
+from benchmarks.memory import peak_of
+
 Run = Callable[[], object]
 CPU = torch.device("cpu")
 
 PAUSE = 0.03  # threads of the one library still spin for a while when the other's turn comes
-STATUS = Path("/proc/self/status")
 
 
 class Spread(NamedTuple):
@@ -92,25 +89,6 @@ def peak_memory(prepare: Callable[..., Run], *args: Any) -> int:
 
 def _peak_increment(prepare: Callable[..., Run], args: tuple[Any, ...]) -> int:
     return peak_of(prepare(*args))
-
-
-def peak_of(run: Run) -> int:
-    """Bytes that `run` adds to the resident set of this process, at the worst moment."""
-    gc.collect()
-    with suppress(OSError):  # where the kernel allows it, forget the peak of the preparation
-        Path("/proc/self/clear_refs").write_text("5")
-    before = _peak_bytes()
-    run()
-    return _peak_bytes() - before
-
-
-def _peak_bytes() -> int:
-    # Not ru_maxrss where it can be helped: on Linux a new process inherits its parent's.
-    if STATUS.exists():
-        line = next(line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM"))
-        return int(line.split()[1]) * 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def machine() -> dict[str, str | int | float]:
