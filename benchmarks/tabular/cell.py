@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import platform
+import subprocess
 import sys
 import time
 import traceback
@@ -102,6 +103,7 @@ def _machine(contender: Contender) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "load": round(os.getloadavg()[0], 2),
         "time": time.strftime("%Y-%m-%d %H:%M:%S"),
+        **({"commit": _commit()} if contender.is_ours else {}),
     }
 
 
@@ -110,6 +112,14 @@ def _cpu() -> str:
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def _commit() -> str:
+    """The commit of the installed bochner where it is a checkout, with "-dirty" when files differ from it."""
+    folder = Path(str(importlib.import_module("bochner").__file__)).parent
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
 
 
 def _version(package: str) -> str:

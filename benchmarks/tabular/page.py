@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable
 from pathlib import Path
@@ -34,7 +35,7 @@ fit one model per label.
 **Scores.** Accuracy, ROC AUC or R2, whichever is the table's own; errors are 1 - accuracy, 1 - ROC AUC and RMSE.
 Ranks are taken on cells (set and split) that all ranked contenders ran, averaged over splits, then over sets. A cell
 that failed (time, memory, an error) shares the last rank and counts as lost. A contender with less than half of the
-cells is not ranked. † marks a model trained on a random subsample: {caps}."""
+sets is not ranked. † marks a model trained on a random subsample: {caps}."""
 
 
 def write_page(records: list[Record], path: Path) -> None:
@@ -79,7 +80,7 @@ def _machines(summary: Summary) -> str:
     for record in records:
         for package, version in record["machine"]["versions"].items():
             versions.setdefault(package, set()).add(version)
-    texts = (f"{package} {', '.join(sorted(found))}" for package, found in sorted(versions.items()))
+    texts = (f"{package} {', '.join(sorted(numbers))}" for package, numbers in sorted(versions.items()))
     cores, threads, devices, pythons = (
         ", ".join(sorted({str(value) for value in values}))
         for values in (
@@ -89,10 +90,12 @@ def _machines(summary: Summary) -> str:
             [record["machine"]["python"] for record in records],
         )
     )
+    commits = sorted({record["machine"]["commit"] for record in records if "commit" in record["machine"]})
+    commit = f"; commit {', '.join(commits)}" if commits else ""
     cpus = ", ".join(sorted({record["machine"].get("cpu", "") for record in records} - {""}))
     return (
         f"**Machine.** {cpus + ', ' if cpus else ''}{cores} cores, device {devices}, {threads} thread(s) per fit; "
-        f"Python {pythons}, {', '.join(texts)}. Other processes ran on the machine, so that CPU seconds are more "
+        f"Python {pythons}, {', '.join(texts)}{commit}. Other processes ran on the machine: CPU seconds are more "
         "reliable than wall seconds."
     )
 
@@ -120,7 +123,7 @@ def _rank_tables(summary: Summary, order: list[str], assets: Path) -> Iterable[s
             continue
         left_out = [name for name in names if name not in ranked]
         yield f"\n### {title}\n"
-        yield f"{len(ranks)} sets." + (f" Too few cells yet: {', '.join(left_out)}." if left_out else "")
+        yield f"{len(ranks)} sets." + (f" Too few sets: {', '.join(left_out)}." if left_out else "")
         difference = critical_difference(len(ranked), len(ranks))
         yield f"Mean ranks that differ by less than {difference:.2f} are not told apart (Nemenyi, 5 %).\n"
         yield "| contender | mean rank | sets with the best rank |"
@@ -182,32 +185,36 @@ def _behind_list(summary: Summary) -> Iterable[str]:
 def _cost_table(summary: Summary, order: list[str]) -> Iterable[str]:
     yield "\n## Time and memory\n"
     yield (
-        "Medians over all finished cells, each contender's own; ratios of CPU seconds are medians over the cells that "
-        "both finished. Memory is the peak of the resident set during the fit less that before it.\n"
+        "Medians over the cells that all ranked contenders finished; ratios of CPU seconds are medians over the cells "
+        "that both finished. Memory is the peak of the resident set during the fit less that before it. The longest "
+        "and the most are of all cells.\n"
     )
     columns = ["cells", "fit, s", "longest, s", "fit, CPU s", "/ lightgbm", "/ catboost", "predict, s"]
     columns += ["memory, MiB", "most, MiB"]
     yield "| contender | " + " | ".join(columns) + " |"
     yield "|---|" + "---:|" * len(columns)
+    ranked = summary.ranked(order)
     for name in order:
         done = [record for record in summary.records(name) if "scores" in record]
         if not done:
             continue
-        fit, cpu, predict, memory = (
-            [record[key] for record in done]
-            for key in ("fit_seconds", "fit_cpu_seconds", "predict_seconds", "fit_bytes")
-        )
+        keys = ("fit_seconds", "fit_cpu_seconds", "predict_seconds", "fit_bytes")
+        fit, cpu, predict, memory = (_median(summary.costs(name, key, ranked)) for key in keys)
         figures = [
             f"{len(done)}",
-            f"{statistics.median(fit):.1f}",
-            f"{max(fit):.0f}",
-            f"{statistics.median(cpu):.1f}",
+            f"{fit:.1f}",
+            f"{max(record['fit_seconds'] for record in done):.0f}",
+            f"{cpu:.1f}",
             *(f"{summary.cost_ratio(name, reference, 'fit_cpu_seconds'):.2g}" for reference in REFERENCES),
-            f"{statistics.median(predict):.2f}",
-            f"{statistics.median(memory) / 2**20:.0f}",
-            f"{max(memory) / 2**20:.0f}",
+            f"{predict:.2f}",
+            f"{memory / 2**20:.0f}",
+            f"{max(record['fit_bytes'] for record in done) / 2**20:.0f}",
         ]
-        yield f"| {_bold(name)} | " + " | ".join(figures) + " |"
+        yield f"| {_bold(name)} | " + " | ".join(figures).replace("nan", "") + " |"
+
+
+def _median(values: list[float]) -> float:
+    return statistics.median(values) if values else math.nan
 
 
 def _score_tables(summary: Summary, order: list[str]) -> Iterable[str]:

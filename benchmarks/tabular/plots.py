@@ -27,7 +27,11 @@ def plot_ranks(ranks: pd.DataFrame, path: Path) -> None:
         axes.plot([start, stop], [count + 0.4 * position] * 2, color="black", linewidth=2.5)
     axes.plot([1, 1 + difference], [-1, -1], color="gray", linewidth=2)
     axes.annotate(
-        f"critical difference {difference:.2f}", (1, -1), xytext=(0, 4), textcoords="offset points", fontsize=8
+        f"critical difference {difference:.2f}",
+        (1 + difference, -1),
+        xytext=(6, -3),
+        textcoords="offset points",
+        fontsize=8,
     )
     axes.invert_yaxis()
     axes.set(xlabel=f"mean rank over {len(ranks)} sets (1 is best)", xlim=(0.8, count + 1.5), yticks=[])
@@ -49,23 +53,25 @@ def plot_relative(summary: Summary, contenders: list[str], reference: str, path:
     axes.axhline(1, color="black", linewidth=0.8)
     axes.set(ylabel=f"error / error of {reference}", yscale="log", ylim=(0.4, 3))
     axes.set_yticks([0.5, 0.7, 1, 1.4, 2, 3], ["0.5", "0.7", "1", "1.4", "2", "3"])
+    axes.set_yticks([], minor=True)
+    axes.set_xlim(-0.5, len(names) - 0.5)
     axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7)
     axes.legend(fontsize=7, ncols=2)
     _save(figure, path)
 
 
 def plot_costs(summary: Summary, ranks: pd.DataFrame, path: Path) -> None:
-    """Mean rank against median seconds of a fit."""
+    """Mean rank against median CPU seconds of a fit, in the cells that all finished."""
     plt = _pyplot()
     figure, axes = plt.subplots(figsize=(7, 4))
     for name, rank in ranks.mean().items():
-        seconds = [record["fit_seconds"] for record in summary.records(str(name)) if "fit_seconds" in record]
+        seconds = summary.costs(str(name), "fit_cpu_seconds", list(ranks.columns))
         if seconds:
             axes.plot(np.median(seconds), rank, "o", color=_color(str(name)))
             axes.annotate(str(name), (np.median(seconds), rank), xytext=(6, 3), textcoords="offset points", fontsize=8)
     axes.invert_yaxis()
     axes.margins(x=0.2)
-    axes.set(xlabel="median seconds of a fit", ylabel="mean rank", xscale="log")
+    axes.set(xlabel="median CPU seconds of a fit", ylabel="mean rank", xscale="log")
     _save(figure, path)
 
 

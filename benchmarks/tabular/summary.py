@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata, studentized_range
 
-MIN_COVERAGE = 0.5  # a contender with fewer of the cells than this is not ranked: it would shrink the common cells
+MIN_COVERAGE = 0.5  # a contender with fewer of the sets than this is not ranked: it would shrink the common cells
 MAX_POINTS_BEHIND, MAX_RMSE_BEHIND = 0.02, 0.03
 
 Record = dict[str, Any]
@@ -33,7 +33,6 @@ class Summary:
         series = pd.Series(values, index=pd.MultiIndex.from_tuples(values, names=["set", "split", "contender"]))
         self.errors = series.unstack("contender")
         self.contenders = list(self.errors.columns)
-        self.kinds = {name: record["kind"] for (name, _, _), record in self.cells.items() if "kind" in record}
         self.metrics = {name: record["metric"] for (name, _, _), record in self.cells.items() if "metric" in record}
 
     def sets(self) -> list[str]:
@@ -42,8 +41,8 @@ class Summary:
         return sorted(rows, key=lambda name: (rows[name], name))
 
     def ranked(self, contenders: Iterable[str]) -> list[str]:
-        """Those of the contenders with enough cells to be ranked."""
-        counts = self.errors.notna().sum()
+        """Those of the contenders with enough sets to be ranked."""
+        counts = self.errors.notna().groupby("set").any().sum()
         return [name for name in contenders if name in counts and counts[name] >= MIN_COVERAGE * counts.max()]
 
     def ranks(self, contenders: list[str]) -> pd.DataFrame:
@@ -54,6 +53,13 @@ class Summary:
         common = self.errors[contenders].dropna()
         ranks = pd.DataFrame(rankdata(common.to_numpy(), axis=1), index=common.index, columns=contenders)
         return ranks.groupby("set").mean()
+
+    def costs(self, contender: str, key: str, among: list[str]) -> list[float]:
+        """A cost, such as "fit_seconds", in the cells that all of `among` finished."""
+        common = self.errors[among].dropna()
+        cells = common.index[np.isfinite(common).all(axis=1)]
+        records = (self.cells.get((*cell, contender), {}) for cell in cells)
+        return [record[key] for record in records if key in record]
 
     def wins(self, name: str, reference: str) -> Wins:
         """On how many sets `name` has the lower mean error over the splits that both ran."""

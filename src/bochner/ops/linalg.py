@@ -86,8 +86,8 @@ def power_sums(X: Tensor, Y: Tensor, power: float) -> Tensor:
     if power == 2:
         return squared_distances(X, Y)
     low, high = Y.amin(dim=0), Y.amax(dim=0)
-    is_high = Y == high
-    two_valued = (is_high | (Y == low)).all(dim=0)
+    is_high = high == Y
+    two_valued = (is_high | (low == Y)).all(dim=0)
     sums = X.new_zeros(len(X), len(Y))
     if two_valued.any():
         x = X[:, two_valued]
