@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from bochner.models.onnx.table import ML_DOMAIN, ML_OPSET, encode_table, input_n
 
 onnx = pytest.importorskip("onnx", reason="pip install bochner[onnx]")
 onnxruntime = pytest.importorskip("onnxruntime", reason="pip install bochner[onnx]")
+
+TABLES = Path(__file__).parents[3] / "shared" / "data" / "tabular"
 
 both_dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 
@@ -130,3 +133,16 @@ def test_seconds_out_of_range_are_missing() -> None:
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     seconds = np.array([[253402300800.0], [253402300799], [-62135596801]])
     np.testing.assert_allclose(session.run(None, {"date": seconds})[0], encoder.encode(far), atol=1e-9)
+
+
+@pytest.mark.skipif(not TABLES.exists(), reason=f"{TABLES} is not here")
+@both_dtypes
+@pytest.mark.parametrize(
+    ("name", "target"), [("adult", "income"), ("mplsstops", "problem"), ("sba_loans", "MIS_Status")]
+)
+def test_real_tables(name: str, target: str, dtype: torch.dtype) -> None:
+    """Half of the rows to fit on, the others with levels that these do not have."""
+    rows = pd.read_parquet(TABLES / f"{name}.parquet").sample(4000, random_state=0)
+    y = np.unique(rows.pop(target), return_inverse=True)[1]
+    encoder, _ = TableEncoder.fit(rows[:2000], y[:2000], num_classes=2)
+    assert_same(run(encoder, rows[2000:], dtype), encoder.encode(rows[2000:]), dtype)

@@ -373,7 +373,8 @@ def _prior_rows(sums: Array, counts: Array, squares: float, *, num_rows: int) ->
 
 def _with_ranks(rows: FrameColumn, table: Array) -> tuple[tuple[str, ...], Array, Array]:
     """All levels of an ordered category, the table with their ranks (the median if missing), and those of the rows."""
-    unseen = tuple(level for level in rows.order if level not in rows.levels)
+    seen = set(rows.levels)
+    unseen = tuple(level for level in rows.order if level not in seen)
     levels = (*rows.levels, *unseen)
     rank = {level: float(i) for i, level in enumerate(rows.order)}
     of_level = np.array([rank.get(level, np.nan) for level in levels])
@@ -428,7 +429,8 @@ def _part_names(name: str, part: str) -> list[str]:
 
 
 def _median(values: Array) -> float:
-    return float(np.quantile(values, 0.5, method="lower"))  # one of the values: a boolean stays 0 or 1
+    middle = (len(values) - 1) // 2  # the lower of two, which is one of the values: a boolean stays 0 or 1
+    return float(np.partition(values, middle)[middle])
 
 
 def _indicator(rows: FrameColumn, is_wanted: bool) -> list[Array]:

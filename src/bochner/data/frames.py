@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -55,7 +56,7 @@ def frame_columns(frame: Any) -> dict[str, Any]:
     if not is_frame(frame):
         raise TypeError(f"frame must be a pandas or polars DataFrame or a pyarrow Table, got {type(frame).__name__}.")
     names = [str(name) for name in (frame.column_names if is_pyarrow_table(frame) else frame.columns)]
-    repeated = sorted({name for name in names if names.count(name) > 1})
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
         raise ValueError(f"the columns of a frame must have different names, got {repeated} more than once.")
     table = nw.from_native(frame, eager_only=True)
@@ -75,10 +76,14 @@ def read_column(name: str, series: Any, *, expected: str | None = None) -> Frame
     if series.dtype.is_nested():
         _refuse_nested(name, str(series.dtype))
     is_category = isinstance(series.dtype, nw.Categorical | nw.Enum)
-    raw, is_null, order = _decoded(series) if is_category else (series.to_numpy(), series.is_null().to_numpy(), ())
-    kind = None if is_category else _KIND_OF_DTYPE.get(raw.dtype.kind)
-    if kind is not None and expected in (None, kind):
-        return FrameColumn(name, kind, _checked(name, kind, _floats(raw)))
+    if is_category:
+        raw, is_null, order = _decoded(series)
+    else:
+        raw, order = series.to_numpy(), ()
+        kind = _KIND_OF_DTYPE.get(raw.dtype.kind)
+        if kind is not None and expected in (None, kind):
+            return FrameColumn(name, kind, _checked(name, kind, _floats(raw)))
+        is_null = series.is_null().to_numpy()
     distinct, codes = _factorize(name, raw, is_null)
     kind = expected or ("category" if is_category else _kind_of(name, distinct))
     convert = _level if is_category and kind == "category" else _CONVERT[kind]
