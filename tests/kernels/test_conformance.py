@@ -80,6 +80,14 @@ def test_stays_accurate_far_from_the_origin(case: Case) -> None:
     np.testing.assert_allclose(case.kernel(x, y), expected(case, x, y), rtol=0, atol=1e-3)
 
 
+@every_spectral_kernel
+def test_near_points_keep_their_digits_in_float32(case: Case) -> None:
+    x = points(30, seed=3)
+    steps = points(30, seed=4) * torch.logspace(-6, -1, 30, dtype=x.dtype)[:, None]
+    x, y = torch.cat([x, x]).float(), torch.cat([x, x + steps]).float()
+    np.testing.assert_allclose(case.kernel(x, y), expected(case, x, y), rtol=0, atol=2e-5 * case.kernel.amplitude)
+
+
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_a_zero_vector_has_arc_cosine_zero(order: int, depth: int) -> None:

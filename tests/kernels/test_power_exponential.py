@@ -8,6 +8,7 @@ from torch import Tensor
 from bochner.kernels import Gaussian, Kernel, Laplacian, Matern, PowerExponential
 from tests.kernels.cases import METRIC, NUM_INPUTS, points
 from tests.oracles.kernels import matrix, power_exponential
+from tests.oracles.memory import peak_elements
 
 ISOTROPIC = [0.3, 0.7, 1.0, 1.4, 1.9]
 PAIRS = [*((p, 2.0) for p in ISOTROPIC), (0.5, 1.0), (1.0, 1.0), (0.7, 0.7), (1.5, 1.5), (0.8, 1.3)]
@@ -102,3 +103,26 @@ def test_float32_gradients_of_near_points_keep_their_digits(exponent: float, nor
 
     exact = gradient(X.double())
     assert ((gradient(X) - exact).norm(dim=1) <= 1e-3 * exact.norm(dim=1)).all()
+
+
+# -- in parts --------------------------------------------------------------------------------------------------------
+
+
+@every_pair
+def test_single_rows_under_vmap(exponent: float, norm: float) -> None:
+    """As sampled entries of a kernel matrix are computed."""
+    kernel, X, Y = PowerExponential(exponent=exponent, norm=norm), points(5), points(20, seed=1).reshape(5, 4, -1)
+    values = torch.vmap(kernel)(X[:, None], Y)[:, 0]
+    torch.testing.assert_close(values, torch.stack([kernel(x[None], y)[0] for x, y in zip(X, Y, strict=True)]))
+
+
+def test_gradients_hold_no_array_per_input() -> None:
+    X, Y = torch.zeros(50, 40), torch.ones(60, 40)
+    kernel = PowerExponential(exponent=1.5, norm=1.5)
+
+    def differentiate() -> None:
+        with torch.enable_grad():
+            x = X.clone().requires_grad_()
+            torch.autograd.grad(kernel(x, Y).sum(), x)
+
+    assert peak_elements(differentiate, dtype=X.dtype) < 12 * 50 * 60 + 2 * X.numel() + Y.numel()

@@ -8,14 +8,9 @@ from bochner.ops.descent import (
     minibatches_at_once,
     superbatch_steps,
 )
+from bochner.ops.distances import accurate_squared_distances, power_sums, squared_distances
 from bochner.ops.hadamard import hadamard_matrix, hadamard_transform
-from bochner.ops.linalg import (
-    TILE_ELEMENTS,
-    accurate_squared_distances,
-    power_sums,
-    row_tiles,
-    squared_distances,
-)
+from bochner.ops.linalg import TILE_ELEMENTS, row_tiles
 from bochner.ops.step import (
     cosine_features,
     cosine_scores,

@@ -1,4 +1,4 @@
-"""Tiles that bound memory, distances, conjugate gradients and eigenpairs."""
+"""Tiles that bound memory, conjugate gradients and eigenpairs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,6 @@ from torch import Generator, Tensor
 # Numbers in one tile of a large array (a block of features or of a kernel matrix), unless a module says otherwise:
 # 16 MiB in float32. Matrix products reach full speed well below this size, and memory stays small beside the data.
 TILE_ELEMENTS = 2**22
-# Squared distances below this share of a squared length are computed from differences. Above it the relative error of
-# the matrix product is at most 2^8 eps, 2e-5 in float32, and less than half a per cent of all pairs lie below it for
-# points spread over three dimensions or more.
-NEAR = 2.0**-8
-# With more near pairs than this, differences of all pairs in one pass take less time than gathering the near ones.
-MAX_NEAR_SHARE = 1 / 16
-# Numbers in a tile of sums of powers, on a CPU (two of them fit its second-level cache) and on a GPU.
-POWER_TILE = (2**17, 2**26)
 
 
 def row_tiles(num_rows: int, *, row_elements: int, tile_elements: int) -> Iterator[slice]:
@@ -32,87 +24,6 @@ def row_tiles(num_rows: int, *, row_elements: int, tile_elements: int) -> Iterat
     step = max(1, tile_elements // max(1, row_elements))
     for start in range(0, num_rows, step):
         yield slice(start, min(start + step, num_rows))
-
-
-def squared_distances(X: Tensor, Y: Tensor) -> Tensor:
-    """||x_i - y_j||^2 for X [n, d] and Y [m, d], as [n, m].
-
-    ||x||^2 + ||y||^2 - 2 x.y loses digits when the points lie far from the origin, so both are first moved by the
-    mean of Y. Cost O(nmd).
-    """
-    center = Y.mean(dim=0)
-    X, Y = X - center, Y - center
-    squares = torch.addmm(Y.square().sum(dim=1), X, Y.T, alpha=-2)
-    return squares.add_(X.square().sum(dim=1, keepdim=True)).clamp_min_(0)
-
-
-def accurate_squared_distances(X: Tensor, Y: Tensor) -> Tensor:
-    """||x_i - y_j||^2 for X [n, d] and Y [m, d], as [n, m], to a small relative error for near points as well.
-
-    The matrix product in `squared_distances` leaves an error of about eps ||x||^2, which is all there is of the square
-    when x and y coincide: a function such as r -> r^0.7 turns 1e-6 into 1e-2. Squares below NEAR ||x||^2 are therefore
-    computed again from the differences x - y, exactly 0 for equal rows. Cost O(nmd), two arrays [n, m].
-
-    >>> X = torch.tensor([[0.1, 0.3], [0.1, 0.3], [9.0, 7.0]])
-    >>> accurate_squared_distances(X, X)[0, :2]
-    tensor([0., 0.])
-    """
-    if len(X) == 1:  # as cheap from differences; and torch.vmap, which has no nonzero(), is used on single rows
-        return (X - Y).square().sum(dim=1)[None]
-    squares = squared_distances(X, Y)
-    lengths = (X - Y.mean(dim=0)).detach().square().sum(dim=1, keepdim=True)
-    near = squares.detach() < NEAR * lengths
-    if torch.count_nonzero(near) > MAX_NEAR_SHARE * near.numel():
-        del squares, near
-        return torch.cdist(X, Y, compute_mode="donot_use_mm_for_euclid_dist").square()
-    rows, columns = near.nonzero(as_tuple=True)
-    # three arrays [pairs, d] at once, together less than one [n, m]
-    pairs = max(1, squares.numel() // (4 * X.shape[1]))
-    for i, j in zip(rows.split(pairs), columns.split(pairs), strict=True):
-        squares = squares.index_put_((i, j), (X[i] - Y[j]).square().sum(dim=1))
-    return squares
-
-
-def power_sums(X: Tensor, Y: Tensor, power: float) -> Tensor:
-    """sum_i |x_i - y_i|^power for X [n, d] and Y [m, d], as [n, m].
-
-    Inputs that take two values l < h only in Y, such as one-hot columns, are one matrix product: their terms are
-    |x_i - l|^power or |x_i - h|^power. The others take one pass each, in tiles that stay in a CPU's second-level cache.
-    Cost O(nmd).
-
-    >>> power_sums(torch.tensor([[0.0, 3.0]]), torch.tensor([[4.0, 3.0], [1.0, 2.0]]), 1.5)
-    tensor([[8., 2.]])
-    """
-    if power == 2:
-        return squared_distances(X, Y)
-    low, high = Y.amin(dim=0), Y.amax(dim=0)
-    is_high = high == Y
-    two_valued = (is_high | (low == Y)).all(dim=0)
-    sums = X.new_zeros(len(X), len(Y))
-    if two_valued.any():
-        x = X[:, two_valued]
-        from_low, from_high = ((x - end[two_valued]).abs().pow(power) for end in (low, high))
-        sums = torch.addmm(from_low.sum(dim=1, keepdim=True), from_high - from_low, is_high[:, two_valued].to(X).T)
-        sums.clamp_min_(0)
-    others = (~two_valued).nonzero()[:, 0]
-    if len(others) == 0:
-        return sums
-    rows, columns = X.T[others], Y.T[others]
-    if power == 1 and X.device.type == "cuda":
-        return sums.add_(torch.cdist(rows.T, columns.T, p=1.0))
-    for tile in row_tiles(len(X), row_elements=len(Y), tile_elements=POWER_TILE[X.device.type == "cuda"]):
-        part = sums[tile]
-        for x, y in zip(rows[:, tile], columns, strict=True):
-            gap = (x[:, None] - y).abs_()
-            if power == 1:
-                part += gap
-            elif power == 0.5:
-                part += gap.sqrt_()
-            elif power == 1.5:
-                part.addcmul_(gap, gap.sqrt())
-            else:
-                part += gap.log2_().mul_(power).exp2_()  # a third of the time of torch.pow
-    return sums
 
 
 def warn_stopped(solver: str, *, limit: str, reached: str, tolerance: float, remedy: str) -> None:

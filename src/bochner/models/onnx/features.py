@@ -31,7 +31,7 @@ from bochner.kernels import (
 )
 from bochner.kernels.dot_product import UNIT_DIAGONAL
 from bochner.models.onnx.graph import Step, Value, scan
-from bochner.ops.linalg import NEAR
+from bochner.ops.distances import NEAR
 
 
 def kernel_values(kernel: Kernel, X: Value, landmarks: Tensor) -> Value:
@@ -67,7 +67,8 @@ def _gaussian(kernel: Gaussian, U: Value, V: Tensor) -> Value:
 
 @_values.register
 def _matern(kernel: Matern, U: Value, V: Tensor) -> Value:
-    squares = _squared_distances(U, V) * (2 * kernel.smoothness / kernel.bandwidth**2)
+    distances = _accurate_squared_distances if kernel.smoothness == 0.5 else _squared_distances
+    squares = distances(U, V) * (2 * kernel.smoothness / kernel.bandwidth**2)
     t = squares.apply("Sqrt")
     decay = (t * -1.0).exp()
     if kernel.smoothness == 0.5:
@@ -88,13 +89,11 @@ def _power_exponential(kernel: PowerExponential, U: Value, V: Tensor) -> Value:
     def step(total: Value, u: Value, v: Value) -> Value:
         return total + _power((u - v).apply("Abs"), kernel.norm)
 
-    c = 1 / kernel.bandwidth
-    U, V = _scaled(U, c, V.shape[1]), V * c
     if kernel.norm == 2:
         base = _squared_distances(U, V) if kernel.exponent == 2 else _accurate_squared_distances(U, V)
     else:
         base = _over_inputs(step, U, V)
-    return (_power(base, kernel.exponent / kernel.norm) * -1.0).exp()
+    return (_power(base, kernel.exponent / kernel.norm) * -(kernel.bandwidth**-kernel.exponent)).exp()
 
 
 def _power(base: Value, power: float) -> Value:
