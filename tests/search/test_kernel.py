@@ -55,7 +55,7 @@ def test_gamma_is_that_of_scikit_learn(kernel: str, expected: Callable[..., np.n
 
 
 @pytest.mark.parametrize("bandwidth", [None, "mean", 2.5])
-@pytest.mark.parametrize("kernel", ["gaussian", "laplacian", "matern32", Laplacian(bandwidth=2.0)])
+@pytest.mark.parametrize("kernel", ["gaussian", "laplacian", "matern32", "power-exponential", Laplacian(bandwidth=2.0)])
 def test_standardize_is_a_division_by_standard_deviations(kernel: Any, bandwidth: Any) -> None:
     rows = X[:200].astype(np.float64) * np.geomspace(1e-3, 1e3, 20)
     shared = {"kernel": kernel, "bandwidth": bandwidth, "solver": "landmarks", "n_components": 100, "alpha": 1e-3}

@@ -147,7 +147,7 @@ class KernelClassifier(ClassifierBase, KernelModel):
     ----------
     kernel : str or Kernel, default="gaussian"
         "gaussian" (or "rbf"), "laplacian", "sparse-gaussian", "matern12", "matern32", "matern52", "cauchy",
-        "arc-cosine0", "arc-cosine1", "arc-cosine2", "polynomial", or a kernel object.
+        "power-exponential", "arc-cosine0", "arc-cosine1", "arc-cosine2", "polynomial", or a kernel object.
     bandwidth : float, "median", "mean", "search" or None, default=None
         "search" tries multiples of the median rule on validation rows. None is the median rule for a kernel given by
         name, and leaves a kernel object unchanged.

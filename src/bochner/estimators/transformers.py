@@ -118,8 +118,8 @@ class FourierFeatures(MapTransformer):
     Parameters
     ----------
     kernel : str or Kernel, default="gaussian"
-        "gaussian", "laplacian", "sparse-gaussian", "matern12", "matern32", "matern52", "cauchy", or a kernel object
-        (for sums, products, scales and metrics).
+        "gaussian", "laplacian", "sparse-gaussian", "matern12", "matern32", "matern52", "cauchy",
+        "power-exponential", or a kernel object (for other exponents, sums, products, scales and metrics).
     bandwidth : float, "median", "mean" or None, default=None
         None is the median rule for a kernel given by name and leaves a kernel object as it is.
     gamma : float or None, default=None

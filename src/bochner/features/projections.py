@@ -403,6 +403,7 @@ def draw_projection(
         name = "sparse" if isinstance(kernel, SparseGaussian) else "orthogonal" if kernel.isotropic else "iid"
     if name in _NEEDS_ISOTROPY and not kernel.isotropic:
         raise ValueError(
-            f"projection={name!r} needs an isotropic kernel (Gaussian, Matern), got {kernel!r}; use 'iid' or 'sobol'."
+            f"projection={name!r} needs an isotropic kernel (Gaussian, Matern, PowerExponential with norm=2), "
+            f"got {kernel!r}; use 'iid' or 'sobol'."
         )
     return _DRAWS[name](kernel, num_inputs, count, generator=generator, dtype=dtype)
