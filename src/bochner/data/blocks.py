@@ -53,7 +53,9 @@ class BlockSource:
 
 
 class MappedSource:
-    """`source` with `transform` applied to every block that is read; rows, inputs and the meaning of y stay the same.
+    """`source` with `transform` applied to every block that is read; rows and the meaning of y stay the same.
+
+    `num_inputs` is the width of the transformed inputs, unless it stays the same.
 
     >>> from bochner.data import ArraySource, EncodeLabels, Standardize, statistics
     >>> source = ArraySource(torch.tensor([[1.0], [3.0]]), torch.tensor([7, 4]))
@@ -62,9 +64,11 @@ class MappedSource:
     Block(X=tensor([[-1.], [ 1.]]), y=tensor([1, 0]), weight=None)
     """
 
-    def __init__(self, source: Source, transform: Callable[[Block], Block]) -> None:
+    def __init__(
+        self, source: Source, transform: Callable[[Block], Block], *, num_inputs: int | None = None
+    ) -> None:
         self._source, self._transform = source, transform
-        self.num_inputs, self.shard_sizes = source.num_inputs, source.shard_sizes
+        self.num_inputs, self.shard_sizes = num_inputs or source.num_inputs, source.shard_sizes
         self.labels, self.column_names = getattr(source, "labels", None), getattr(source, "column_names", None)
         if self.labels is not None and hasattr(transform, "encode_labels"):
             self.labels = transform.encode_labels(self.labels)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from numbers import Integral, Real
+from types import NoneType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.metrics import get_scorer_names
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_X_y, validate_data
@@ -20,18 +22,23 @@ from torch import Generator, Tensor, nn
 from bochner import checks
 from bochner.data.batches import in_order
 from bochner.data.blocks import Block, MappedSource, Source
+from bochner.data.encoder import TableEncoder
+from bochner.data.frames import is_frame
 from bochner.data.transforms import split
 from bochner.estimators.store import SavableMixin
 from bochner.kernels import Kernel
 from bochner.models.heads import BottleneckHead, FeatureModel, LogitAverage
+from bochner.models.inputs import TransformedModel
 from bochner.models.landmarks import LandmarkModel
 from bochner.models.network import Network
 from bochner.models.onnx import export_onnx
+from bochner.models.partition import PartitionedModel
 from bochner.ops import row_tiles
 from bochner.search.fit import fit_model
 from bochner.search.kernel import KERNEL_CONSTRAINTS
 from bochner.search.online import start_online, step_online
 from bochner.search.plan import (
+    PRESET_NAMES,
     SOLVERS,
     KernelPlan,
     NetworkPlan,
@@ -72,6 +79,9 @@ class BaseModel(SavableMixin):
     kernel_: Kernel
     history_: list[Record]
     choices_: dict[str, Any]
+    search_results_: list[dict[str, Any]]
+    validation_: dict[str, Tensor | None]
+    encoder_: TableEncoder | None
     verbose: bool | None
     random_state: Any
     validation_fraction: float
@@ -89,6 +99,9 @@ class BaseModel(SavableMixin):
         "solver_": str,
         "history_": list,
         "choices_": dict,
+        "search_results_": list,
+        "validation_": dict,
+        "encoder_": (TableEncoder, NoneType),
     }
 
     def make_plan(self) -> KernelPlan | NetworkPlan:
@@ -156,7 +169,9 @@ class BaseModel(SavableMixin):
         """Fit `model_`: see `bochner.search.fit_model`, which reads from top to bottom."""
         task = make_task(*rows, num_classes=num_classes, seed=seed, params=plan.params)
         fitted = fit_model(plan, task, verbose=self.verbose, group=group)
-        self.n_features_in_ = rows.train.num_inputs
+        if self.encoder_ is None:
+            self.n_features_in_ = rows.train.num_inputs
+        self.search_results_, self.validation_ = fitted.search, fitted.validation
         self.model_, self.solver_, self.history_ = fitted.model, fitted.solver, fitted.history
         self.choices_ = {**fitted.choices, **({} if fitted.selection is None else {"selection": fitted.selection})}
         if fitted.kernel is not None:
@@ -166,6 +181,7 @@ class BaseModel(SavableMixin):
         """One pass of minibatch steps over checked rows; the first call draws the features."""
         plan, generator = self.make_plan(), make_generator(self.random_state)
         assert isinstance(plan, KernelPlan)
+        plan = replace(plan, preset=None)  # a search needs all rows at once
         weight, _ = checked_weights(sample_weight, len(y))
         if weight is not None:  # as given: other rows may follow
             weight = torch.as_tensor(np.asarray(sample_weight, dtype=np.float64)).expand(len(y))
@@ -180,22 +196,32 @@ class BaseModel(SavableMixin):
                 model = model if resolves(mean, std) else model.double()
                 model.head.bias.data.copy_(mean)
             self.model_, self.solver_, self.history_, self.choices_ = model, "sgd", [], {}
+            self.search_results_, self.validation_ = [], {}
         assert isinstance(self.model_, FeatureModel)
         step_online(self.model_, plan, rows, loss=task.loss)
 
     def _scores(self, X: Any) -> Tensor:
         """Scores [n, t] of arrays, frames, tensors or a source, a few rows at a time."""
         check_is_fitted(self)
-        if isinstance(X, Tensor):
-            checked_tensor(self, X, reset=False)
-        elif not isinstance(X, Source):
-            X = validate_data(self, X, reset=False, **_ACCEPTED)
-        blocks = self._blocks(X)
+        blocks = self._blocks(self._encoded_inputs(X))
         like = bias_of(self.model_)
         size = CPU_TILE if like.device.type == "cpu" else GPU_TILE
         with torch.no_grad():
             parts = [self._tile_scores(tile.to(like), size) for block in blocks for tile in block.split(size)]
         return torch.cat(parts).cpu()
+
+    def _encoded_inputs(self, X: Any) -> Any:
+        """X as numbers: an array, sparse matrix, tensor or source with the columns that the model has."""
+        if self.encoder_ is not None:
+            if not is_frame(X):
+                raise ValueError(
+                    f"X must be a frame with the columns {list(self.feature_names_in_)} as in fit, got "
+                    f"{type(X).__name__}."
+                )
+            return self.encoder_.encode(X)
+        if isinstance(X, Tensor):
+            return checked_tensor(self, X, reset=False)
+        return X if isinstance(X, Source) else validate_data(self, X, reset=False, **_ACCEPTED)
 
     def _tile_scores(self, X: Tensor, size: int) -> Tensor:
         """Scores of at most `size` rows, computed as if there were `size` of them."""
@@ -212,12 +238,31 @@ class BaseModel(SavableMixin):
     def _check_pair(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, np.ndarray[Any, Any]]:
         """X as a finite array, sparse matrix or tensor [n, d], and y as an array of as many rows."""
         numeric = isinstance(self, RegressorMixin)
+        if reset:
+            self.encoder_ = None
+        if needs_encoder(X) or (not reset and self.encoder_ is not None):
+            return self._encode_frame(X, y, reset=reset, numeric=numeric)
         if isinstance(X, Tensor):
             X = checked_tensor(self, X, reset=reset)
             y = y.cpu().numpy() if isinstance(y, Tensor) else y
             _, y = check_X_y(np.zeros((len(X), 1)), y, multi_output=numeric, y_numeric=numeric)
             return X, y
         return validate_data(self, X, y, reset=reset, multi_output=numeric, y_numeric=numeric, **_ACCEPTED)
+
+    def _encode_frame(self, X: Any, y: Any, *, reset: bool, numeric: bool) -> tuple[Any, np.ndarray[Any, Any]]:
+        """A frame as numbers, by the encoder of `fit` or one that is fitted to it, and y as an array."""
+        y = y.to_numpy() if hasattr(y, "to_numpy") else y
+        _, y = check_X_y(np.zeros((len(X), 1)), y, multi_output=True, y_numeric=numeric)
+        if not reset:
+            return self._encoded_inputs(X), y
+        num_classes, targets = None, y
+        if not numeric and y.ndim == 1:
+            classes, targets = np.unique(y, return_inverse=True)
+            num_classes = len(classes)
+        self.encoder_, Z = TableEncoder.fit(X, targets, num_classes=num_classes, seed=0)
+        self.feature_names_in_ = np.array([column.name for column in self.encoder_.columns], dtype=object)
+        self.n_features_in_ = len(self.feature_names_in_)
+        return Z, y
 
     def _like(self, X: Any, values: Tensor) -> Any:
         """Values as a tensor where X is one, else as an array; in X's dtype where that is float32 or float64."""
@@ -240,8 +285,9 @@ class BaseModel(SavableMixin):
     def _check_fitted_state(self) -> None:
         """The model takes rows of `n_features_in_`, and returns a score for each class, or one for two."""
         self.make_plan()  # checks the parameters
+        width = self.n_features_in_ if self.encoder_ is None else len(self.encoder_.names)
         with torch.no_grad():
-            outputs = self.model_(bias_of(self.model_).new_zeros(1, self.n_features_in_)).shape[1]
+            outputs = self.model_(bias_of(self.model_).new_zeros(1, width)).shape[1]
         classes = getattr(self, "classes_", None)
         if classes is not None and outputs != len(classes) and (outputs, len(classes)) != (1, 2):
             raise ValueError(f"model_ must return a score for each of {len(classes)} classes, got {outputs}.")
@@ -256,16 +302,19 @@ class BaseModel(SavableMixin):
 class KernelModel(BaseModel):
     """The parameters of kernel models, which are documented in `KernelClassifier`."""
 
-    kernel: str | Kernel = "gaussian"
+    preset: str | None = "default"
+    kernel: str | Kernel = "auto"
     bandwidth: float | str | None = None
     gamma: float | None = None
     n_components: int = 4096
-    standardize: bool = False
-    adapt: str | dict[str, Any] | None = None
+    standardize: bool | None = None
+    adapt: str | dict[str, Any] | None = "auto"
     selection: int | dict[str, Any] | None = None
     solver: str = "auto"
     alpha: float | None = None
     solver_params: dict[str, Any] | SolverParams | None = None
+    scoring: Any = None
+    time_limit: float | None = None
     validation_fraction: float = 0.1
     verbose: bool | None = None
     random_state: Any = None
@@ -273,8 +322,12 @@ class KernelModel(BaseModel):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseModel._parameter_constraints,
         **KERNEL_CONSTRAINTS,
+        "preset": [None, StrOptions(set(PRESET_NAMES))],
+        "kernel": [StrOptions({"auto"}), *KERNEL_CONSTRAINTS["kernel"]],
+        "scoring": [None, StrOptions(set(get_scorer_names())), callable],
+        "time_limit": [None, Interval(Real, 0, None, closed="neither")],
         "n_components": [_COUNT],
-        "standardize": ["boolean"],
+        "standardize": [None, "boolean"],
         "adapt": [None, str, dict],
         "selection": [None, Integral, dict],
         "solver": [StrOptions(set(SOLVERS))],
@@ -295,6 +348,9 @@ class KernelModel(BaseModel):
             solver=self.solver,
             alpha=self.alpha,
             params=SolverParams() if given is None else as_params(SolverParams, given, name="solver_params"),
+            preset=self.preset,
+            time_limit=self.time_limit,
+            scoring=self.scoring,
         )
 
     def _can_step(self) -> bool:
@@ -306,7 +362,7 @@ class KernelModel(BaseModel):
                 f"{params.num_blocks}; use fit."
             )
         for name in ("adapt", "selection"):
-            if getattr(self, name) is not None:
+            if getattr(self, name) not in (None, "auto"):
                 raise ValueError(f"partial_fit needs {name}=None, got {getattr(self, name)!r}; use fit.")
         if hasattr(self, "model_") and not isinstance(self.model_, FeatureModel):
             raise ValueError(f"partial_fit cannot continue a fit with solver_={self.solver_!r}; use solver='sgd'.")
@@ -401,28 +457,49 @@ def refuse_targets(y: Any, sample_weight: Any) -> None:
         raise ValueError("y and sample_weight must be None with a source, which holds its own targets and weights.")
 
 
+def parts_of(model: nn.Module) -> Iterator[LandmarkModel | FeatureModel | Network]:
+    """The models whose outputs are averaged, or one of which answers for a row."""
+    if isinstance(model, LogitAverage | PartitionedModel):
+        for part in model.models:
+            yield from parts_of(part)
+    elif isinstance(model, TransformedModel):
+        yield from parts_of(model.model)
+    else:
+        assert isinstance(model, LandmarkModel | FeatureModel | Network)
+        yield model
+
+
 def bias_of(model: nn.Module) -> Tensor:
     """The bias of the outputs; its device and dtype are those of the model."""
-    part = model.models[0] if isinstance(model, LogitAverage) else model
-    if isinstance(part, LandmarkModel):
-        return part.bias
-    assert isinstance(part, FeatureModel | Network)
-    return part.head.bias
+    part = next(parts_of(model))
+    return part.bias if isinstance(part, LandmarkModel) else part.head.bias
 
 
 def rescale(model: nn.Module, mean: Tensor, std: Tensor) -> None:
     """Turn f into std f + mean, for outputs [t], in place."""
     with torch.no_grad():
-        for part in model.models if isinstance(model, LogitAverage) else [model]:
+        for part in parts_of(model):
             if isinstance(part, LandmarkModel):
                 part.coefficients.mul_(std.to(part.coefficients))
                 bias = part.bias
             else:
-                assert isinstance(part, FeatureModel | Network)
                 last = part.head.second if isinstance(part.head, BottleneckHead) else part.head.weights
                 last.mul_(std.to(last)[:, None])
                 bias = part.head.bias
             bias.copy_(bias * std.to(bias) + mean.to(bias))
+
+
+def needs_encoder(X: Any) -> bool:
+    """Whether X is a frame that scikit-learn's rules for arrays do not cover: text, dates, missing values, ...
+
+    pandas frames of finite numbers are arrays with column names.
+    """
+    if not is_frame(X):
+        return False
+    if type(X).__module__.split(".")[0] != "pandas":
+        return True
+    numbers = all(getattr(kind, "kind", "O") in "biuf" and isinstance(kind, np.dtype) for kind in X.dtypes)
+    return not numbers or bool(X.isna().to_numpy().any())
 
 
 def resolves(mean: Tensor, std: Tensor, dtype: torch.dtype = torch.float32) -> bool:

@@ -18,7 +18,8 @@ from torch import Tensor
 from bochner import checks
 from bochner.data.blocks import Block, Source
 from bochner.data.transforms import check_classes, with_classes
-from bochner.estimators.base import BaseModel, KernelModel, as_tensor, make_generator, refuse_targets
+from bochner.estimators.base import BaseModel, KernelModel, as_tensor, make_generator, refuse_targets, rescale
+from bochner.models.calibration import fit_calibration
 from bochner.models.losses import probabilities
 from bochner.solvers.rows import summarize
 
@@ -63,7 +64,20 @@ class ClassifierBase(ClassifierMixin, BaseModel):
             weights = self._class_weights(rows.all_rows)
             rows = rows.mapped(lambda block: _weighted(block, weights))
         self._fit_rows(plan, rows, num_classes=len(self.classes_), seed=seed, group=group)
+        if self.solver_ == "exact":
+            self._calibrate()
         return self
+
+    def _calibrate(self) -> None:
+        """Turn least squares scores into log-odds, by their predictions for rows that were left out."""
+        scores, targets, weight = (self.validation_[name] for name in ("predictions", "targets", "weight"))
+        assert scores is not None
+        assert targets is not None
+        labels = targets.argmax(dim=1) if targets.shape[1] > 1 else (targets[:, 0] > 0.5).long()
+        slope, offset = fit_calibration(scores, labels, weight)
+        rescale(self.model_, offset, torch.full_like(offset, slope))
+        p = probabilities(slope * scores + offset, self._link)
+        self.validation_ = {"predictions": p, "targets": labels, "weight": weight}
 
     def decision_function(self, X: Any) -> Any:
         """Scores [n, C], or [n] for two classes: positive for the second."""

@@ -49,6 +49,10 @@ class RegressorBase(RegressorMixin, BaseModel):
         if not resolves(scale.mean, scale.std):
             self.model_ = self.model_.double()
         rescale(self.model_, scale.mean, scale.std)
+        for name in ("predictions", "targets"):
+            values = self.validation_.get(name)
+            if values is not None:
+                self.validation_[name] = values * scale.std.to(values) + scale.mean.to(values)
         return self
 
     def predict(self, X: Any) -> Any:

@@ -146,6 +146,7 @@ class Fixed:
     transform: str | None = None
     kernels: tuple[tuple[float, float], ...] | None = None
     factor: float | None = None
+    bandwidth: float | None = None  # a number instead of a multiple of the median distance
     penalty: float | None = None
     metric: bool | None = None  # False: none; True: one must be learned
 
@@ -170,7 +171,7 @@ class SearchResult:
     """The trials of a search, the best of which are `chosen`, with the transformation and kernel of each."""
 
     chosen: list[Trial]
-    transforms: dict[str, InputTransform]
+    transforms: dict[str, InputTransform | None]
     kernels: list[PowerExponential]
     trials: list[Trial]
     rows: SearchRows
@@ -223,13 +224,19 @@ class _Search:
     ) -> None:
         self.rows, self.preset, self.fixed, self.criterion = rows, preset, fixed, criterion
         self.deadline = math.inf if time_limit is None else time.monotonic() + time_limit
+        self.factor = 1.0 if fixed.bandwidth is not None else fixed.factor
         self.generator = seeded(seed, "probes")
         self.trials: list[Trial] = []
         names = preset.transforms if fixed.transform is None else (fixed.transform,)
         if fixed.transform is None and bool(rows.binary.all()):
             names = ("standard",)  # which all transformations are for two-valued columns
-        self.transforms = {name: InputTransform.fit(name, rows.X, rows.binary).to(rows.X.device) for name in names}
-        self.inputs = {name: transform(rows.X) for name, transform in self.transforms.items()}
+        self.transforms = {
+            name: None if name == "none" else InputTransform.fit(name, rows.X, rows.binary).to(rows.X.device)
+            for name in names
+        }
+        self.inputs = {
+            name: rows.X if transform is None else transform(rows.X) for name, transform in self.transforms.items()
+        }
         self.bar = tqdm(desc="search", unit=" trials", disable=None if verbose is None else not verbose, leave=False)
 
     @property
@@ -331,7 +338,7 @@ class _Search:
         return PowerExponential(
             exponent=recipe.exponent,
             norm=recipe.norm,
-            bandwidth=max(recipe.path[-1][0] * _median_distance(A, recipe.norm), 1e-12),
+            bandwidth=self.fixed.bandwidth or max(recipe.path[-1][0] * _median_distance(A, recipe.norm), 1e-12),
             scale=scale,
             metric=metric,
         )
@@ -339,11 +346,11 @@ class _Search:
     def _learned_map(self, recipe: Recipe, train: Tensor) -> Tensor | None:
         linear: Tensor | None = None
         for factor, penalty in recipe.path[:-1]:
-            geometry = _Geometry(self.inputs[recipe.transform], self.rows, Fold(train, train[:0]), linear, recipe.norm)
+            geometry = self._fold_geometry(recipe.transform, recipe.norm, linear, Fold(train, train[:0]))
             coefficients, s = geometry.solve(recipe.exponent, factor, [penalty])[0]
             if coefficients is None:
                 break
-            linear = self._next_map(geometry, coefficients, recipe, s) if coefficients is not None else linear
+            linear = self._next_map(geometry, coefficients, recipe, s)
         return linear
 
     def _next_map(self, geometry: _Geometry, coefficients: Tensor, recipe: Recipe, s: float) -> Tensor | None:
@@ -362,11 +369,13 @@ class _Search:
     def _geometry(
         self, transform: str, norm: float, maps: Sequence[Tensor | None], folds: Sequence[Fold]
     ) -> list[_Geometry]:
-        Z = self.inputs[transform]
-        return [_Geometry(Z, self.rows, fold, linear, norm) for fold, linear in zip(folds, maps, strict=True)]
+        return [self._fold_geometry(transform, norm, linear, fold) for fold, linear in zip(folds, maps, strict=True)]
+
+    def _fold_geometry(self, transform: str, norm: float, linear: Tensor | None, fold: Fold) -> _Geometry:
+        return _Geometry(self.inputs[transform], self.rows, fold, linear, norm, self.fixed.bandwidth)
 
     def _factors(self, indices: Sequence[int]) -> list[float]:
-        return [FACTORS[index] for index in indices] if self.fixed.factor is None else [self.fixed.factor]
+        return [FACTORS[index] for index in indices] if self.factor is None else [self.factor]
 
     def _best(
         self,
@@ -406,9 +415,7 @@ class _Search:
             loss = float(losses.mean())
             if self.criterion.overall is not None and math.isfinite(loss):
                 loss = self.criterion.overall(predictions, Y, weight)
-            path = (*recipe.path[: recipe.rounds if recipe.metric != "none" else 0], (factor, penalty))
-            if recipe.metric != "none":
-                path = (*recipe.path[:-1], (factor, penalty))
+            path = (*recipe.path[:-1], (factor, penalty))
             yield Trial(
                 replace(recipe, path=path),
                 len(folds[0].train),
@@ -438,7 +445,7 @@ class _Search:
         near = self._near(penalty)
         best = self._best(recipe, geometry, folds, [factor], near)
         tried = {factor}
-        while self.fixed.factor is None and len(tried) < max_factors:
+        while self.factor is None and len(tried) < max_factors:
             factor = best.recipe.path[-1][0]
             new = [f for f in (factor / 2, factor * 2) if FACTORS[0] <= f <= FACTORS[-1] and f not in tried]
             if not new:
@@ -487,7 +494,15 @@ class _Search:
 class _Geometry:
     """Distances of a fold's rows, as a kernel sees them, and the models on them for any bandwidth and penalty."""
 
-    def __init__(self, Z: Tensor, rows: SearchRows, fold: Fold, linear: Tensor | None, norm: float) -> None:
+    def __init__(
+        self,
+        Z: Tensor,
+        rows: SearchRows,
+        fold: Fold,
+        linear: Tensor | None,
+        norm: float,
+        bandwidth: float | None = None,
+    ) -> None:
         self.linear, self.norm = linear, norm
         self.A, V = Z[fold.train], Z[fold.validation]
         if linear is not None:
@@ -497,7 +512,7 @@ class _Geometry:
         self.Y, weight = rows.Y[fold.train], rows.weight[fold.train]
         self.inverse_weight = 1 / weight
         self.mean = (self.Y * weight[:, None]).sum(dim=0) / weight.sum()
-        self.median = _median(self.D[:MEDIAN_ROWS, :MEDIAN_ROWS], norm)
+        self.median = bandwidth or _median(self.D[:MEDIAN_ROWS, :MEDIAN_ROWS], norm)
 
     def solve(self, exponent: float, factor: float, penalties: Sequence[float]) -> list[tuple[Tensor | None, float]]:
         """Coefficients [n, t] for each penalty, None where the factorisation fails, and the bandwidth."""

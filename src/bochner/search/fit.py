@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from bochner.data.blocks import MappedSource, Source, num_rows, sample_rows, seeded
 from bochner.data.transforms import Standardize, statistics
 from bochner.kernels import Kernel
 from bochner.models.heads import FeatureModel, LogitAverage
+from bochner.models.inputs import TransformedModel
 from bochner.models.landmarks import LandmarkModel
 from bochner.models.losses import LOSSES
 from bochner.models.network import Network
@@ -29,7 +30,8 @@ from bochner.search.kernel import (
     validation_loss,
 )
 from bochner.search.memory import MemoryPlan, Sizes, plan_memory
-from bochner.search.plan import KernelPlan, NetworkPlan, Task, parse_bytes
+from bochner.search.plan import AdaptParams, KernelPlan, NetworkPlan, Task, parse_bytes
+from bochner.search.searched import fit_all_rows, is_exact, is_searched, search_plan
 from bochner.solvers import (
     fit_landmark_logistic,
     fit_ridge,
@@ -68,6 +70,8 @@ class Fitted:
     history: list[Record] = field(default_factory=list)
     choices: dict[str, Any] = field(default_factory=dict)
     selection: dict[str, list[float]] | None = None
+    search: list[dict[str, Any]] = field(default_factory=list)
+    validation: dict[str, Tensor | None] = field(default_factory=dict)
 
 
 def fit_model(
@@ -89,6 +93,10 @@ def fit_model(
     run: dict[str, Any] = {"verbose": verbose, "callbacks": callbacks, "group": group}
     if isinstance(plan, NetworkPlan):
         return _fit_network(plan, task, run)
+    if is_searched(plan):
+        return _fit_searched(plan, task, run)
+    if plan.solver == "exact":  # least squares with all rows as landmarks is one factorisation
+        plan = replace(plan, n_components=num_rows(task.all_rows))
     solver = choose_solver(plan, num_rows=num_rows(task.all_rows), num_classes=task.num_classes)
     memory = MemoryPlan() if plan.params.memory_budget is None else _divide_memory(plan, task, solver)
     kernel, choices = choose_kernel(plan, task, memory, group=group)
@@ -108,6 +116,31 @@ def fit_model(
     return Fitted(model, solver, kernel, history, choices, facts if plan.selection is not None else None)
 
 
+def _fit_searched(plan: KernelPlan, task: Task, run: dict[str, Any]) -> Fitted:
+    """The model that a search on some of the rows has chosen, fitted on all of them.
+
+    By exact least squares, in parts where the rows are many; by another solver where the plan needs one.
+    """
+    result = search_plan(plan, task, verbose=run["verbose"])
+    trial, kernel = result.chosen[0], result.kernels[0]
+    facts: dict[str, Any] = {
+        "choices": {**trial.record(), "members": len(result.chosen)},
+        "search": [tried.record() for tried in result.trials],
+    }
+    if is_exact(plan, task, run["group"]):
+        model, held_out, targets, weight = fit_all_rows(plan, task, result)
+        validation = {"predictions": held_out, "targets": targets, "weight": weight}
+        return Fitted(model, "exact", kernel, validation=validation, **facts)
+    transform = result.transforms[trial.recipe.transform]
+    fixed = replace(plan, preset=None, kernel=kernel, bandwidth=None, gamma=None, standardize=None)
+    fixed = replace(fixed, adapt=plan.adapt if plan.basis else None)
+    if transform is not None:
+        task = task.mapped(lambda block: block._replace(X=transform(block.X)), transform.num_outputs)
+    fitted = fit_model(fixed, task, **run)
+    model = fitted.model if transform is None else TransformedModel(transform, fitted.model)
+    return replace(fitted, model=model, **{**facts, "choices": {**fitted.choices, **facts["choices"]}})
+
+
 def choose_solver(plan: KernelPlan, *, num_rows: int, num_classes: int | None) -> str:
     """The solver that "auto" stands for, or the given one if the plan allows it.
 
@@ -121,6 +154,8 @@ def choose_solver(plan: KernelPlan, *, num_rows: int, num_classes: int | None) -
     if plan.basis == "sab" and num_classes is None:
         raise ValueError("adapt='sab' aligns features with classes; use 'uab' or 'dab' for regression.")
     special = plan.needs_sgd
+    if solver == "exact":
+        return "landmarks"
     if solver == "auto":
         if special is not None:
             return "sgd"
@@ -258,7 +293,7 @@ def _divide_memory(plan: KernelPlan, task: Task, solver: str) -> MemoryPlan:
         has_landmarks=isinstance(plan.kernel, Kernel) and not plan.kernel.spectral,
     )
     preconditioned = solver == "sgd" and settings.preconditioner_rank != 0
-    metric = plan.adapt if plan.adapt is not None and plan.adapt.method == "agop" else None
+    metric = plan.adapt if isinstance(plan.adapt, AdaptParams) and plan.adapt.method == "agop" else None
     return plan_memory(
         parse_bytes(params.memory_budget),
         sizes,

@@ -39,7 +39,7 @@ from bochner.models.heads import BottleneckHead, FeatureModel, Head, LinearHead
 from bochner.models.landmarks import LandmarkModel
 from bochner.models.losses import LOSSES, Criterion
 from bochner.search.memory import RULE_ROWS, MemoryPlan
-from bochner.search.plan import BASES, KernelPlan, Task, stored
+from bochner.search.plan import BASES, AdaptParams, KernelPlan, Task, stored
 from bochner.solvers import fit_exact_ridge, fit_landmark_ridge
 from bochner.solvers.learning_rate import find_rate
 from bochner.solvers.sgd import train
@@ -92,7 +92,7 @@ def choose_kernel(
         if plan.standardize
         else resolve_kernel(plan.kernel, rule, X, generator, gamma=plan.gamma)
     )
-    learns_metric = plan.adapt is not None and plan.adapt.method == "agop"
+    learns_metric = isinstance(plan.adapt, AdaptParams) and plan.adapt.method == "agop"
     if not searched and not learns_metric:
         return kernel, {}
 
@@ -161,7 +161,7 @@ def _learn_metric(kernel: Kernel, plan: KernelPlan, task: Task, memory: MemoryPl
     """
     if not isinstance(kernel, Stationary):
         raise ValueError(f"adapt='agop' needs a kernel with a metric, such as Gaussian or Laplacian, got {kernel!r}.")
-    assert plan.adapt is not None
+    assert isinstance(plan.adapt, AdaptParams)
     generator, rows = seeded(task.seed, "metric"), task.train
     if num_rows(rows) > plan.adapt.num_rows:
         rows = BlockSource(sample_rows(rows, plan.adapt.num_rows, generator=generator))

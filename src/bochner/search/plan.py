@@ -30,8 +30,9 @@ from bochner.solvers.tracking import check_tracking
 from bochner.stages import Stage
 from bochner.storage import Storable, checksum, load, save
 
-SOLVERS = ["auto", "sgd", "ridge", "landmarks", "newton", "saga"]
+SOLVERS = ["auto", "exact", "sgd", "ridge", "landmarks", "newton", "saga"]
 BASES = {"uab": "kernel", "sab": "alignment", "dab": "loss"}  # Alber et al. 2017, and the objective of each
+PRESET_NAMES = ["fast", "default", "best"]
 SELECTION_METHODS = ["rounds", "fobos"]
 UNITS = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 BUFFERED_SHARDS = 11  # shuffling holds 8 shards; one more is being read, with its parts, and a batch is assembled
@@ -242,24 +243,36 @@ class SelectionParams:
 class KernelPlan:
     """A kernel model: the arguments of `KernelClassifier`, where each is documented.
 
-    `bandwidth` "search" tries multiples of the median rule on validation rows.
+    `bandwidth` "search" tries multiples of the median rule on validation rows. With a `preset` the search of
+    `bochner.search.automatic` determines what is left open: kernel "auto", bandwidth None, standardize None, adapt
+    "auto" and alpha None. Without one these stand for the Gaussian kernel, the median rule and no changes.
     """
 
     kernel: str | Kernel = "gaussian"
     bandwidth: float | str | None = None
     gamma: float | None = None
     n_components: int = 4096
-    standardize: bool = False
-    adapt: AdaptParams | None = None
+    standardize: bool | None = None
+    adapt: AdaptParams | Literal["auto"] | None = None
     selection: SelectionParams | None = None
     solver: str = "auto"
     alpha: float | None = None
     params: SolverParams = field(default_factory=SolverParams)
+    preset: str | None = None
+    time_limit: float | None = None
+    scoring: Any = None
     basis: str | None = field(init=False)  # the method of an adapted basis, or None
 
     def __post_init__(self) -> None:
-        adapted = self.adapt is not None and self.adapt.method in BASES
-        object.__setattr__(self, "basis", self.adapt.method if self.adapt is not None and adapted else None)
+        if self.preset is None:
+            if self.kernel == "auto":
+                object.__setattr__(self, "kernel", "gaussian")
+            if self.adapt == "auto":
+                object.__setattr__(self, "adapt", None)
+        else:
+            checks.one_of("preset", self.preset, PRESET_NAMES)
+        basis = self.adapt.method if isinstance(self.adapt, AdaptParams) and self.adapt.method in BASES else None
+        object.__setattr__(self, "basis", basis)
         checks.one_of("solver", self.solver, SOLVERS)
         checks.positive_int("n_components", self.n_components)
         if self.bandwidth is not None and self.gamma is not None:
@@ -337,10 +350,12 @@ def as_params(kind: type[Params], values: Any, *, name: str, defaults: Params | 
     return kind(**(values or {}))
 
 
-def as_adapt(value: Any) -> AdaptParams | None:
-    """`adapt` as the estimators take it: a method's name, a mapping, or None."""
+def as_adapt(value: Any) -> AdaptParams | Literal["auto"] | None:
+    """`adapt` as the estimators take it: "auto", a method's name, a mapping, or None."""
     if value is None or isinstance(value, AdaptParams):
         return value
+    if value == "auto":
+        return "auto"
     return as_params(AdaptParams, {"method": value} if isinstance(value, str) else value, name="adapt")
 
 
@@ -385,6 +400,19 @@ class Task:
     seed: int
     device: torch.device
     dtype: torch.dtype
+
+    def mapped(self, transform: Callable[[Block], Block], num_inputs: int) -> Task:
+        """The task with `transform` applied to every block, whose inputs it turns into `num_inputs`."""
+        train, validation_data, all_rows = (
+            MappedSource(source, transform, num_inputs=num_inputs)
+            for source in (self.train, self.validation_data, self.all_rows)
+        )
+        return replace(self, train=train, validation_data=validation_data, all_rows=all_rows)
+
+    @property
+    def has_own_validation(self) -> bool:
+        """Whether the validation rows are apart from all rows, as the user has given them."""
+        return num_rows(self.train) == num_rows(self.all_rows) > 1
 
 
 def make_task(

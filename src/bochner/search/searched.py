@@ -1,0 +1,242 @@
+"""Plans with a preset: which rows are searched on, what the user has fixed, and the model on all rows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from sklearn.metrics import get_scorer
+from torch import Tensor, nn
+
+from bochner.data.blocks import Source, concatenate, num_rows, read_shard, sample_rows, seeded
+from bochner.kernels import KERNEL_ALIASES, Kernel, PowerExponential
+from bochner.models.heads import LogitAverage
+from bochner.models.inputs import TransformedModel
+from bochner.search.automatic import (
+    GPU_ROWS,
+    PRESETS,
+    SQUARED,
+    Criterion,
+    Fixed,
+    Preset,
+    SearchResult,
+    SearchRows,
+    search_model,
+    squared_losses,
+)
+from bochner.search.plan import AdaptParams, KernelPlan, Task, parse_bytes
+from bochner.solvers.exact import fit_partition
+
+# Exponent and norm of kernels by name, and their bandwidth as a multiple of the power-exponential one's.
+POWER_KERNELS = {
+    "gaussian": ((2.0, 2.0), math.sqrt(2)),
+    "laplacian": ((1.0, 1.0), 1.0),
+    "matern12": ((1.0, 2.0), 1.0),
+    "power-exponential": ((1.0, 2.0), 1.0),
+}
+# Floating-point operations that the factorisations of a final fit may take, n m^2 / 3 for parts of m rows: about 40 s
+# on two CPU cores and 20 s on a large GPU. Constants, so that the model does not depend on the machine's load.
+FINAL_OPERATIONS = {"cpu": 4e12, "cuda": 8e14}
+MAX_PART_BYTES = {"cpu": 2**30, "cuda": 40 * 2**30}  # of one kernel matrix
+MIN_PART_ROWS = 2000
+FAST_SHARE = 0.05  # of these operations that preset="fast" takes
+MAX_ROW_BYTES = 2**31  # rows beyond this size are not gathered in memory: features and minibatches instead
+SEARCHED_MULTIPLE = 3  # rows that are sampled for a search, as a multiple of the training rows of its last trials
+
+
+class Selected(NamedTuple):
+    """What a search has determined: the result itself, and the penalty of each chosen model."""
+
+    result: SearchResult
+    penalties: list[float]
+
+
+def is_searched(plan: KernelPlan) -> bool:
+    """Whether the search covers the plan: kernels of the power-exponential family, by name or left open."""
+    if plan.preset is None or plan.bandwidth == "mean" or isinstance(plan.kernel, Kernel):
+        return False
+    return plan.kernel == "auto" or KERNEL_ALIASES.get(plan.kernel, plan.kernel) in POWER_KERNELS
+
+
+def is_exact(plan: KernelPlan, task: Task, group: Any) -> bool:
+    """Whether the final fit is exact least squares: unless another solver, features or minibatches are asked for."""
+    row_bytes = num_rows(task.all_rows) * task.train.num_inputs * task.dtype.itemsize
+    limit = MAX_ROW_BYTES if plan.params.memory_budget is None else parse_bytes(plan.params.memory_budget) // 4
+    if plan.solver == "exact":
+        return True
+    return plan.solver == "auto" and not (plan.needs_sgd or plan.basis or group is not None or row_bytes > limit)
+
+
+def search_plan(plan: KernelPlan, task: Task, *, verbose: bool | None) -> SearchResult:
+    """The search on a random sample of the rows of `task`."""
+    assert plan.preset is not None
+    preset = _scaled(PRESETS[plan.preset], task.device)
+    rows, labels, validation = _sample(task, SEARCHED_MULTIPLE * preset.last_rows)
+    return search_model(
+        rows,
+        preset,
+        fixed=fixed_by(plan, num_rows(task.all_rows)),
+        validation=validation,
+        criterion=SQUARED if plan.scoring is None else _criterion(plan.scoring, task.num_classes),
+        time_limit=None if plan.time_limit is None else plan.time_limit / 2,
+        seed=task.seed,
+        verbose=verbose,
+        labels=labels,
+    )
+
+
+def fixed_by(plan: KernelPlan, count: int) -> Fixed:
+    """What the plan sets, for a fit on `count` rows."""
+    kernels = bandwidth = None
+    multiple = 1.0
+    if plan.kernel != "auto":
+        assert isinstance(plan.kernel, str)
+        pair, multiple = POWER_KERNELS[KERNEL_ALIASES.get(plan.kernel, plan.kernel)]
+        kernels = (pair,)
+    if plan.gamma is not None:
+        if kernels is None or kernels[0][0] != kernels[0][1]:
+            raise ValueError(f"gamma={plan.gamma!r} needs kernel='gaussian' or 'laplacian', got {plan.kernel!r}.")
+        bandwidth = plan.gamma ** (-1 / kernels[0][0])
+    elif isinstance(plan.bandwidth, int | float):
+        bandwidth = float(plan.bandwidth) * multiple
+    transform = None if plan.standardize is None else "standard" if plan.standardize else "none"
+    if bandwidth is not None and transform is None:
+        transform = "none"  # a number refers to distances of the inputs as they are
+    learned = isinstance(plan.adapt, AdaptParams) and plan.adapt.method == "agop"
+    return Fixed(
+        transform=transform,
+        kernels=kernels,
+        factor=1.0 if plan.bandwidth == "median" else None,
+        bandwidth=bandwidth,
+        penalty=None if plan.alpha is None else max(plan.alpha * count, 1e-8),
+        metric=True if learned else None if plan.adapt == "auto" and bandwidth is None else False,
+    )
+
+
+def fit_all_rows(plan: KernelPlan, task: Task, result: SearchResult) -> tuple[nn.Module, Tensor, Tensor, Tensor | None]:
+    """The chosen models on all rows; held-out predictions [r, t], their targets [r, t] and weights [r] or None."""
+    X, Y, weight = _all_rows(task)
+    models: list[nn.Module] = []
+    left_out = rows = None
+    for trial, kernel in zip(result.chosen, result.kernels, strict=True):
+        transform = result.transforms[trial.recipe.transform]
+        fit = fit_partition(
+            kernel.to(task.device),
+            X if transform is None else transform(X),
+            Y,
+            alpha=trial.recipe.path[-1][1],
+            max_rows=part_rows(plan, len(X), task.device),
+            weight=weight,
+        )
+        models.append(fit.model if transform is None else TransformedModel(transform, fit.model))
+        left_out, rows = fit.left_out, fit.rows
+    if len(models) == 1:
+        assert rows is not None
+        assert left_out is not None
+        return models[0], left_out, Y[rows].double(), None if weight is None else weight[rows]
+    validated = result.chosen[0].validated
+    mean = torch.stack([trial.predictions for trial in result.chosen]).mean(dim=0)
+    held = result.rows.weight[validated]
+    return LogitAverage(models), mean.double(), result.rows.Y[validated].double(), held
+
+
+def part_rows(plan: KernelPlan, count: int, device: torch.device) -> int:
+    """Rows of one exact solve: all of them, or as many as operations and memory allow."""
+    kind = "cuda" if device.type == "cuda" else "cpu"
+    operations = FINAL_OPERATIONS[kind] * (FAST_SHARE if plan.preset == "fast" else 1.0)
+    memory = MAX_PART_BYTES[kind]
+    if plan.params.memory_budget is not None:
+        memory = min(memory, parse_bytes(plan.params.memory_budget) // 2)
+    by_time = math.isqrt(int(3 * operations / count))
+    if count**3 / 3 <= operations:
+        by_time = count
+    return max(MIN_PART_ROWS, min(by_time, math.isqrt(memory // 4)))
+
+
+def encoded_targets(y: Tensor, num_classes: int | None, like: Tensor) -> Tensor:
+    """Targets [n, t] of least squares: numbers, 0 and 1 for two classes, one-hot rows for more."""
+    if num_classes is None:
+        return y.reshape(len(y), -1).to(like)
+    if num_classes == 2:
+        return y[:, None].to(like)
+    return nn.functional.one_hot(y.long(), num_classes).to(like)
+
+
+def _sample(task: Task, count: int) -> tuple[SearchRows, Tensor | None, int | None]:
+    """Random rows; the last of them are the user's validation rows, if there are any."""
+    generator = seeded(task.seed, "search")
+    if task.has_own_validation:
+        parts = [
+            sample_rows(source, size, generator=generator)
+            for source, size in ((task.train, count // 2), (task.validation_data, count // 2))
+        ]
+        block, validation = concatenate(parts), len(parts[1].X)
+    else:
+        block, validation = sample_rows(task.all_rows, count, generator=generator), None
+        order = torch.randperm(len(block.X), generator=generator).to(block.X.device)
+        weight = None if block.weight is None else block.weight[order]
+        block = block._replace(X=block.X[order], y=block.y[order], weight=weight)
+    X = block.X.float()
+    weight = torch.ones(len(X), device=X.device) if block.weight is None else block.weight.float()
+    binary = ((X == X.amin(dim=0)) | (X == X.amax(dim=0))).all(dim=0)
+    rows = SearchRows(X, encoded_targets(block.y, task.num_classes, X), weight.clamp_min(1e-6), binary)
+    return rows, None if task.num_classes is None else block.y.long(), validation
+
+
+def _all_rows(task: Task) -> tuple[Tensor, Tensor, Tensor | None]:
+    block = concatenate([read_shard(task.all_rows, shard) for shard in range(len(task.all_rows.shard_sizes))])
+    order = torch.randperm(len(block.X), generator=seeded(task.seed, "rows")).to(block.X.device)
+    X, y = block.X[order], block.y[order]
+    weight = None if block.weight is None else block.weight[order].clamp_min(1e-6)
+    return X, encoded_targets(y, task.num_classes, X), weight
+
+
+def _scaled(preset: Preset, device: torch.device) -> Preset:
+    if device.type != "cuda":
+        return preset
+    sizes = {name: GPU_ROWS * getattr(preset, name) for name in ("first_rows", "middle_rows", "last_rows")}
+    return Preset(**{**preset.__dict__, **sizes})
+
+
+class _Answers:
+    """Stands for an estimator whose predictions are known, so that scikit-learn's scorers can be used."""
+
+    def __init__(self, predictions: Tensor, num_classes: int | None) -> None:
+        self._estimator_type = "regressor" if num_classes is None else "classifier"
+        self.values, self.num_classes = predictions.double().cpu().numpy(), num_classes
+        self.classes_ = None if num_classes is None else list(range(num_classes))
+
+    def predict(self, X: Any) -> Any:
+        if self.num_classes is None:
+            return self.values[:, 0] if self.values.shape[1] == 1 else self.values
+        return (self.values[:, 0] > 0.5).astype(int) if self.num_classes == 2 else self.values.argmax(axis=1)
+
+    def predict_proba(self, X: Any) -> Any:
+        p = self.values.clip(1e-3, 1 - 1e-3)
+        p = p if p.shape[1] > 1 else torch.cat([torch.as_tensor(1 - p), torch.as_tensor(p)], dim=1).numpy()
+        return p / p.sum(axis=1, keepdims=True)
+
+    def decision_function(self, X: Any) -> Any:
+        return self.values[:, 0] if self.values.shape[1] == 1 else self.values
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, Tags, TargetTags
+
+        kind = self._estimator_type
+        tags = ClassifierTags() if kind == "classifier" else None
+        return Tags(estimator_type=kind, target_tags=TargetTags(required=True), classifier_tags=tags)
+
+
+def _criterion(scoring: Any, num_classes: int | None) -> Criterion:
+    scorer = get_scorer(scoring) if isinstance(scoring, str) else scoring
+
+    def overall(predictions: Tensor, Y: Tensor, weight: Tensor) -> float:
+        y = Y.double().cpu().numpy()
+        if num_classes is not None:
+            y = (y[:, 0] > 0.5).astype(int) if num_classes == 2 else y.argmax(axis=1)
+        elif y.shape[1] == 1:
+            y = y[:, 0]
+        return -float(scorer(_Answers(predictions, num_classes), y.reshape(len(y), -1), y))
+
+    return Criterion(str(scoring), squared_losses, overall)
