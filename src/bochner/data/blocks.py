@@ -64,9 +64,7 @@ class MappedSource:
     Block(X=tensor([[-1.], [ 1.]]), y=tensor([1, 0]), weight=None)
     """
 
-    def __init__(
-        self, source: Source, transform: Callable[[Block], Block], *, num_inputs: int | None = None
-    ) -> None:
+    def __init__(self, source: Source, transform: Callable[[Block], Block], *, num_inputs: int | None = None) -> None:
         self._source, self._transform = source, transform
         self.num_inputs, self.shard_sizes = num_inputs or source.num_inputs, source.shard_sizes
         self.labels, self.column_names = getattr(source, "labels", None), getattr(source, "column_names", None)

@@ -89,10 +89,18 @@ def power_sums(X: Tensor, Y: Tensor, power: float) -> Tensor:
     rows, columns = X.T[binary.others], Y.T[binary.others]
     if power == 1 and X.device.type == "cuda" and len(rows):
         return sums.add_(torch.cdist(rows.T, columns.T, p=1.0))
-    for tile in _tiles(X, Y):
+    tiles = _tiles(X, Y)
+    # one pair of arrays for all passes: allocating them anew takes as long as a pass
+    gaps, roots = (sums.new_empty(tiles[0].stop, len(Y)) for _ in range(2))
+    for tile in tiles:
         part = sums[tile]
+        gap, root = gaps[: len(part)], roots[: len(part)]
         for x, y in zip(rows[:, tile], columns, strict=True):
-            part += _powers((x[:, None] - y).abs_(), power)
+            torch.sub(x[:, None], y, out=gap).abs_()
+            if power == 1.5:
+                part.addcmul_(gap, torch.sqrt(gap, out=root))
+            else:
+                part += _powers(gap, power)
     return sums
 
 

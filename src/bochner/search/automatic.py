@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 # than their standard error.
 PENALTIES = [10 ** (power / 2) for power in range(-8, 4)]
 FACTORS = [2.0**power for power in range(-2, 5)]
-FIRST_PENALTIES, FIRST_FACTORS = (2, 4, 6, 8, 10), (1, 3)  # indices that the first trials use
+FIRST_PENALTIES, FIRST_FACTORS = (3, 5, 7, 9), (1, 3)  # indices that the first trials use
 # Exponent and norm of the kernels. The sum of |x_i - y_i| or |x_i - y_i|^1.5 in the exponent makes a product over the
 # columns, which suits functions of few columns at a time; the Euclidean norm suits those of combinations of columns.
 KERNELS = ((1.0, 1.0), (0.7, 1.0), (1.5, 1.5), (0.7, 2.0), (1.0, 2.0), (1.5, 2.0), (2.0, 2.0))
@@ -37,10 +37,11 @@ KERNELS = ((1.0, 1.0), (0.7, 1.0), (1.5, 1.5), (0.7, 2.0), (1.0, 2.0), (1.5, 2.0
 # columns keeps its form under a diagonal map only.
 FULL_METRICS = (("full", 0.5), ("full", 0.25), ("diagonal", 0.5))
 DIAGONAL_METRICS = (("diagonal", 0.5), ("diagonal", 0.25))
-GRADIENT_ROWS = 1000  # rows at which gradients are averaged
+GRADIENT_ROWS = 500  # rows at which gradients are averaged
 MAX_PROBES = 8  # more outputs are combined by random signs
 MIN_SCALE = 1e-4  # of a column in a diagonal map, relative to the largest: no column is dropped for good
 MEDIAN_ROWS = 500
+WIDE_COLUMNS = 50  # with more columns that are not two-valued, |x_i - y_i|^1.5 takes longer than everything else
 NUM_FOLDS = 5
 REPEATED_ROWS = 1000  # below, cross-validation is repeated with other folds
 HOLDOUT_ROWS = 4000  # above, a third of the rows, or some thousands, is held out once
@@ -65,7 +66,7 @@ PRESETS = {
     "fast": Preset(
         500, 1000, 1000, 2, 1, 1, transforms=("standard", "normal"), kernels=((1.0, 1.0), (1.5, 1.5), (1.5, 2.0))
     ),
-    "default": Preset(1000, 2000, 4000, 5, 3, 4),
+    "default": Preset(1000, 2000, 3000, 5, 3, 4),
     "best": Preset(1500, 3000, 6000, 8, 6, 6, members=4),
 }
 GPU_ROWS = 3  # a GPU takes so many times the rows in less time
@@ -250,7 +251,10 @@ class _Search:
         best: list[Trial] = []
         kernels = self.fixed.kernels or self.preset.kernels
         for name in self.transforms:
+            wide = int((~self.rows.binary).sum()) > WIDE_COLUMNS
             for norm in dict.fromkeys(norm for _, norm in kernels):
+                if wide and norm not in (1, 2) and self.fixed.kernels is None:
+                    continue
                 geometry = self._geometry(name, norm, [None] * len(folds), folds)
                 for exponent in [p for p, q in kernels if q == norm]:
                     if self.late:
@@ -281,13 +285,15 @@ class _Search:
             if start is None:
                 continue
             forms = FULL_METRICS if start.recipe.norm == 2 else DIAGONAL_METRICS
-            opened = [self._next_round(start, *form, folds) for form in forms if not self.late]
+            products = self._products(start, folds)
+            opened = [self._next_round(start, *form, products, folds) for form in forms if not self.late]
             rounds = [trial for trial in opened if trial is not None]
             grown += rounds
             last = min(rounds, key=lambda trial: trial.loss, default=start)
             previous = start
             while last.loss < previous.loss and last.recipe.rounds < self.preset.max_rounds and not self.late:
-                following = self._next_round(last, last.recipe.metric, last.recipe.power, folds)
+                recipe = last.recipe
+                following = self._next_round(last, recipe.metric, recipe.power, self._products(last, folds), folds)
                 if following is None:
                     break
                 grown.append(following)
@@ -344,19 +350,25 @@ class _Search:
         )
 
     def _learned_map(self, recipe: Recipe, train: Tensor) -> Tensor | None:
+        """The map of the inputs after the metric rounds of a recipe, on the rows `train`."""
         linear: Tensor | None = None
         for factor, penalty in recipe.path[:-1]:
             geometry = self._fold_geometry(recipe.transform, recipe.norm, linear, Fold(train, train[:0]))
-            coefficients, s = geometry.solve(recipe.exponent, factor, [penalty])[0]
-            if coefficients is None:
+            product = self._product(geometry, recipe.exponent, factor, penalty)
+            if product is None:
                 break
-            linear = self._next_map(geometry, coefficients, recipe, s)
+            linear = _power_map(product, recipe.metric, recipe.power)
         return linear
 
-    def _next_map(self, geometry: _Geometry, coefficients: Tensor, recipe: Recipe, s: float) -> Tensor | None:
-        return geometry.gradient_map(
-            self._probed(coefficients), recipe.exponent, s, full=recipe.metric == "full", power=recipe.power
-        )
+    def _product(self, geometry: _Geometry, exponent: float, factor: float, penalty: float) -> Tensor | None:
+        coefficients, s = geometry.solve(exponent, factor, [penalty])[0]
+        return None if coefficients is None else geometry.gradient_product(self._probed(coefficients), exponent, s)
+
+    def _products(self, trial: Trial, folds: Sequence[Fold]) -> list[Tensor | None]:
+        """The average gradient outer product of the model of a trial, for each fold."""
+        recipe = trial.recipe
+        parts = self._geometry(recipe.transform, recipe.norm, trial.maps, folds)
+        return [self._product(part, recipe.exponent, *recipe.path[-1]) for part in parts]
 
     def _probed(self, coefficients: Tensor) -> Tensor:
         """At most MAX_PROBES combinations of the outputs whose gradients have the same mean outer product."""
@@ -466,21 +478,17 @@ class _Search:
         place = min(range(len(PENALTIES)), key=lambda index: abs(math.log(PENALTIES[index] / penalty)))
         return tuple(index for index in (place - 1, place, place + 1) if 0 <= index < len(PENALTIES))
 
-    def _next_round(self, last: Trial, metric: str, power: float, folds: Sequence[Fold]) -> Trial | None:
-        """The trial under the metric of the model that `last` describes."""
-        recipe = replace(last.recipe, metric=metric, power=power)
-        factor, penalty = recipe.path[-1]
-        maps: list[Tensor | None] = []
-        for geometry in self._geometry(recipe.transform, recipe.norm, last.maps, folds):
-            coefficients, s = geometry.solve(recipe.exponent, factor, [penalty])[0]
-            linear = None if coefficients is None else self._next_map(geometry, coefficients, recipe, s)
-            if linear is None:  # the model is constant
-                return None
-            maps.append(linear)
-        recipe = replace(recipe, path=(*recipe.path, (factor, penalty)))
-        geometry_now = self._geometry(recipe.transform, recipe.norm, maps, folds)
+    def _next_round(
+        self, last: Trial, metric: str, power: float, products: Sequence[Tensor | None], folds: Sequence[Fold]
+    ) -> Trial | None:
+        """The trial under the metric of the model that `last` describes; None if that is constant."""
+        maps = [None if product is None else _power_map(product, metric, power) for product in products]
+        if any(linear is None for linear in maps):
+            return None
+        recipe = replace(last.recipe, metric=metric, power=power, path=(*last.recipe.path, last.recipe.path[-1]))
+        geometry = self._geometry(recipe.transform, recipe.norm, maps, folds)
         max_factors = 3 if recipe.rounds == 1 else 1
-        return self._descend(recipe, geometry_now, folds, (factor, penalty), max_factors=max_factors)
+        return self._descend(recipe, geometry, folds, recipe.path[-1], max_factors=max_factors)
 
     def _repeated(self, recipe: Recipe, folds: Sequence[Fold]) -> Trial | None:
         """The recipe on other rows: its metric rounds once more, then bandwidth and penalty next to its own."""
@@ -537,13 +545,12 @@ class _Geometry:
         wrong = self.Y.new_full((len(K), self.Y.shape[1]), math.inf)
         return [wrong if a is None else K @ a + self.mean for a, _ in solutions]
 
-    def gradient_map(
-        self, coefficients: Tensor, exponent: float, s: float, *, full: bool, power: float
-    ) -> Tensor | None:
-        """L [d, d] or [d] = M^power for the average outer product M of the gradients of f = K a in the inputs.
+    def gradient_product(self, coefficients: Tensor, exponent: float, s: float) -> Tensor | None:
+        """M [d, d], or its diagonal [d] for norms below 2: the mean outer product of the gradients of f = K a.
 
         With D = sum |delta_i|^q, the gradient of k in x_i is proportional to
-        k (D / s^q)^{p/q - 1} sign(delta_i) |delta_i|^{q-1}.
+        k (D / s^q)^{p/q - 1} sign(delta_i) |delta_i|^{q-1}. Gradients are taken before the map, and M is divided by its
+        largest entry; None if f is constant. O(r n d t) for r = 500 rows.
         """
         q, A = self.norm, self.A
         U, D = A[:GRADIENT_ROWS], self.D[:GRADIENT_ROWS]
@@ -552,37 +559,35 @@ class _Geometry:
             relative = D / s**q
             W *= relative.clamp_min(1e-8).pow_(exponent / q - 1).masked_fill_(relative < 1e-8, 0)
         d = A.shape[1]
-        M = A.new_zeros(d, d) if full else A.new_zeros(d)
         if q == 2:
+            M = A.new_zeros(d, d)
             for a in coefficients.T:
                 V = W * a
                 G = U * V.sum(dim=1, keepdim=True) - V @ A
-                M += G.T @ G if full else G.square().sum(dim=0)
+                M += G.T @ G
         else:
+            M = A.new_zeros(d)
             for column in range(d):
                 gap = U[:, column, None] - A[:, column]
-                direction = gap.sign() if q == 1 else gap.sign() * gap.abs_().pow_(q - 1)
-                M[column] = direction.mul_(W).matmul(coefficients).square().sum()
+                direction = gap.sign()
+                if q != 1:
+                    direction *= gap.abs_().sqrt_() if q == 1.5 else gap.abs_().pow_(q - 1)
+                M[column] = (direction.mul_(W) @ coefficients).square().sum()
         M = M.double()
         if self.linear is not None:  # back to the inputs before the map
             L = self.linear.double()
-            M = (
-                L * M * L
-                if L.ndim == 1 and not full
-                else torch.diag(L) @ M @ torch.diag(L)
-                if L.ndim == 1
-                else L @ M @ L
-            )
-            if M.ndim == 2 and not full:
-                M = M.diagonal()
-        size = M.diagonal().max() if full else M.max()
-        if not (math.isfinite(float(size)) and float(size) > 0):
-            return None
-        M = M / size
-        if full:
-            values, vectors = torch.linalg.eigh((M + M.T) / 2)
-            return ((vectors * values.clamp_min(MIN_SCALE**2).pow(power)) @ vectors.T).to(A)
-        return M.pow(power).clamp_min(MIN_SCALE).to(A)
+            M = L * M * L if M.ndim == 1 else L[:, None] * M * L if L.ndim == 1 else L @ M @ L
+        size = float(M.max() if M.ndim == 1 else M.diagonal().max())
+        return M / size if math.isfinite(size) and size > 0 else None
+
+
+def _power_map(M: Tensor, metric: str, power: float) -> Tensor:
+    """M^power [d, d], or that of its diagonal [d]; no input is dropped for good."""
+    if metric == "diagonal":
+        diagonal = M if M.ndim == 1 else M.diagonal()
+        return diagonal.clamp_min(0).pow(power).clamp_min(MIN_SCALE).float()
+    values, vectors = torch.linalg.eigh((M + M.T) / 2)
+    return ((vectors * values.clamp_min(MIN_SCALE**2).pow(power)) @ vectors.T).float()
 
 
 def _mapped(Z: Tensor, linear: Tensor) -> Tensor:

@@ -9,8 +9,8 @@ import torch
 from sklearn.metrics import get_scorer
 from torch import Tensor, nn
 
-from bochner.data.blocks import Source, concatenate, num_rows, read_shard, sample_rows, seeded
-from bochner.kernels import KERNEL_ALIASES, Kernel, PowerExponential
+from bochner.data.blocks import concatenate, num_rows, read_shard, sample_rows, seeded
+from bochner.kernels import KERNEL_ALIASES, Kernel
 from bochner.models.heads import LogitAverage
 from bochner.models.inputs import TransformedModel
 from bochner.search.automatic import (
@@ -38,7 +38,7 @@ POWER_KERNELS = {
 # Floating-point operations that the factorisations of a final fit may take, n m^2 / 3 for parts of m rows: about 40 s
 # on two CPU cores and 20 s on a large GPU. Constants, so that the model does not depend on the machine's load.
 FINAL_OPERATIONS = {"cpu": 4e12, "cuda": 8e14}
-MAX_PART_BYTES = {"cpu": 2**30, "cuda": 40 * 2**30}  # of one kernel matrix
+MAX_PART_BYTES = {"cpu": 3 * 2**29, "cuda": 40 * 2**30}  # of one kernel matrix
 MIN_PART_ROWS = 2000
 FAST_SHARE = 0.05  # of these operations that preset="fast" takes
 MAX_ROW_BYTES = 2**31  # rows beyond this size are not gathered in memory: features and minibatches instead
@@ -179,7 +179,7 @@ def _sample(task: Task, count: int) -> tuple[SearchRows, Tensor | None, int | No
         block = block._replace(X=block.X[order], y=block.y[order], weight=weight)
     X = block.X.float()
     weight = torch.ones(len(X), device=X.device) if block.weight is None else block.weight.float()
-    binary = ((X == X.amin(dim=0)) | (X == X.amax(dim=0))).all(dim=0)
+    binary = ((X.amin(dim=0) == X) | (X.amax(dim=0) == X)).all(dim=0)
     rows = SearchRows(X, encoded_targets(block.y, task.num_classes, X), weight.clamp_min(1e-6), binary)
     return rows, None if task.num_classes is None else block.y.long(), validation
 
