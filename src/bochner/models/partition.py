@@ -29,9 +29,18 @@ class PartitionedModel(Storable):
 
     def __init__(self, directions: Tensor, thresholds: Tensor, branches: Tensor, models: Sequence[nn.Module]) -> None:
         super().__init__()
-        nodes = len(thresholds)
-        if directions.ndim != 2 or directions.shape[0] != nodes or branches.shape != (nodes, 2):
-            raise ValueError("directions, thresholds and branches must have one row per node.")
+        nodes = thresholds.numel()
+        shapes = (thresholds.shape, directions.shape[:1], branches.shape)
+        if directions.ndim != 2 or shapes != ((nodes,), (nodes,), (nodes, 2)) or nodes == 0:
+            raise ValueError(
+                "directions, thresholds and branches must have shapes [nodes, d], [nodes] and [nodes, 2], got "
+                f"{tuple(directions.shape)}, {tuple(thresholds.shape)} and {tuple(branches.shape)}."
+            )
+        if branches.dtype != torch.int64 or not (directions.is_floating_point() and thresholds.is_floating_point()):
+            raise ValueError(
+                "branches must be int64 and directions and thresholds floats, got "
+                f"{branches.dtype}, {directions.dtype} and {thresholds.dtype}."
+            )
         if len(models) != nodes + 1:
             raise ValueError(f"models must hold {nodes + 1} leaves for {nodes} nodes, got {len(models)}.")
         inner, leaves = branches[branches >= 0], -1 - branches[branches < 0]
@@ -47,6 +56,7 @@ class PartitionedModel(Storable):
 
     def leaves(self, X: Tensor) -> Tensor:
         """The leaf of each row of X [n, d], as [n]."""
+        checks.inputs("X", X, width=self.directions.shape[1])
         sides = (X.to(self.directions) @ self.directions.T > self.thresholds).long()
         place = torch.zeros(len(X), dtype=torch.long, device=X.device)
         while bool((place >= 0).any()):
@@ -56,13 +66,11 @@ class PartitionedModel(Storable):
         return -1 - place
 
     def forward(self, X: Tensor) -> Tensor:
+        """f(X) [n, t] for X [n, d]; each row costs what its leaf's model costs."""
         leaves = self.leaves(X)
-        scores: Tensor | None = None
-        for leaf in leaves.unique().tolist():
-            rows = leaves == leaf
-            part = self.models[leaf](X[rows])
-            if scores is None:
-                scores = part.new_empty(len(X), part.shape[1])
-            scores[rows] = part
-        assert scores is not None
-        return scores
+        order = leaves.argsort(stable=True)
+        sizes = leaves.bincount(minlength=len(self.models)).tolist()
+        parts = [model(X[rows]) for model, rows in zip(self.models, order.split(sizes), strict=True) if len(rows)] or [
+            self.models[0](X)
+        ]  # no rows
+        return torch.cat(parts)[order.argsort()]

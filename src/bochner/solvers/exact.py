@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import NamedTuple
 
 import torch
@@ -12,12 +13,18 @@ from bochner.kernels import Kernel
 from bochner.models.landmarks import LandmarkModel
 from bochner.models.partition import PartitionedModel
 from bochner.ops import row_tiles
+from bochner.solvers.landmarks import ROUNDING
+
+logger = logging.getLogger(__name__)
 
 # Up to this many rows a factorisation in float64 takes less than a second on two cores.
 DOUBLE_ROWS = 3000
 # Leave-one-out residuals are computed for this many rows: their quantiles are then known to a per cent.
 LEAVE_OUT_ROWS = 2000
-FACTOR_ATTEMPTS = 6  # the penalty grows tenfold each time a factorisation fails
+JITTER_ATTEMPTS = 6  # tenfold each: from the rounding of K in float64 to 1e-11 n of its diagonal
+# A part is split where both sides get at least this share of its rows, which bounds the depth of the tree.
+MIN_SHARE = 1 / 16
+NUM_COMPONENTS = 4  # along which a split is tried
 
 
 class ExactFit(NamedTuple):
@@ -31,11 +38,19 @@ class ExactFit(NamedTuple):
 def fit_exact(kernel: Kernel, X: Tensor, Y: Tensor, *, alpha: float, weight: Tensor | None = None) -> ExactFit:
     """f = K a + b with b the weighted mean of Y [n, t] and (K + alpha W^{-1}) a = Y - b, W = diag(weight).
 
-    alpha is the variance of the noise where k(x, x) = 1 is that of the function: it does not depend on n. With
-    K + alpha W^{-1} = L L^T, the prediction for row i by the model without it is y_i - a_i / (L^{-T} L^{-1})_ii. For
-    the last m rows only the trailing m x m block of L is needed, so that their residuals cost O(m^3 / 3); X must be in
-    random order for them to be a sample. One matrix [n, n], factorised in place, in float64 up to 3,000 rows and in
-    float32 beyond; O(n^3 / 3 + n^2 d).
+    alpha is the variance of the noise where k(x, x) = 1 is that of the function: it does not depend on n. A row of
+    weight 2 counts as two equal rows.
+
+    `left_out` are the predictions for row i of the model fitted to all other rows, as if it had been: with
+    A = K + alpha W^{-1}, c = A^{-1} 1 and the mean b_i of the other rows, they are
+    y_i - (a_i + (b - b_i) c_i) / (A^{-1})_ii. With A = L L^T the diagonal of A^{-1} for the last m rows needs the
+    trailing m x m block of L only, O(m^3 / 3). They are given for the last 2,000 rows; X must be in random order for
+    these to be a sample.
+
+    One matrix [n, n], factorised in place, in O(n^3 / 3 + n^2 d / 2). In float64 up to 3,000 rows and in float32
+    beyond, unless float32 does not resolve the solution (a small alpha and a smooth kernel): then in float64. The model
+    has X's dtype where that resolves it, else float64. If even float64 fails, the rounding of K is added to alpha, and
+    more if need be, with a warning.
 
     >>> from bochner.kernels import PowerExponential
     >>> X = torch.linspace(-2, 2, 50)[:, None]
@@ -44,34 +59,71 @@ def fit_exact(kernel: Kernel, X: Tensor, Y: Tensor, *, alpha: float, weight: Ten
     True
     """
     checks.positive_float("alpha", alpha)
-    n = len(X)
+    n = _check_rows(X, Y, weight)
     w = torch.ones(n, dtype=torch.float64, device=X.device) if weight is None else weight.double()
     bias = (Y.double() * w[:, None]).sum(dim=0) / w.sum()
-    dtype = torch.float64 if n <= DOUBLE_ROWS else torch.float32
-    points, residual = X.to(dtype), (Y.double() - bias).to(dtype)
-    for attempt in range(FACTOR_ATTEMPTS):
-        shift = alpha * 10.0**attempt
-        factor = _factorise(kernel, points, (shift / w).to(dtype))
-        if factor is not None:
-            break
-    else:
-        raise ValueError(f"kernel must be positive semi-definite, but {kernel!r} is not on the rows.")
-    half = torch.linalg.solve_triangular(factor, residual, upper=False)
-    coefficients = torch.linalg.solve_triangular(factor.mT, half, upper=True)
-    m = min(n, LEAVE_OUT_ROWS)
-    identity = torch.eye(m, dtype=dtype, device=X.device)
-    inverse = torch.linalg.solve_triangular(factor[n - m :, n - m :], identity, upper=False).square_().sum(dim=0)
-    left_out = Y[n - m :].double() - coefficients[n - m :].double() / inverse.double()[:, None]
-    model = LandmarkModel(kernel, X, coefficients.to(X), bias.to(X))
+    residual = Y.double() - bias
+    factor, solution, dtype = _solve(kernel, X, torch.cat([residual, torch.ones_like(w)[:, None]], dim=1), alpha, w)
+    coefficients = solution[:, :-1]
+    m = min(n, LEAVE_OUT_ROWS) if n > 1 else 0  # a single row leaves no model
+    last = slice(n - m, n)
+    identity = torch.eye(m, dtype=factor.dtype, device=X.device)
+    inverse = torch.linalg.solve_triangular(factor[last, last], identity, upper=False).square_().sum(dim=0)
+    del factor
+    shift = residual[last] * (w[last] / (w.sum() - w[last]))[:, None]  # b - b_i
+    corrected = (coefficients[last] + shift * solution[last, -1:]).double()
+    left_out = Y[last].double() - corrected / inverse.double()[:, None]
+    points = X.to(dtype)
+    model = LandmarkModel(kernel, points, coefficients.to(points), bias.to(points))
     return ExactFit(model, torch.arange(n - m, n, device=X.device), left_out)
 
 
-def _factorise(kernel: Kernel, X: Tensor, shift: Tensor) -> Tensor | None:
-    """L with L L^T = K + diag(shift), or None; in the memory of K."""
-    K = X.new_empty(len(X), len(X))
-    for tile in row_tiles(len(X), row_elements=len(X), tile_elements=2**24):
-        K[tile] = kernel(X[tile], X)
-    K.diagonal().copy_(kernel.diagonal(X) + shift)
+def _check_rows(X: Tensor, Y: Tensor, weight: Tensor | None) -> int:
+    checks.inputs("X", X)
+    if Y.ndim != 2 or len(Y) != len(X) or len(X) == 0:
+        raise ValueError(
+            f"Y must have shape [n, t] for X [n, d] with n > 0, got {tuple(Y.shape)} and {tuple(X.shape)}."
+        )
+    if weight is not None and (weight.shape != X.shape[:1] or not bool((weight > 0).all() & weight.isfinite().all())):
+        raise ValueError("weight must hold one positive finite number per row; leave out rows of weight 0.")
+    return len(X)
+
+
+def _solve(kernel: Kernel, X: Tensor, targets: Tensor, alpha: float, w: Tensor) -> tuple[Tensor, Tensor, torch.dtype]:
+    """L, A^{-1} targets, and the dtype that a model of all targets but the last column needs."""
+    rounding = torch.finfo(torch.float64).eps * len(X) * float(kernel.diagonal(X).mean())
+    jitters = [rounding * 10.0**power for power in range(JITTER_ATTEMPTS)]
+    attempts = [(torch.float64, jitter) for jitter in (0.0, *jitters)]
+    if len(X) > DOUBLE_ROWS:
+        attempts = [(torch.float32, 0.0), *attempts]
+    resolved = ROUNDING * float(targets[:, :-1].norm()) / len(X) ** 0.5
+    for dtype, jitter in attempts:
+        points = X.to(dtype)
+        diagonal = kernel.diagonal(points)
+        factor = _factorise(kernel, points, diagonal + (alpha / w + jitter).to(dtype))
+        if factor is None:
+            continue
+        half = torch.linalg.solve_triangular(factor, targets.to(dtype), upper=False)
+        solution = torch.linalg.solve_triangular(factor.mT, half, upper=True)
+        # K a in float32 is off by about eps k(x, x) ||a||
+        noise = torch.finfo(torch.float32).eps * float(diagonal.mean()) * float(solution[:, :-1].norm())
+        if dtype == torch.float32 and not noise <= resolved:
+            del factor
+            continue
+        if jitter:
+            logger.warning("alpha=%g is too small for %r on %d rows: %g is added", alpha, kernel, len(X), jitter)
+        return factor, solution, X.dtype if noise <= resolved else torch.float64
+    raise ValueError(f"kernel must be positive semi-definite, but {kernel!r} is not on the rows.")
+
+
+def _factorise(kernel: Kernel, X: Tensor, diagonal: Tensor) -> Tensor | None:
+    """L with L L^T = K and the given diagonal, or None; in the memory of K, of which one half is computed."""
+    n = len(X)
+    K = X.new_empty(n, n)
+    rows = min(2**24 // n, max(64, n // 16))  # narrow blocks, which waste little beside the diagonal
+    for tile in row_tiles(n, row_elements=1, tile_elements=rows):
+        K[tile, tile.start :] = kernel(X[tile], X[tile.start :])
+    K.diagonal().copy_(diagonal)
     transposed = K.mT  # in LAPACK's order, which is factorised in place
     failed = torch.empty((), dtype=torch.int32, device=X.device)
     torch.linalg.cholesky_ex(transposed, out=(transposed, failed))
@@ -83,55 +135,80 @@ def fit_partition(
 ) -> ExactFit:
     """`fit_exact` on each part of a partition of the rows into parts of at most `max_rows`.
 
-    A part is split at the median of its rows along their first principal component, as the kernel sees them (scaled, or
-    under its metric), until it is small enough. O(n max_rows^2 / 3) for the factorisations and one matrix
-    [max_rows, max_rows]. Rows near a boundary lose the neighbours beyond it: the price for n rows at once.
-    Source: Beaglehole et al. 2025 (xRFM) split likewise.
+    A part is split near the median of its rows along their first principal component, as the kernel sees them (scaled,
+    or under its metric), until it is small enough; along one of the next components where too many rows coincide in the
+    first. Rows that coincide in all of them are halved, and new rows of that kind go to the left half.
+    O(n max_rows^2 / 3) for the factorisations and one matrix [max_rows, max_rows]. Rows near a boundary lose the
+    neighbours beyond it: the price for n rows at once. Leave-one-out predictions are those of the parts, of each part
+    as large a share as of all rows. Source: Beaglehole et al. 2025 (xRFM) split likewise.
     """
-    if len(X) <= max_rows:
+    n, max_rows = _check_rows(X, Y, weight), checks.positive_int("max_rows", max_rows)
+    if n <= max_rows:
         return fit_exact(kernel, X, Y, alpha=alpha, weight=weight)
     directions: list[Tensor] = []
     thresholds: list[float] = []
     branches: list[list[int]] = []
     leaves: list[Tensor] = []
-
-    def split(rows: Tensor) -> int:
-        if len(rows) <= max_rows:
+    pending = [(torch.arange(n, device=X.device), -1, 0)]  # rows, and the node and side they hang from
+    while pending:
+        rows, parent, side = pending.pop()
+        is_leaf = len(rows) <= max_rows
+        if parent >= 0:
+            branches[parent][side] = -1 - len(leaves) if is_leaf else len(branches)
+        if is_leaf:
             leaves.append(rows)
-            return -len(leaves)
-        node = len(branches)
+            continue
+        split = _split(kernel, X[rows])
+        pending += [(rows[split.right], len(branches), 1), (rows[~split.right], len(branches), 0)]
+        directions.append(split.direction)
+        thresholds.append(split.threshold)
         branches.append([0, 0])
-        prepared = kernel.prepare(X[rows])
-        centred = (prepared - prepared.mean(dim=0)).double()
-        component = torch.linalg.eigh(centred.T @ centred).eigenvectors[:, -1:]
-        direction = kernel.fold(component.to(X))[:, 0]
-        places = X[rows] @ direction
-        order = places.argsort()
-        half = len(rows) // 2
-        directions.append(direction)
-        thresholds.append(float(places[order[half - 1]] + places[order[half]]) / 2)
-        right = places > thresholds[-1]
-        if bool(right.all()) or not bool(right.any()):  # all rows in one place: any halves will do
-            right = torch.zeros(len(rows), dtype=torch.bool, device=X.device)
-            right[order[half:]] = True
-        branches[node][0] = split(rows[~right])
-        branches[node][1] = split(rows[right])
-        return node
-
-    split(torch.arange(len(X), device=X.device))
     fits = [
         fit_exact(kernel, X[rows], Y[rows], alpha=alpha, weight=None if weight is None else weight[rows])
         for rows in leaves
     ]
-    share = -(-LEAVE_OUT_ROWS // len(fits))
     model = PartitionedModel(
         torch.stack(directions),
         torch.tensor(thresholds, dtype=X.dtype, device=X.device),
         torch.tensor(branches, device=X.device),
         [fit.model for fit in fits],
     )
+    shares = [-(-LEAVE_OUT_ROWS * len(rows) // n) for rows in leaves]
     return ExactFit(
         model,
-        torch.cat([rows[fit.rows[-share:]] for rows, fit in zip(leaves, fits, strict=True)]),
-        torch.cat([fit.left_out[-share:] for fit in fits]),
+        torch.cat([rows[fit.rows[-share:]] for rows, fit, share in zip(leaves, fits, shares, strict=True)]),
+        torch.cat([fit.left_out[-share:] for fit, share in zip(fits, shares, strict=True)]),
     )
+
+
+class _Split(NamedTuple):
+    """Rows x with x . direction > threshold, which `right` [n] marks unless rows that coincide had to be halved."""
+
+    direction: Tensor
+    threshold: float
+    right: Tensor
+
+
+def _split(kernel: Kernel, X: Tensor) -> _Split:
+    n = len(X)
+    prepared = kernel.prepare(X)
+    centred = (prepared - prepared.mean(dim=0)).double()
+    components = torch.linalg.eigh(centred.T @ centred).eigenvectors[:, -NUM_COMPONENTS:].flip(1)
+    counts = torch.arange(1, n, device=X.device)  # rows to the left of each gap
+    halves: _Split | None = None
+    for direction in kernel.fold(components.to(X)).T.contiguous():
+        places = X @ direction
+        ordered, order = places.sort(stable=True)
+        # a gap that rounding can close is none: a row must go to the same side in every batch
+        rounding = 8 * torch.finfo(X.dtype).eps * float((X.abs() @ direction.abs()).max())
+        off = torch.where(ordered.diff() > rounding, (counts - n / 2).abs(), n)
+        gap = int(off.argmin())
+        if float(off[gap]) <= (0.5 - MIN_SHARE) * n:
+            threshold = float((ordered[gap] + ordered[gap + 1]) / 2)
+            return _Split(direction, threshold, places > threshold)
+        if halves is None:
+            right = torch.zeros(n, dtype=torch.bool, device=X.device)
+            right[order[n // 2 :]] = True
+            halves = _Split(direction, float(ordered[n // 2]) + rounding, right)
+    assert halves is not None
+    return halves
