@@ -1,0 +1,308 @@
+"""A page about a fitted model: its data, scores on rows it was not fitted on, figures, and what the search tried."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from bochner import checks
+from bochner.estimators import figures
+from bochner.estimators.evaluation import (
+    Array,
+    Evaluation,
+    Interval,
+    calibration_bins,
+    calibration_error,
+    confusion,
+)
+from bochner.report import Cell, Mark, Page, format_number
+
+MAX_IMPORTANCES = 20
+MAX_COLUMNS = 60  # listed with their types
+MAX_OUTPUTS = 6  # of several targets that get figures
+MAX_CONFUSIONS = 10
+COVERAGES = (0.5, 0.8, 0.9, 0.95)
+KERNEL_NAMES = {(2.0, 2.0): "Gaussian", (1.0, 1.0): "Laplacian", (1.0, 2.0): "exponential"}
+
+
+def write_report(estimator: Any, path: str | os.PathLike[str], X: Any = None, y: Any = None) -> None:
+    """Write an HTML page about a fitted `KernelClassifier` or `KernelRegressor` to `path`, in one file.
+
+    It shows the data, scores with 95 % bootstrap intervals, calibration and confusion or residuals on held-out rows,
+    the importances of the input columns and the trials of the search. X and y are test data: rows that were not used
+    for fitting, for which the same scores are shown. Needs `pip install 'bochner[plot]'`. All text is escaped, and the
+    page loads nothing from elsewhere.
+
+    >>> import bochner
+    >>> model = bochner.KernelClassifier().fit(X, y)  # doctest: +SKIP
+    >>> write_report(model, "page.html")  # doctest: +SKIP
+    """
+    checks.imported("matplotlib", extra="plot")
+    check_is_fitted(estimator)
+    if (X is None) != (y is None):
+        raise ValueError(f"X and y must be given together, got only {'y' if X is None else 'X'}.")
+    test = None if X is None else _test_evaluation(estimator, X, y)
+    with figures.quiet_fonts():
+        _page(estimator, test, X, y).write(Path(path))
+
+
+def _page(estimator: Any, test: Evaluation | None, X: Any, y: Any) -> Page:
+    page = Page(f"{type(estimator).__name__}: report")
+    held_out = _held_out(estimator)
+    _add_summary(page, estimator, held_out)
+    if held_out is not None:
+        page.heading("Held-out rows")
+        page.note(
+            "Predictions for training rows by models that were fitted without them (leave-one-out or "
+            "cross-validation). What was chosen by such rows scores slightly better on them than on new ones."
+        )
+        _add_evaluation(page, estimator, held_out, "held-out")
+    if test is not None:
+        page.heading("Test data").note("Rows that were given to the report; they must not have been fitted on.")
+        _add_evaluation(page, estimator, test, "test")
+        if hasattr(estimator, "predict_interval"):
+            _add_coverage(page, estimator, X, y)
+    if held_out is None and test is None:
+        page.heading("Scores").text("This model keeps no held-out predictions: give the report test data, X and y.")
+    _add_importances(page, estimator)
+    _add_search(page, estimator)
+    return page
+
+
+# -- the model and its data --------------------------------------------------------------------------------------------
+
+
+def _add_summary(page: Page, estimator: Any, held_out: Evaluation | None) -> None:
+    page.heading("Model")
+    if hasattr(estimator, "summary"):
+        page.text(str(estimator.summary()))
+    rows: list[list[Cell]] = [["task", _task(estimator, held_out)]]
+    if (count := getattr(estimator, "n_rows_", None)) is not None:
+        rows.append(["training rows", f"{count:,}"])
+    rows.append(["input columns", f"{estimator.n_features_in_:,}"])
+    if held_out is not None:
+        rows.append(["held-out rows", f"{len(held_out.targets):,}"])
+    rows += [["solver", str(getattr(estimator, "solver_", "-"))], ["kernel", repr(getattr(estimator, "kernel_", "-"))]]
+    page.table(["property", "value"], rows)
+    if held_out is not None and held_out.is_classification:
+        shares = np.bincount(held_out.targets, weights=held_out.weight, minlength=len(estimator.classes_))
+        names = class_names(estimator)
+        shown = sorted(range(len(names)), key=lambda c: -shares[c])[:MAX_COLUMNS]
+        page.subheading("Classes")
+        page.table(
+            ["class", "share of held-out rows"],
+            [[names[c], f"{100 * shares[c] / shares.sum():.3g} %"] for c in shown],
+        )
+    encoder = getattr(estimator, "encoder_", None)
+    if encoder is not None:
+        page.subheading("Columns")
+        columns = encoder.columns[:MAX_COLUMNS]
+        page.table(["column", "type", "inputs"], [[str(c.name), c.kind, len(c.outputs)] for c in columns])
+        if len(encoder.columns) > MAX_COLUMNS:
+            page.note(f"The first {MAX_COLUMNS} of {len(encoder.columns)} columns.")
+
+
+def _task(estimator: Any, held_out: Evaluation | None) -> str:
+    if hasattr(estimator, "classes_"):
+        return f"classification, {len(estimator.classes_)} classes"
+    outputs = 1 if held_out is None else held_out.targets.shape[1]
+    return "regression" if outputs == 1 else f"regression, {outputs} targets"
+
+
+def class_names(estimator: Any) -> list[str]:
+    return [str(label) for label in estimator.classes_]
+
+
+# -- scores ------------------------------------------------------------------------------------------------------------
+
+
+def _held_out(estimator: Any) -> Evaluation | None:
+    stored = getattr(estimator, "validation_", None)
+    if not stored or stored.get("predictions") is None or not len(stored["predictions"]):
+        return None
+    return Evaluation.of(stored["targets"], stored["predictions"], stored.get("weight"))
+
+
+def _test_evaluation(estimator: Any, X: Any, y: Any) -> Evaluation:
+    labels = np.asarray(y)
+    if not hasattr(estimator, "classes_"):
+        return Evaluation.of(labels.astype(np.float64), _numbers(estimator.predict(X)))
+    index = {label: place for place, label in enumerate(estimator.classes_.tolist())}
+    unknown = [label for label in labels.tolist() if label not in index]
+    if unknown:
+        raise ValueError(f"y must hold the classes {list(index)} only, got {unknown[0]!r}.")
+    targets = np.array([index[label] for label in labels.tolist()], dtype=np.int64)
+    return Evaluation.of(targets, _numbers(estimator.predict_proba(X)))
+
+
+def _numbers(values: Any) -> Array:
+    return values.detach().cpu().numpy() if hasattr(values, "detach") else np.asarray(values)
+
+
+def _add_evaluation(page: Page, estimator: Any, evaluation: Evaluation, kind: str) -> None:
+    if evaluation.is_classification:
+        _add_scores(page, evaluation)
+        _add_classes(page, estimator, evaluation, kind)
+        return
+    outputs = evaluation.targets.shape[1]
+    for place in range(min(outputs, MAX_OUTPUTS)):
+        if outputs > 1:
+            page.subheading(f"Target {place + 1}")
+        _add_numbers(page, evaluation.output(place), kind)
+    if outputs > MAX_OUTPUTS:
+        page.note(f"The first {MAX_OUTPUTS} of {outputs} targets.")
+
+
+def _add_scores(page: Page, evaluation: Evaluation) -> None:
+    scores = evaluation.scores()
+    page.table(["score", "value", "95 % interval"], [[name, *_interval(score)] for name, score in scores.items()])
+
+
+def _interval(score: Interval) -> tuple[str, str]:
+    value, low, high = (format_number(number, 4) for number in score)
+    return value, f"{low} to {high}"
+
+
+def _add_classes(page: Page, estimator: Any, evaluation: Evaluation, kind: str) -> None:
+    names = class_names(estimator)
+    bins = calibration_bins(evaluation)
+    axis = f"predicted probability of {figures.shortened(names[1])}" if len(names) == 2 else "largest probability"
+    panels = [
+        (
+            figures.calibration_figure(bins, axis=axis.replace("$", r"\$")),
+            f"Calibration on {kind} rows: the observed share of rows against the predicted probability, in "
+            f"{len(bins)} groups of equally many rows, with 95 % intervals. The mean gap is "
+            f"{calibration_error(bins):.3f}.",
+        )
+    ]
+    counts = confusion(evaluation)
+    if len(names) <= figures.MAX_CELLS:
+        caption = f"Confusion on {kind} rows: per cent of the rows of each true class by predicted class."
+        panels.append((figures.confusion_figure(counts, names), caption))
+    page.figures(panels)
+    off = counts - np.diag(np.diag(counts))
+    places = [divmod(int(cell), len(names)) for cell in np.argsort(-off, axis=None)[:MAX_CONFUSIONS]]
+    rows: list[list[Cell]] = [
+        [names[i], names[j], float(off[i, j]), f"{100 * off[i, j] / counts[i].sum():.3g} %"]
+        for i, j in places
+        if off[i, j] > 0
+    ]
+    if rows:
+        page.subheading(f"Most frequent errors on {kind} rows")
+        page.table(["true", "predicted", "rows", "share of the true class"], rows)
+
+
+def _add_numbers(page: Page, evaluation: Evaluation, kind: str) -> None:
+    _add_scores(page, evaluation)
+    y, f = evaluation.targets[:, 0], evaluation.predictions[:, 0]
+    page.figures(
+        [
+            (figures.predicted_figure(y, f), f"True values of {kind} rows against their predictions."),
+            (figures.residual_figure(y - f, evaluation.weight), f"Errors on {kind} rows: true minus predicted."),
+        ]
+    )
+
+
+def _add_coverage(page: Page, estimator: Any, X: Any, y: Any) -> None:
+    """Shares of test targets within prediction intervals, where the model has enough rows for them."""
+    targets = np.asarray(y, dtype=np.float64)
+    rows: list[list[Cell]] = []
+    for coverage in COVERAGES:
+        try:
+            lower, upper = (_numbers(end) for end in estimator.predict_interval(X, coverage=coverage))
+        except ValueError:  # too few rows for this coverage, or none at all
+            continue
+        inside = (lower <= targets) & (targets <= upper)
+        rows.append([f"{100 * coverage:g} %", f"{100 * inside.mean():.3g} %", float(np.mean(upper - lower))])
+    if rows:
+        page.subheading("Prediction intervals on test rows")
+        page.table(["coverage asked for", "targets inside", "mean length"], rows)
+
+
+# -- importances and search --------------------------------------------------------------------------------------------
+
+
+def _add_importances(page: Page, estimator: Any) -> None:
+    values = getattr(estimator, "feature_importances_", None)
+    if values is None:
+        return
+    values = _numbers(values)
+    names = getattr(estimator, "feature_names_in_", None)
+    labels: Sequence[str] = [f"column {i}" for i in range(len(values))] if names is None else [str(n) for n in names]
+    top = np.argsort(-values, kind="stable")[:MAX_IMPORTANCES]
+    page.heading("Importances of the input columns")
+    page.figure(
+        figures.importance_figure(values[top], [labels[i] for i in top]),
+        f"How strongly the predictions depend on each column{'' if len(top) == len(values) else ', the first 20'}: "
+        + ", ".join(f"{figures.shortened(labels[i])} {values[i]:.2g}" for i in top[:3])
+        + (", ..." if len(top) > 3 else "."),
+    )
+
+
+def _add_search(page: Page, estimator: Any) -> None:
+    trials: list[dict[str, Any]] = list(getattr(estimator, "search_results_", None) or [])
+    if not trials:
+        return
+    losses, rows = np.array([trial["loss"] for trial in trials], float), np.array([trial["rows"] for trial in trials])
+    page.heading("Search")
+    page.figure(
+        figures.search_figure(losses, rows),
+        f"Validation loss of {len(trials)} trials in the order in which they were made: many on few rows, the best of "
+        "them again on more. Trials with much higher losses are outside the figure.",
+    )
+    page.text(
+        "The best trial of each kernel and transformation, on the largest number of rows that it was tried on. Losses "
+        "are comparable for equal numbers of rows. The simplest trial within a standard error of the best is chosen."
+    )
+    chosen = getattr(estimator, "choices_", {})
+    keys = ("transform", "exponent", "norm", "metric", "power", "rounds", "factor", "penalty", "rows", "loss")
+    table: list[list[Cell]] = []
+    for trial in best_by_kind(trials):
+        is_chosen = all(key in chosen and chosen[key] == trial[key] for key in keys)
+        loss = f"{format_number(trial['loss'], 4)} ± {format_number(trial['error'], 2)}"
+        table.append(
+            [
+                trial["transform"],
+                kernel_name(trial["exponent"], trial["norm"]),
+                metric_name(trial),
+                format_number(trial["factor"]),
+                format_number(trial["penalty"]),
+                f"{trial['rows']:,}",
+                Mark(f"{loss} (chosen)", "good") if is_chosen else loss,
+            ]
+        )
+    columns = ["transformation", "kernel", "metric", "bandwidth / median", "penalty", "rows", "loss ± standard error"]
+    page.table(columns, table, cards=True)
+
+
+def best_by_kind(trials: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of each transformation, kernel and metric, the best trial on most rows; those on most rows, and best, first."""
+    ranked = sorted(trials, key=lambda trial: (-trial["rows"], trial["loss"]))
+    kinds: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for trial in ranked:
+        kinds.setdefault(tuple(trial[key] for key in ("transform", "exponent", "norm", "metric", "power")), trial)
+    return list(kinds.values())
+
+
+def kernel_name(exponent: float, norm: float) -> str:
+    """exp(-(distance / s)^p) in the q-norm, in words where it has a name.
+
+    >>> kernel_name(2.0, 2.0), kernel_name(1.5, 1.5)
+    ('Gaussian (p=2, q=2)', 'p=1.5, q=1.5')
+    """
+    powers = f"p={exponent:g}, q={norm:g}"
+    name = KERNEL_NAMES.get((exponent, norm))
+    return powers if name is None else f"{name} ({powers})"
+
+
+def metric_name(trial: dict[str, Any]) -> str:
+    """The learned metric of a trial: its form, power and rounds."""
+    if trial["metric"] == "none":
+        return "none"
+    rounds = trial["rounds"]
+    return f"{trial['metric']}, power {trial['power']:g}, {rounds} round{'' if rounds == 1 else 's'}"
