@@ -58,6 +58,13 @@ _ACCEPTED: dict[str, Any] = {"accept_sparse": "csr", "dtype": "numeric"}  # a sh
 # of other shapes round differently. A GPU needs larger tiles to be busy.
 CPU_TILE, GPU_TILE = 64, 4096
 TILES_AT_ONCE = 64
+TRANSFORM_NAMES = {
+    "none": "as they are",
+    "standard": "standardised",
+    "normal": "normal scores",
+    "both": "standardised and normal scores side by side",
+    "robust": "divided by their interquartile range and bounded",
+}
 
 
 class Rows(NamedTuple):
@@ -82,6 +89,7 @@ class BaseModel(SavableMixin):
     search_results_: list[dict[str, Any]]
     validation_: dict[str, Tensor | None]
     encoder_: TableEncoder | None
+    feature_importances_: np.ndarray[Any, Any] | None
     verbose: bool | None
     random_state: Any
     validation_fraction: float
@@ -102,6 +110,7 @@ class BaseModel(SavableMixin):
         "search_results_": list,
         "validation_": dict,
         "encoder_": (TableEncoder, NoneType),
+        "feature_importances_": (np.ndarray, NoneType),
     }
 
     def make_plan(self) -> KernelPlan | NetworkPlan:
@@ -124,6 +133,7 @@ class BaseModel(SavableMixin):
         Without `validation_data`, a random `validation_fraction` of the rows is set aside.
         """
         if isinstance(X, Source):
+            self.encoder_ = None
             source = self._encode_source(X)
             if validation_data is None:
                 return Rows(*split(source, self.validation_fraction, seed), source)
@@ -176,6 +186,13 @@ class BaseModel(SavableMixin):
         self.choices_ = {**fitted.choices, **({} if fitted.selection is None else {"selection": fitted.selection})}
         if fitted.kernel is not None:
             self.kernel_ = fitted.kernel
+        self.feature_importances_ = self._importances(fitted.importances)
+
+    def _importances(self, shares: Tensor | None) -> np.ndarray[Any, Any] | None:
+        """Shares of the columns of X, from those of the encoded columns."""
+        if shares is None or self.encoder_ is None:
+            return None if shares is None else shares.numpy()
+        return np.bincount(self.encoder_.sources, weights=shares.numpy(), minlength=self.n_features_in_)
 
     def _step(self, X: Any, y: Tensor, sample_weight: Any, *, num_classes: int | None) -> None:
         """One pass of minibatch steps over checked rows; the first call draws the features."""
@@ -196,7 +213,7 @@ class BaseModel(SavableMixin):
                 model = model if resolves(mean, std) else model.double()
                 model.head.bias.data.copy_(mean)
             self.model_, self.solver_, self.history_, self.choices_ = model, "sgd", [], {}
-            self.search_results_, self.validation_ = [], {}
+            self.search_results_, self.validation_, self.feature_importances_ = [], {}, None
         assert isinstance(self.model_, FeatureModel)
         step_online(self.model_, plan, rows, loss=task.loss)
 
@@ -352,6 +369,30 @@ class KernelModel(BaseModel):
             time_limit=self.time_limit,
             scoring=self.scoring,
         )
+
+    def summary(self) -> str:
+        """What was fitted and how it was chosen, in a few lines of text."""
+        check_is_fitted(self)
+        lines = [f"{type(self).__name__}: {self.kernel_!r}, solver {self.solver_!r}"]
+        chosen = self.choices_
+        if self.search_results_:
+            metric = "no metric"
+            if chosen["metric"] != "none":
+                metric = f"a {chosen['metric']} metric, power {chosen['power']:g}, {chosen['rounds']} rounds"
+            lines += [
+                f"inputs: {TRANSFORM_NAMES[chosen['transform']]}; {metric}",
+                f"bandwidth: {chosen['factor']:g} times the median distance; penalty {chosen['penalty']:.3g}",
+                f"search: {len(self.search_results_)} trials, the last on {chosen['rows']:,} rows; validation loss "
+                f"{chosen['loss']:.4g} +- {chosen['error']:.2g}",
+            ]
+            if chosen["members"] > 1:
+                lines.append(f"ensemble of {chosen['members']} models")
+        if self.feature_importances_ is not None:
+            names = getattr(self, "feature_names_in_", None)
+            largest = np.argsort(-self.feature_importances_)[:5]
+            shown = (f"{i if names is None else names[i]} {self.feature_importances_[i]:.0%}" for i in largest.tolist())
+            lines.append(f"most important columns: {', '.join(shown)}")
+        return "\n".join(lines)
 
     def _can_step(self) -> bool:
         """Whether `partial_fit` exists: only weights on one map of features can be continued."""

@@ -49,11 +49,12 @@ HOLDOUT_ROWS = 4000  # above, a third of the rows, or some thousands, is held ou
 
 @dataclass(frozen=True)
 class Preset:
-    """How thorough a search is: training rows of the first, middle and last trials, and how many go on."""
+    """How thorough a search is: training rows of the trials of each stage, and how many trials go on."""
 
     first_rows: int
     middle_rows: int
     last_rows: int
+    final_rows: int
     num_middle: int
     num_last: int
     max_rounds: int
@@ -64,10 +65,10 @@ class Preset:
 
 PRESETS = {
     "fast": Preset(
-        500, 1000, 1000, 2, 1, 1, transforms=("standard", "normal"), kernels=((1.0, 1.0), (1.5, 1.5), (1.5, 2.0))
+        500, 1000, 1000, 0, 2, 1, 1, transforms=("standard", "normal"), kernels=((1.0, 1.0), (1.5, 1.5), (1.5, 2.0))
     ),
-    "default": Preset(1000, 2000, 3000, 5, 3, 4),
-    "best": Preset(1500, 3000, 6000, 8, 6, 6, members=4),
+    "default": Preset(1000, 2000, 3000, 8000, 5, 3, 4),
+    "best": Preset(1500, 3000, 6000, 12000, 8, 6, 6, members=4),
 }
 GPU_ROWS = 3  # a GPU takes so many times the rows in less time
 
@@ -169,13 +170,17 @@ SQUARED = Criterion("squared error", squared_losses)
 
 @dataclass(frozen=True, eq=False)
 class SearchResult:
-    """The trials of a search, the best of which are `chosen`, with the transformation and kernel of each."""
+    """The trials of a search, the best of which are `chosen`, with the transformation and kernel of each.
+
+    `importances` [d] are shares of the inputs in the mean squared gradient of the best model.
+    """
 
     chosen: list[Trial]
     transforms: dict[str, InputTransform | None]
     kernels: list[PowerExponential]
     trials: list[Trial]
     rows: SearchRows
+    importances: Tensor
 
 
 def search_model(
@@ -206,10 +211,12 @@ def search_model(
         trials = search.metrics(trials, [_shortened(fold, preset.middle_rows) for fold in folds])
         if preset.last_rows > preset.middle_rows and len(folds[0].train) > preset.middle_rows:
             trials = search.last(trials, [_shortened(fold, preset.last_rows) for fold in folds])
+        if len(folds) == 1 and preset.last_rows * 2 < min(preset.final_rows, len(folds[0].train)):
+            trials = search.final(trials, _shortened(folds[0], preset.final_rows))
     chosen = search.choose(trials)
-    return SearchResult(
-        chosen, search.transforms, [search.kernel(trial, folds) for trial in chosen], search.trials, rows
-    )
+    kernels = [search.kernel(trial, folds) for trial in chosen]
+    importances = search.importances(chosen[0], _shortened(folds[0], preset.middle_rows))
+    return SearchResult(chosen, search.transforms, kernels, search.trials, rows, importances)
 
 
 class _Search:
@@ -307,9 +314,26 @@ class _Search:
         for trial in sorted(trials, key=lambda trial: trial.loss):
             recipe = trial.recipe
             kinds.setdefault((recipe.transform, recipe.exponent, recipe.norm, recipe.metric), trial)
-        selected = list(kinds.values())[: self.preset.num_last]
+        ranked = list(kinds.values())
+        selected = ranked[: self.preset.num_last]
+        for euclidean in (False, True):  # with more rows the other norm may win
+            if all((trial.recipe.norm == 2) != euclidean for trial in selected):
+                selected += [trial for trial in ranked if (trial.recipe.norm == 2) == euclidean][:1]
         again = [self._repeated(trial.recipe, folds) for trial in selected if not self.late]
         return [trial for trial in again if trial is not None] or trials
+
+    def final(self, trials: list[Trial], fold: Fold) -> list[Trial]:
+        """The best trial of each norm on most rows, under the metric it has."""
+        ranked = sorted(trials, key=lambda trial: trial.loss)
+        groups = ([t for t in ranked if (t.recipe.norm == 2) == euclidean] for euclidean in (False, True))
+        finals: list[Trial] = []
+        for trial in [group[0] for group in groups if group]:
+            if not self.late:
+                recipe = trial.recipe
+                geometry = self._geometry(recipe.transform, recipe.norm, trial.maps, [fold])
+                finals += self._trials(recipe, geometry, [fold], *_point(recipe))
+        self.trials += finals
+        return finals or trials
 
     def choose(self, trials: list[Trial]) -> list[Trial]:
         """The simplest trial within one standard error of the best; then others that an ensemble gains from.
@@ -334,7 +358,7 @@ class _Search:
         recipe = trial.recipe
         Z = self.inputs[recipe.transform]
         if len(folds) == 1:
-            linear, train = trial.maps[0], folds[0].train[: trial.rows]
+            linear, train = trial.maps[0], folds[0].train[:MEDIAN_ROWS]
         else:
             train = torch.arange(len(Z), device=Z.device)
             linear = self._learned_map(recipe, train)
@@ -348,6 +372,21 @@ class _Search:
             scale=scale,
             metric=metric,
         )
+
+    def importances(self, trial: Trial, fold: Fold) -> Tensor:
+        """Shares [d] of the inputs in the mean squared gradient of a trial's model, in standard deviations of each."""
+        recipe, d = trial.recipe, self.rows.X.shape[1]
+        linear = trial.maps[0]
+        geometry = self._fold_geometry(recipe.transform, recipe.norm, linear, Fold(fold.train, fold.train[:0]))
+        product = self._product(geometry, recipe.exponent, *recipe.path[-1])
+        if product is None:
+            return torch.full((d,), 1 / d, dtype=torch.float64)
+        squares = (product if product.ndim == 1 else product.diagonal()).double().clamp_min(0)
+        squares = squares * self.inputs[recipe.transform].double().var(dim=0, correction=0)
+        transform = self.transforms[recipe.transform]
+        sources = torch.arange(d, device=squares.device) if transform is None else transform.sources
+        shares = squares.new_zeros(d).index_add_(0, sources.to(squares.device), squares)
+        return (shares / shares.sum().clamp_min(1e-300)).cpu()
 
     def _learned_map(self, recipe: Recipe, train: Tensor) -> Tensor | None:
         """The map of the inputs after the metric rounds of a recipe, on the rows `train`."""
@@ -497,6 +536,12 @@ class _Search:
             return None
         geometry = self._geometry(recipe.transform, recipe.norm, maps, folds)
         return self._best(recipe, geometry, folds, [recipe.path[-1][0]], self._near(recipe.path[-1][1]))
+
+
+def _point(recipe: Recipe) -> tuple[float, list[float]]:
+    """The bandwidth factor and the penalty of a recipe."""
+    factor, penalty = recipe.path[-1]
+    return factor, [penalty]
 
 
 class _Geometry:

@@ -72,6 +72,7 @@ class Fitted:
     selection: dict[str, list[float]] | None = None
     search: list[dict[str, Any]] = field(default_factory=list)
     validation: dict[str, Tensor | None] = field(default_factory=dict)
+    importances: Tensor | None = None
 
 
 def fit_model(
@@ -126,6 +127,7 @@ def _fit_searched(plan: KernelPlan, task: Task, run: dict[str, Any]) -> Fitted:
     facts: dict[str, Any] = {
         "choices": {**trial.record(), "members": len(result.chosen)},
         "search": [tried.record() for tried in result.trials],
+        "importances": result.importances,
     }
     if is_exact(plan, task, run["group"]):
         model, held_out, targets, weight = fit_all_rows(plan, task, result)

@@ -42,7 +42,6 @@ MAX_PART_BYTES = {"cpu": 3 * 2**29, "cuda": 40 * 2**30}  # of one kernel matrix
 MIN_PART_ROWS = 2000
 FAST_SHARE = 0.05  # of these operations that preset="fast" takes
 MAX_ROW_BYTES = 2**31  # rows beyond this size are not gathered in memory: features and minibatches instead
-SEARCHED_MULTIPLE = 3  # rows that are sampled for a search, as a multiple of the training rows of its last trials
 
 
 class Selected(NamedTuple):
@@ -72,7 +71,8 @@ def search_plan(plan: KernelPlan, task: Task, *, verbose: bool | None) -> Search
     """The search on a random sample of the rows of `task`."""
     assert plan.preset is not None
     preset = _scaled(PRESETS[plan.preset], task.device)
-    rows, labels, validation = _sample(task, SEARCHED_MULTIPLE * preset.last_rows)
+    # enough for the training rows of the final trials, and a third as many to validate on
+    rows, labels, validation = _sample(task, max(3 * preset.last_rows, preset.final_rows * 4 // 3))
     return search_model(
         rows,
         preset,
@@ -195,7 +195,9 @@ def _all_rows(task: Task) -> tuple[Tensor, Tensor, Tensor | None]:
 def _scaled(preset: Preset, device: torch.device) -> Preset:
     if device.type != "cuda":
         return preset
-    sizes = {name: GPU_ROWS * getattr(preset, name) for name in ("first_rows", "middle_rows", "last_rows")}
+    sizes = {
+        name: GPU_ROWS * getattr(preset, name) for name in ("first_rows", "middle_rows", "last_rows", "final_rows")
+    }
     return Preset(**{**preset.__dict__, **sizes})
 
 
