@@ -318,7 +318,7 @@ def test_models_without_an_onnx_form(path: Path, monkeypatch: pytest.MonkeyPatch
             self.num_inputs = 6
 
     for model, message in [
-        (nn.Linear(6, 5), r"FeatureModel, LandmarkModel, LogitAverage or Network, got Linear"),
+        (nn.Linear(6, 5), "a FeatureModel, LandmarkModel, .* or TransformedModel, got Linear"),
         (LogitAverage([fourier_model(), nn.Linear(6, 5)]), "got Linear"),
         (landmark_model(OddKernel(), normal(4, 6)), r"kernel that has no ONNX form, OddKernel\(\); use one of"),
         (FeatureModel(OddMap(), linear()), r"map that has no ONNX form, OddMap\(\); use one of bochner\.features"),

@@ -14,7 +14,7 @@ from bochner.storage import Storable
 TRANSFORMS = ["standard", "normal", "both", "robust"]
 # Quantiles that normal scores interpolate between, evenly spaced in scores: for 100,000 rows two of them are 0.017
 # apart, which bounds the error of a score by 0.04 whatever the distribution of the column, also in its tails.
-NUM_KNOTS = 513
+NUM_KNOTS = 512  # a power of 2, of which a bisection in an ONNX graph makes full use
 # Standardised values are bounded, so that one outlier at prediction time does not leave the range of the data.
 MAX_STANDARD = 20.0
 # The robust transformation is t / sqrt(1 + (t / 3)^2): the identity near 0, bounded by 3.
@@ -29,7 +29,7 @@ class InputTransform(Storable):
     """x -> z, column by column: the inputs that a kernel sees.
 
     "standard": (x - mean) / std, within +-20. "normal": normal scores, the quantile of x mapped to that of N(0, 1), by
-    linear interpolation between 513 quantiles. "both": these two side by side. "robust": t = (x - median) / (IQR /
+    linear interpolation between 512 quantiles. "both": these two side by side. "robust": t = (x - median) / (IQR /
     1.349), smoothly bounded by 3. Two-valued columns are only centred: for a one-hot column a change of level then
     counts as much as a typical difference of a standardised number, whatever the frequency of the level. Values outside
     the range of the data have the score of its end; NaN stays NaN.

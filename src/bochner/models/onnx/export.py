@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import reduce
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,12 +14,17 @@ import torch
 from torch import Tensor, nn
 
 from bochner import checks
+from bochner.data.encoder import TableEncoder
 from bochner.models import LandmarkModel, LogitAverage
 from bochner.models.heads import BottleneckHead, FeatureModel, Head, LinearHead
+from bochner.models.inputs import TransformedModel
 from bochner.models.losses import SMALLEST_PROBABILITY
 from bochner.models.network import Network
 from bochner.models.onnx.features import features, kernel_values
 from bochner.models.onnx.graph import Graph, Value, element_name, onnx
+from bochner.models.onnx.inputs import transformed
+from bochner.models.onnx.table import ML_DOMAIN, ML_OPSET, encode_table
+from bochner.models.partition import PartitionedModel
 from bochner.storage import write_atomically
 
 
@@ -30,6 +36,9 @@ class Signature(NamedTuple):
     dtype: torch.dtype
 
 
+_MODELS = "a FeatureModel, LandmarkModel, LogitAverage, Network, PartitionedModel or TransformedModel"
+
+
 def signature(model: nn.Module) -> Signature:
     bias: Tensor
     match model:
@@ -39,20 +48,30 @@ def signature(model: nn.Module) -> Signature:
             num_inputs, bias = model.num_inputs, model.head.bias
         case LandmarkModel():
             num_inputs, bias = model.landmarks.shape[1], model.bias
-        case LogitAverage():
+        case LogitAverage() | PartitionedModel():
             parts = [signature(part) for part in model.models]
             if len({part[:2] for part in parts}) != 1:
                 raise ValueError(f"models must agree in inputs and outputs, got {[part[:2] for part in parts]}.")
             return parts[0]._replace(dtype=reduce(torch.promote_types, (part.dtype for part in parts)))
+        case TransformedModel():
+            inner = signature(model.model)
+            if inner.num_inputs != model.transform.num_outputs:
+                outputs = model.transform.num_outputs
+                raise ValueError(f"model must have the {outputs} outputs of transform as inputs, got {inner[0]}.")
+            return inner._replace(num_inputs=len(model.transform.center))
         case _:
             kind = type(model).__name__
-            raise TypeError(f"model must be a FeatureModel, LandmarkModel, LogitAverage or Network, got {kind}.")
+            raise TypeError(f"model must be {_MODELS}, got {kind}.")
     # models in half precision are computed in float32
     return Signature(num_inputs, len(bias), torch.promote_types(bias.dtype, torch.float32))
 
 
-def scores(model: nn.Module, X: Value) -> Value:
-    """The model's output [N, num_outputs]."""
+def scores(model: nn.Module, X: Value, *, raw: Value | None = None, dtype: torch.dtype | None = None) -> Value:
+    """The model's output [N, num_outputs] for X in the graph's dtype; `raw` is X in `dtype`, as the file receives it.
+
+    Transformations start from `raw`, whose digits the graph's dtype may not hold, and round to its `dtype`.
+    """
+    raw, dtype = raw or X, dtype or X.graph.dtype
     match model:
         case FeatureModel():
             return _on_head(model.head, *features(model.feature_map, X))
@@ -64,8 +83,48 @@ def scores(model: nn.Module, X: Value) -> Value:
             return kernel_values(model.kernel, X, model.landmarks).affine(model.coefficients.T, model.bias)
         case LogitAverage():
             # not the node Mean, which ONNX Runtime implements in float32 only
-            return X.graph.add("Sum", *(scores(part, X) for part in model.models)) / float(len(model.models))
+            parts = [scores(part, X, raw=raw, dtype=dtype) for part in model.models]
+            return X.graph.add("Sum", *parts) / float(len(parts))
+        case TransformedModel():
+            return scores(model.model, transformed(model.transform, raw, rounded=dtype))
+        case PartitionedModel():
+            return _partitioned(model, X)
     raise TypeError(f"{type(model).__name__} has no ONNX form.")
+
+
+def _partitioned(model: PartitionedModel, X: Value) -> Value:
+    """Every leaf's model on the rows of that leaf only; results are written back to their rows.
+
+    With P [nodes, leaves] of 1 or -1 where the path to a leaf turns right or left, and 0 elsewhere, a row with sides
+    s = 1 or -1 at all nodes is in the leaf where s P is the length of the path, which it exceeds nowhere.
+    """
+    P = _paths(model.branches)
+    sides = (X @ model.directions.T).apply("Greater", model.thresholds).to(X.graph.dtype) * 2.0 - 1.0
+    leaves = (sides @ P - P.abs().sum(dim=0)).apply("ArgMax", axis=1, keepdims=0)
+    places, parts = [], []
+    for leaf, part in enumerate(model.models):
+        rows = leaves.apply("Equal", torch.tensor(leaf)).apply("NonZero").apply("Squeeze", torch.tensor([0]))
+        places.append(rows)
+        parts.append(scores(part, X.apply("Gather", rows, axis=0)))
+    # the places of sorted rows among all: the inverse of their permutation
+    order = X.graph.add("Concat", *places, axis=0)
+    values = X.graph.add("Concat", *parts, axis=0)
+    index = order.apply("Unsqueeze", torch.tensor([1]))
+    return X.graph.add("ScatterND", values, index, values)
+
+
+def _paths(branches: Tensor) -> Tensor:
+    """P [nodes, leaves] of `_partitioned`."""
+    nodes = len(branches)
+    P = torch.zeros(nodes, nodes + 1, dtype=torch.float64)
+    paths: dict[int, list[tuple[int, float]]] = {0: []}
+    for node, children in enumerate(branches.tolist()):  # parents come first
+        for child, side in zip(children, (-1.0, 1.0), strict=True):
+            paths[child] = [*paths[node], (node, side)]
+    for leaf in range(nodes + 1):
+        for node, side in paths[-1 - leaf]:
+            P[node, leaf] = side
+    return P
 
 
 def _on_head(head: Head, Z: Value, fold: Callable[[Tensor], Tensor]) -> Value:
@@ -92,8 +151,9 @@ def export_onnx(
     output: str = "scores",
     classes: Sequence[int] | Sequence[str] | None = None,
     dtype: torch.dtype | None = None,
+    encoder: TableEncoder | None = None,
 ) -> None:
-    """Write a FeatureModel, LandmarkModel, LogitAverage or Network to `path` as ONNX, whole or not at all.
+    """Write a model to `path` as ONNX, whole or not at all.
 
         X [N, d], any N  ->  label [N], probabilities [N, C], scores [N, t]
 
@@ -103,8 +163,10 @@ def export_onnx(
     largest score, or of a positive logistic score. Names and order are those of skl2onnx without ZipMap.
 
     The graph computes in the model's dtype; `dtype`, float32 or float64, is that of X and of the outputs, the model's
-    if None. Frequencies are written out as a matrix whatever the projection: 4 d P bytes for P of them in float32. A
-    runtime holds k(X, landmarks) or z(X) for all N rows at once: choose N to fit. Opset 13.
+    if None. `encoder` puts a table in front: the inputs are then its columns, [N, 1] each, as `encode_table` describes.
+    Models are FeatureModel, LandmarkModel, Network, TransformedModel, PartitionedModel (a row costs what its leaf
+    costs), and LogitAverage of these. Frequencies are written out as a matrix whatever the projection: 4 d P bytes for
+    P of them in float32. A runtime holds k(X, landmarks) or z(X) for all N rows at once: choose N to fit. Opset 13.
 
     >>> import tempfile
     >>> from bochner.features import FourierMap
@@ -122,15 +184,32 @@ def export_onnx(
     if dtype is not None:
         checks.one_of("dtype", dtype, [torch.float32, torch.float64])
     names = None if classes is None else _checked_classes(classes, output, known.num_outputs)
-    content = _file(model, known, output, names, dtype or known.dtype).SerializeToString()
+    if encoder is not None and len(encoder.names) != known.num_inputs:
+        raise ValueError(f"encoder must have the model's {known.num_inputs} inputs, got {len(encoder.names)}.")
+    content = _file(model, known, output, names, dtype or known.dtype, encoder).SerializeToString()
     onnx("checker").check_model(content, full_check=True)
     write_atomically(Path(path), content)
 
 
-def _file(model: nn.Module, known: Signature, output: str, classes: Classes | None, dtype: torch.dtype) -> Any:
+def _file(
+    model: nn.Module,
+    known: Signature,
+    output: str,
+    classes: Classes | None,
+    dtype: torch.dtype,
+    encoder: TableEncoder | None,
+) -> Any:
     graph = Graph(known.dtype)
-    X, floats = Value(graph, "X"), element_name(dtype)
-    S = scores(model, X if dtype == known.dtype else X.to(known.dtype))
+    floats = element_name(dtype)
+    opsets = [onnx("helper").make_opsetid("", OPSET)]
+    if encoder is None:
+        X = Value(graph, "X")
+        inputs = [X.info(["N", known.num_inputs], kind=floats)]
+    else:  # in float64, as the encoder computes, and then rounded as rows are for a model
+        inputs, encoded = encode_table(encoder, replace(graph, dtype=torch.float64), dtype=dtype)
+        X = Value(graph, encoded.name if dtype == torch.float64 else encoded.to(dtype).name)
+        opsets.append(onnx("helper").make_opsetid(ML_DOMAIN, ML_OPSET))
+    S = scores(model, X if dtype == known.dtype else X.to(known.dtype), raw=X, dtype=dtype)
     outputs = []
     if classes is not None:
         kind = "INT64" if isinstance(classes[0], int) else "STRING"
@@ -140,8 +219,8 @@ def _file(model: nn.Module, known: Signature, output: str, classes: Classes | No
         outputs.append(_named("probabilities", P, dtype).info(["N", max(2, known.num_outputs)], kind=floats))
     outputs.append(_named("scores", S, dtype).info(["N", known.num_outputs], kind=floats))
     return onnx("helper").make_model(
-        graph.proto("bochner", [X.info(["N", known.num_inputs], kind=floats)], outputs),
-        opset_imports=[onnx("helper").make_opsetid("", OPSET)],
+        graph.proto("bochner", inputs, outputs),
+        opset_imports=opsets,
         ir_version=IR_VERSION,
         producer_name="bochner",
         producer_version=_version(),

@@ -193,9 +193,11 @@ def _over_inputs(step: Step, U: Value, V: Tensor, *others: Tensor, start: Tensor
     """The state [.., N, m] after one step for each input, with columns u [N, 1] and v [1, m]; it starts at `start`."""
     num_rows = U.apply("Shape").apply("Gather", torch.tensor([0]), axis=0)
     shape = num_rows.apply("Concat", torch.tensor([len(V)]), axis=0)
-    state = U.graph.constant(torch.zeros(1, 1) if start is None else start).apply("Expand", shape)
+    start = torch.zeros(1, 1) if start is None else start
+    state = U.graph.constant(start).apply("Expand", shape)
     columns = U.apply("Transpose", perm=[1, 0]).apply("Unsqueeze", torch.tensor([2]))
-    return scan(step, state, columns, V.T[:, None, :], *others)
+    ranks = [start.ndim, 2, 2, *(other.ndim - 1 for other in others)]
+    return scan(step, state, columns, V.T[:, None, :], *others, ranks=ranks)
 
 
 def _angular(order: int, cosine: Value) -> Value:

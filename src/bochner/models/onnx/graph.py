@@ -118,7 +118,7 @@ class Value:
     def to(self, dtype: torch.dtype) -> Value:
         return self.apply("Cast", to=getattr(onnx().TensorProto, element_name(dtype)))
 
-    def info(self, shape: Sequence[int | str] | None, *, kind: str = "") -> Any:
+    def info(self, shape: Sequence[int | str | None] | None, *, kind: str = "") -> Any:
         """This value as an input or output of its graph; `kind` is ONNX's name of its elements, floats by default."""
         kind = kind or element_name(self.graph.dtype)
         return onnx("helper").make_tensor_value_info(self.name, getattr(onnx().TensorProto, kind), shape)
@@ -133,13 +133,15 @@ def element_name(dtype: torch.dtype) -> str:
     return {torch.float32: "FLOAT", torch.float64: "DOUBLE", torch.int64: "INT64"}[dtype]
 
 
-def scan(step: Step, state: Value, *sequences: Operand) -> Value:
+def scan(step: Step, state: Value, *sequences: Operand, ranks: Sequence[int]) -> Value:
     """The last of state <- step(state, a[i], b[i], ..), i = 0, 1, .., for sequences a, b, .. along their first axis.
 
-    One state is held at a time, and the graph does not grow with the length.
+    One state is held at a time, and the graph does not grow with the length. `ranks` are those of the state and of
+    a[i], b[i], ..: ONNX Runtime needs them where it cannot infer the shape of the state.
     """
     body = state.graph.inner()
-    slots = [body.name("Slice") for _ in range(1 + len(sequences))]
+    slots = [body.name("Slice") for _ in ranks]
     end = step(*slots)
-    graph = body.proto("step", [slot.info(None) for slot in slots], [end.info(None)])
+    infos = [slot.info([None] * rank) for slot, rank in zip(slots, ranks, strict=True)]
+    graph = body.proto("step", infos, [end.info([None] * ranks[0])])
     return state.apply("Scan", *sequences, body=graph, num_scan_inputs=len(sequences))
