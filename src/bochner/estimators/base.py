@@ -255,6 +255,7 @@ class BaseModel(SavableMixin):
     def _check_pair(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, np.ndarray[Any, Any]]:
         """X as a finite array, sparse matrix or tensor [n, d], and y as an array of as many rows."""
         numeric = isinstance(self, RegressorMixin)
+        multiple = numeric or (getattr(y, "ndim", 1) == 2 and y.shape[1] > 1)
         if reset:
             self.encoder_ = None
         if needs_encoder(X) or (not reset and self.encoder_ is not None):
@@ -262,9 +263,9 @@ class BaseModel(SavableMixin):
         if isinstance(X, Tensor):
             X = checked_tensor(self, X, reset=reset)
             y = y.cpu().numpy() if isinstance(y, Tensor) else y
-            _, y = check_X_y(np.zeros((len(X), 1)), y, multi_output=numeric, y_numeric=numeric)
+            _, y = check_X_y(np.zeros((len(X), 1)), y, multi_output=multiple, y_numeric=numeric)
             return X, y
-        return validate_data(self, X, y, reset=reset, multi_output=numeric, y_numeric=numeric, **_ACCEPTED)
+        return validate_data(self, X, y, reset=reset, multi_output=multiple, y_numeric=numeric, **_ACCEPTED)
 
     def _encode_frame(self, X: Any, y: Any, *, reset: bool, numeric: bool) -> tuple[Any, np.ndarray[Any, Any]]:
         """A frame as numbers, by the encoder of `fit` or one that is fitted to it, and y as an array."""

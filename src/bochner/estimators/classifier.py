@@ -28,6 +28,7 @@ class ClassifierBase(ClassifierMixin, BaseModel):
     """Fitting to labels, and predictions from scores."""
 
     classes_: np.ndarray[Any, Any]
+    multilabel_: bool
     class_weight: dict[Any, float] | str | None
 
     def fit(
@@ -39,8 +40,8 @@ class ClassifierBase(ClassifierMixin, BaseModel):
         ----------
         X : array, frame, sparse matrix or tensor [n, d], or a source
             A source (`bochner.data.open_source`) holds its own targets and weights.
-        y : array [n]
-            Class labels, numbers or text.
+        y : array [n], or [n, L] of 0 and 1
+            Class labels, numbers or text; or for each of L labels whether a row has it, which needs a preset.
         sample_weight : array [n] or None, default=None
         validation_data : (X, y) or source, default=None
             Rows to choose by, instead of a random `validation_fraction` of the training rows.
@@ -58,7 +59,10 @@ class ClassifierBase(ClassifierMixin, BaseModel):
         else:
             X, y = self._check_pair(X, y)
             check_classification_targets(y)
+            if y.ndim == 2:
+                return self._fit_labels(plan, X, y, sample_weight, validation_data, seed=seed, group=group)
             self.classes_ = _distinct_classes(y)
+        self.multilabel_ = False
         rows = self._read_rows(X, y, sample_weight, validation_data, plan.params, seed=seed)
         if self.class_weight is not None:
             weights = self._class_weights(rows.all_rows)
@@ -66,6 +70,30 @@ class ClassifierBase(ClassifierMixin, BaseModel):
         self._fit_rows(plan, rows, num_classes=len(self.classes_), seed=seed, group=group)
         if self.solver_ == "exact":
             self._calibrate()
+        return self
+
+    def _fit_labels(
+        self, plan: Any, X: Any, y: Any, sample_weight: Any, validation_data: Any, *, seed: int, group: Any
+    ) -> Self:
+        """One model of L labels that a row has or not: least squares on 0 and 1, calibrated label by label."""
+        if getattr(plan, "preset", None) is None or self.class_weight is not None or validation_data is not None:
+            raise ValueError(
+                "y with several columns is multi-label classification, which needs a preset and neither class_weight "
+                f"nor validation_data; got {y.shape[1]} columns."
+            )
+        self.classes_, self.multilabel_ = np.arange(y.shape[1]), True
+        rows = self._read_rows(X, y, sample_weight, None, plan.params, seed=seed)
+        self._fit_rows(plan, rows, num_classes=None, seed=seed, group=group)
+        scores, targets, weight = (self.validation_[name] for name in ("predictions", "targets", "weight"))
+        if scores is None or targets is None:
+            raise ValueError(f"y with several columns needs solver='auto' or 'exact', got {self.solver!r}.")
+        parts = [
+            fit_calibration(scores[:, [label]], (targets[:, label] > 0.5).long(), weight) for label in range(y.shape[1])
+        ]
+        slope, offset = torch.tensor([part.slope for part in parts]), torch.cat([part.offset for part in parts])
+        rescale(self.model_, offset, slope)
+        p = (scores * slope.to(scores) + offset.to(scores)).sigmoid()
+        self.validation_ = {"predictions": p, "targets": targets, "weight": weight}
         return self
 
     def _calibrate(self) -> None:
@@ -82,15 +110,17 @@ class ClassifierBase(ClassifierMixin, BaseModel):
     def decision_function(self, X: Any) -> Any:
         """Scores [n, C], or [n] for two classes: positive for the second."""
         scores = self._scores(X)
-        if len(self.classes_) == 2:
+        if len(self.classes_) == 2 and not self.multilabel_:
             scores = scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
         return self._like(X, scores)
 
     def predict_proba(self, X: Any) -> Any:
-        """p(class | x) [n, C], never 0.
+        """p(class | x) [n, C], never 0; for multi-label targets the probability of each label, [n, L].
 
         The scores of least squares estimate probabilities directly; they are clipped and scaled to sum to 1.
         """
+        if self.multilabel_:
+            return self._like(X, self._scores(X).double().sigmoid())
         return self._like(X, probabilities(self._scores(X), self._link).clamp_min(torch.finfo(torch.float32).tiny))
 
     def predict_log_proba(self, X: Any) -> Any:
@@ -101,12 +131,17 @@ class ClassifierBase(ClassifierMixin, BaseModel):
     def predict(self, X: Any) -> Any:
         """The most probable class of each row."""
         scores = self._scores(X)
+        if self.multilabel_:
+            return self._like(X, (scores > 0).double()).astype(int)
         indices = scores.argmax(dim=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).long()
         labels = self.classes_[indices.numpy()]
         return torch.as_tensor(labels).to(X.device) if isinstance(X, Tensor) and labels.dtype.kind in "iufb" else labels
 
     def export_onnx(self, path: str | os.PathLike[str]) -> None:
         """Write an ONNX graph from X [N, d], float32, to `label`, `probabilities` and `scores`; needs bochner[onnx]."""
+        if self.multilabel_:
+            self._export(path, output="logistic", classes=None)
+            return
         integral = self.classes_.dtype.kind != "U" and bool((self.classes_ == np.floor(self.classes_)).all())
         self._export(path, output=self._link, classes=self.classes_.astype(np.int64 if integral else str).tolist())
 
@@ -117,6 +152,8 @@ class ClassifierBase(ClassifierMixin, BaseModel):
         return "logistic" if len(self.classes_) == 2 else "softmax"
 
     def _encode(self, y: np.ndarray[Any, Any]) -> Tensor:
+        if y.ndim == 2:
+            return as_tensor(y).to(torch.float64)
         indices = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
         unknown = self.classes_[indices] != y
         if unknown.any():
@@ -228,7 +265,11 @@ class KernelClassifier(ClassifierBase, KernelModel):
         **KernelModel._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
-    _fitted_state: ClassVar[Mapping[str, Any]] = {**KernelModel._fitted_state, "classes_": np.ndarray}
+    _fitted_state: ClassVar[Mapping[str, Any]] = {
+        **KernelModel._fitted_state,
+        "classes_": np.ndarray,
+        "multilabel_": bool,
+    }
 
     @available_if(KernelModel._can_step)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -245,7 +286,7 @@ class KernelClassifier(ClassifierBase, KernelModel):
         if first:
             if classes is None:
                 raise ValueError("classes must be given with the first call of partial_fit.")
-            self.classes_ = _distinct_classes(np.asarray(classes), "classes")
+            self.classes_, self.multilabel_ = _distinct_classes(np.asarray(classes), "classes"), False
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes must be those of the first call, {self.classes_.tolist()}, got {classes!r}.")
         targets = self._encode(y)

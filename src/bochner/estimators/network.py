@@ -98,7 +98,11 @@ class NetworkClassifier(ClassifierBase, NetworkModel):
         **NetworkModel._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
-    _fitted_state: ClassVar[Mapping[str, Any]] = {**NetworkModel._fitted_state, "classes_": np.ndarray}
+    _fitted_state: ClassVar[Mapping[str, Any]] = {
+        **NetworkModel._fitted_state,
+        "classes_": np.ndarray,
+        "multilabel_": bool,
+    }
 
 
 class NetworkRegressor(RegressorBase, NetworkModel):
