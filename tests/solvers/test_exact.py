@@ -121,6 +121,8 @@ def test_leave_one_out_for_the_last_rows_only(weight: Tensor | None, monkeypatch
     monkeypatch.setattr(exact, "LEAVE_OUT_ROWS", 7)
     fit = fit_exact(EXACT_KERNELS[0], X, numbers(X), alpha=0.1, weight=weight)
     assert fit.rows.tolist() == list(range(33, 40))
+    fewer = fit_exact(EXACT_KERNELS[0], X, numbers(X), alpha=0.1, weight=weight, num_left_out=2)
+    torch.testing.assert_close(fewer.left_out, whole.left_out[38:], rtol=0, atol=1e-12)
     torch.testing.assert_close(fit.left_out, whole.left_out[33:], rtol=0, atol=1e-12)
 
 

@@ -35,7 +35,15 @@ class ExactFit(NamedTuple):
     left_out: Tensor
 
 
-def fit_exact(kernel: Kernel, X: Tensor, Y: Tensor, *, alpha: float, weight: Tensor | None = None) -> ExactFit:
+def fit_exact(
+    kernel: Kernel,
+    X: Tensor,
+    Y: Tensor,
+    *,
+    alpha: float,
+    weight: Tensor | None = None,
+    num_left_out: int | None = None,
+) -> ExactFit:
     """f = K a + b with b the weighted mean of Y [n, t] and (K + alpha W^{-1}) a = Y - b, W = diag(weight).
 
     alpha is the variance of the noise where k(x, x) = 1 is that of the function: it does not depend on n. A row of
@@ -44,8 +52,8 @@ def fit_exact(kernel: Kernel, X: Tensor, Y: Tensor, *, alpha: float, weight: Ten
     `left_out` are the predictions for row i of the model fitted to all other rows, as if it had been: with
     A = K + alpha W^{-1}, c = A^{-1} 1 and the mean b_i of the other rows, they are
     y_i - (a_i + (b - b_i) c_i) / (A^{-1})_ii. With A = L L^T the diagonal of A^{-1} for the last m rows needs the
-    trailing m x m block of L only, O(m^3 / 3). They are given for the last 2,000 rows; X must be in random order for
-    these to be a sample.
+    trailing m x m block of L only, O(m^3 / 3). They are given for the last `num_left_out` rows, 2,000 by default; X
+    must be in random order for these to be a sample.
 
     One matrix [n, n], factorised in place, in O(n^3 / 3 + n^2 d / 2). In float64 up to 3,000 rows and in float32
     beyond, unless float32 does not resolve the solution (a small alpha and a smooth kernel): then in float64. The model
@@ -65,7 +73,8 @@ def fit_exact(kernel: Kernel, X: Tensor, Y: Tensor, *, alpha: float, weight: Ten
     residual = Y.double() - bias
     factor, solution, dtype = _solve(kernel, X, torch.cat([residual, torch.ones_like(w)[:, None]], dim=1), alpha, w)
     coefficients = solution[:, :-1]
-    m = min(n, LEAVE_OUT_ROWS) if n > 1 else 0  # a single row leaves no model
+    limit = LEAVE_OUT_ROWS if num_left_out is None else checks.nonnegative_int("num_left_out", num_left_out)
+    m = min(n, limit) if n > 1 else 0  # a single row leaves no model
     last = slice(n - m, n)
     identity = torch.eye(m, dtype=factor.dtype, device=X.device)
     inverse = torch.linalg.solve_triangular(factor[last, last], identity, upper=False).square_().sum(dim=0)
@@ -164,7 +173,14 @@ def fit_partition(
         thresholds.append(split.threshold)
         branches.append([0, 0])
     fits = [
-        fit_exact(kernel, X[rows], Y[rows], alpha=alpha, weight=None if weight is None else weight[rows])
+        fit_exact(
+            kernel,
+            X[rows],
+            Y[rows],
+            alpha=alpha,
+            weight=None if weight is None else weight[rows],
+            num_left_out=-(-LEAVE_OUT_ROWS * len(rows) // n),
+        )
         for rows in leaves
     ]
     model = PartitionedModel(
@@ -173,12 +189,8 @@ def fit_partition(
         torch.tensor(branches, device=X.device),
         [fit.model for fit in fits],
     )
-    shares = [-(-LEAVE_OUT_ROWS * len(rows) // n) for rows in leaves]
-    return ExactFit(
-        model,
-        torch.cat([rows[fit.rows[-share:]] for rows, fit, share in zip(leaves, fits, shares, strict=True)]),
-        torch.cat([fit.left_out[-share:] for fit, share in zip(fits, shares, strict=True)]),
-    )
+    left_out = torch.cat([fit.left_out for fit in fits])
+    return ExactFit(model, torch.cat([rows[fit.rows] for rows, fit in zip(leaves, fits, strict=True)]), left_out)
 
 
 class _Split(NamedTuple):
