@@ -6,7 +6,6 @@ a validation part of the training rows. Nothing is refitted on all rows unless t
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -313,11 +312,7 @@ def kernel_model(setting: Setting, **arguments: Any) -> Any:
 
 def kernel_model_of_0_1(setting: Setting) -> Model:
     """The defaults of release 0.1 on standardised inputs, encoded like those of the other matrix models."""
-    from bochner.estimators import KernelClassifier
-
-    has_presets = "preset" in inspect.signature(KernelClassifier).parameters
-    arguments = {"preset": None, "standardize": False} if has_presets else {}
-    return OnMatrix(setting, kernel_model(setting, **arguments), standardize="all")
+    return OnMatrix(setting, kernel_model(setting, preset=None, standardize=False), standardize="all")
 
 
 class PerLabel:
