@@ -181,7 +181,8 @@ class BaseModel(SavableMixin):
         fitted = fit_model(plan, task, verbose=self.verbose, group=group)
         if self.encoder_ is None:
             self.n_features_in_ = rows.train.num_inputs
-        self.search_results_, self.validation_ = fitted.search, fitted.validation
+        self.search_results_ = fitted.search
+        self.validation_ = {name: None if value is None else value.cpu() for name, value in fitted.validation.items()}
         self.model_, self.solver_, self.history_ = fitted.model, fitted.solver, fitted.history
         self.choices_ = {**fitted.choices, **({} if fitted.selection is None else {"selection": fitted.selection})}
         if fitted.kernel is not None:
