@@ -27,9 +27,9 @@ logger = logging.getLogger(__name__)
 
 # Penalties in half decades and bandwidths in factors of 2 of the median distance: finer steps change scores by less
 # than their standard error.
-PENALTIES = [10 ** (power / 2) for power in range(-8, 4)]
+PENALTIES = [10 ** (power / 2) for power in range(-10, 4)]
 FACTORS = [2.0**power for power in range(-2, 5)]
-FIRST_PENALTIES, FIRST_FACTORS = (3, 5, 7, 9), (1, 3)  # indices that the first trials use
+FIRST_PENALTIES, FIRST_FACTORS = (5, 7, 9, 11), (1, 3)  # indices that the first trials use
 # Exponent and norm of the kernels. The sum of |x_i - y_i| or |x_i - y_i|^1.5 in the exponent makes a product over the
 # columns, which suits functions of few columns at a time; the Euclidean norm suits those of combinations of columns.
 KERNELS = ((1.0, 1.0), (0.7, 1.0), (1.5, 1.5), (0.7, 2.0), (1.0, 2.0), (1.5, 2.0), (2.0, 2.0))
@@ -70,7 +70,7 @@ PRESETS = {
     "default": Preset(700, 2000, 3000, 8000, 5, 3, 4),
     "best": Preset(1500, 3000, 6000, 12000, 8, 6, 6, members=4),
 }
-GPU_ROWS = 3  # a GPU takes so many times the rows in less time
+GPU_ROWS = 4  # a GPU takes so many times the rows in less time
 
 
 class SearchRows(NamedTuple):

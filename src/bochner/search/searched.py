@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -40,6 +41,7 @@ POWER_KERNELS = {
 FINAL_OPERATIONS = {"cpu": 4e12, "cuda": 8e14}
 MAX_PART_BYTES = {"cpu": 3 * 2**29, "cuda": 40 * 2**30}  # of one kernel matrix
 MIN_PART_ROWS = 2000
+DOUBLE_PENALTY = 1e-4  # below, float32 does not resolve the solution and float64 is used
 FAST_SHARE = 0.05  # of these operations that preset="fast" takes
 MAX_ROW_BYTES = 2**31  # rows beyond this size are not gathered in memory: features and minibatches instead
 
@@ -126,7 +128,7 @@ def fit_all_rows(plan: KernelPlan, task: Task, result: SearchResult) -> tuple[nn
             X if transform is None else transform(X),
             Y,
             alpha=trial.recipe.path[-1][1],
-            max_rows=part_rows(plan, len(X), task.device),
+            max_rows=part_rows(plan, len(X), task.device, trial.recipe.path[-1][1]),
             weight=weight,
         )
         models.append(fit.model if transform is None else TransformedModel(transform, fit.model))
@@ -141,8 +143,9 @@ def fit_all_rows(plan: KernelPlan, task: Task, result: SearchResult) -> tuple[nn
     return LogitAverage(models), mean.double(), result.rows.Y[validated].double(), held
 
 
-def part_rows(plan: KernelPlan, count: int, device: torch.device) -> int:
+def part_rows(plan: KernelPlan, count: int, device: torch.device, penalty: float) -> int:
     """Rows of one exact solve: all of them, or as many as operations and memory allow."""
+    entry_bytes = 4 if penalty >= DOUBLE_PENALTY else 8
     kind = "cuda" if device.type == "cuda" else "cpu"
     operations = FINAL_OPERATIONS[kind] * (FAST_SHARE if plan.preset == "fast" else 1.0)
     memory = MAX_PART_BYTES[kind]
@@ -151,7 +154,7 @@ def part_rows(plan: KernelPlan, count: int, device: torch.device) -> int:
     by_time = math.isqrt(int(3 * operations / count))
     if count**3 / 3 <= operations:
         by_time = count
-    return max(MIN_PART_ROWS, min(by_time, math.isqrt(memory // 4)))
+    return max(MIN_PART_ROWS, min(by_time, math.isqrt(memory // entry_bytes)))
 
 
 def encoded_targets(y: Tensor, num_classes: int | None, like: Tensor) -> Tensor:
@@ -193,12 +196,14 @@ def _all_rows(task: Task) -> tuple[Tensor, Tensor, Tensor | None]:
 
 
 def _scaled(preset: Preset, device: torch.device) -> Preset:
+    """A GPU also tries more kernels and more rounds in less time than a CPU takes for the preset."""
     if device.type != "cuda":
         return preset
     sizes = {
         name: GPU_ROWS * getattr(preset, name) for name in ("first_rows", "middle_rows", "last_rows", "final_rows")
     }
-    return Preset(**{**preset.__dict__, **sizes})
+    more = {"num_middle": 2 * preset.num_middle, "num_last": 2 * preset.num_last, "max_rounds": preset.max_rounds + 2}
+    return replace(preset, **sizes, **more)
 
 
 class _Answers:
