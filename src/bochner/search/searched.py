@@ -199,11 +199,16 @@ def _scaled(preset: Preset, device: torch.device) -> Preset:
     """A GPU also tries more kernels and more rounds in less time than a CPU takes for the preset."""
     if device.type != "cuda":
         return preset
-    sizes = {
-        name: GPU_ROWS * getattr(preset, name) for name in ("first_rows", "middle_rows", "last_rows", "final_rows")
-    }
-    more = {"num_middle": 2 * preset.num_middle, "num_last": 2 * preset.num_last, "max_rounds": preset.max_rounds + 2}
-    return replace(preset, **sizes, **more)
+    return replace(
+        preset,
+        first_rows=GPU_ROWS * preset.first_rows,
+        middle_rows=GPU_ROWS * preset.middle_rows,
+        last_rows=GPU_ROWS * preset.last_rows,
+        final_rows=GPU_ROWS * preset.final_rows,
+        num_middle=2 * preset.num_middle,
+        num_last=2 * preset.num_last,
+        max_rounds=preset.max_rounds + 2,
+    )
 
 
 class _Answers:
