@@ -17,6 +17,8 @@ from sklearn.base import BaseEstimator
 from bochner.estimators import evaluation
 from bochner.estimators.evaluation import Evaluation, calibration_bins, calibration_error, confusion
 from bochner.estimators.report import best_by_kind, write_report
+from bochner.kernels import Gaussian
+from bochner.models import LandmarkModel
 
 NASTY = "<script>alert(1)</script> $x^"  # HTML, and mathematics to matplotlib
 TRIALS = [
@@ -49,6 +51,7 @@ class FakeModel(BaseEstimator):
     n_features_in_ = 3
     solver_ = "exact"
     kernel_ = "a kernel"
+    model_ = LandmarkModel(Gaussian(), torch.zeros(1234, 3), torch.zeros(1234, 1), torch.zeros(1))
     choices_ = TRIALS[-1]
     search_results_ = TRIALS
     feature_importances_ = np.array([0.1, 0.7, 0.2])
@@ -125,6 +128,7 @@ def test_names_are_text_and_nothing_is_loaded(tmp_path: Path, estimator: Any) ->
     assert "script" not in shown.tags
     assert "iframe" not in shown.tags
     assert f"A model of {NASTY}." in shown.text
+    assert "1,234" in shown.text  # training rows
     assert all(address.startswith(("#", "data:")) for address in shown.addresses)
     assert "<script>alert(1)</scri" in shown.text  # at the axis of the importances, cut
     assert len(shown.labels) >= 3

@@ -11,6 +11,7 @@ from torch import Generator, Tensor, nn
 import bochner
 from bochner.kernels import Gaussian, PowerExponential
 from bochner.models import intervals
+from bochner.models.inputs import InputTransform
 from bochner.models.intervals import Uncertainty
 from bochner.solvers.exact import fit_exact
 
@@ -129,6 +130,20 @@ def test_weighted_quantile_counts_rows_by_weight() -> None:
 
 def example(ratios: Tensor, weight: Tensor | None = None) -> Uncertainty:
     return Uncertainty(Gaussian(), torch.zeros(1, 1), 1.0, torch.zeros(1, 1), ratios[:, None], weight)
+
+
+def test_rescaled_targets_and_transformed_inputs() -> None:
+    generator = Generator().manual_seed(0)
+    X, y, _ = rows(100, "varying", generator)
+    transform = InputTransform.fit("normal", X)
+    fits = {"alpha": ALPHA, "generator": Generator().manual_seed(1)}
+    plain = Uncertainty.fit(KERNEL, transform(X), y, **fits)
+    fits["generator"].manual_seed(1)
+    uncertainty = Uncertainty.fit(KERNEL, X, y, transform=transform, **fits)
+    torch.testing.assert_close(uncertainty.std(X), plain.std(transform(X)))
+    scaled = uncertainty.rescaled(torch.tensor([-3.0]))
+    torch.testing.assert_close(scaled.std(X), 3 * uncertainty.std(X))
+    torch.testing.assert_close(scaled.quantiles(0.9), 3 * uncertainty.quantiles(0.9))
 
 
 def test_targets_that_are_always_met_have_no_uncertainty() -> None:

@@ -20,6 +20,8 @@ from bochner.estimators.evaluation import (
     calibration_error,
     confusion,
 )
+from bochner.models.heads import LogitAverage
+from bochner.models.landmarks import LandmarkModel
 from bochner.report import Cell, Mark, Page, format_number
 
 MAX_IMPORTANCES = 20
@@ -80,9 +82,10 @@ def _page(estimator: Any, test: Evaluation | None, X: Any, y: Any) -> Page:
 def _add_summary(page: Page, estimator: Any, held_out: Evaluation | None) -> None:
     page.heading("Model")
     if hasattr(estimator, "summary"):
-        page.text(str(estimator.summary()))
+        for line in str(estimator.summary()).splitlines():
+            page.text(line)
     rows: list[list[Cell]] = [["task", _task(estimator, held_out)]]
-    if (count := getattr(estimator, "n_rows_", None)) is not None:
+    if (count := training_rows(estimator)) is not None:
         rows.append(["training rows", f"{count:,}"])
     rows.append(["input columns", f"{estimator.n_features_in_:,}"])
     if held_out is not None:
@@ -112,6 +115,15 @@ def _task(estimator: Any, held_out: Evaluation | None) -> str:
         return f"classification, {len(estimator.classes_)} classes"
     outputs = 1 if held_out is None else held_out.targets.shape[1]
     return "regression" if outputs == 1 else f"regression, {outputs} targets"
+
+
+def training_rows(estimator: Any) -> int | None:
+    """All rows of an exact fit are landmarks of a part of the model; other models do not keep the number."""
+    if estimator.solver_ != "exact":
+        return None
+    model = estimator.model_
+    first = model.models[0] if isinstance(model, LogitAverage) else model
+    return sum(len(part.landmarks) for part in first.modules() if isinstance(part, LandmarkModel))
 
 
 def class_names(estimator: Any) -> list[str]:

@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 
 from bochner import checks
 from bochner.kernels import Kernel
+from bochner.models.inputs import InputTransform
 from bochner.ops import row_tiles
 from bochner.storage import Storable
 
@@ -34,8 +35,8 @@ class Uncertainty(Storable):
     With ratios q_ij = |residual_ij| / d_j(x_i) of r rows that were left out, the standard deviation is c_j d_j(x) where
     c_j^2 is the mean of q_ij^2, and the interval is f_j(x) -+ q d_j(x) for the ceil((r + 1) coverage)-th smallest q_ij.
     Intervals of left-out rows have the coverage on average over x, whatever the distribution of the noise; d
-    determines only where they are wide. landmarks [m, d], sizes b [m, t], ratios [r, t], weight [r] or None.
-    O(m (m + d)) per row. Source: Vovk et al. 2005; Lei et al. 2018 (locally weighted conformal, jackknife).
+    determines only where they are wide. landmarks [m, d], sizes b [m, t], ratios [r, t], weight [r] or None; with a
+    `transform` of the inputs, k and the landmarks are those of transformed inputs. O(m (m + d)) per row. Source: Vovk et al. 2005; Lei et al. 2018 (locally weighted conformal, jackknife).
 
     >>> from bochner.kernels import Gaussian
     >>> X = torch.linspace(-1, 1, 100)[:, None]
@@ -53,7 +54,14 @@ class Uncertainty(Storable):
     _factor: Tensor
 
     def __init__(
-        self, kernel: Kernel, landmarks: Tensor, alpha: float, sizes: Tensor, ratios: Tensor, weight: Tensor | None
+        self,
+        kernel: Kernel,
+        landmarks: Tensor,
+        alpha: float,
+        sizes: Tensor,
+        ratios: Tensor,
+        weight: Tensor | None = None,
+        transform: InputTransform | None = None,
     ) -> None:
         super().__init__()
         if sizes.ndim != 2 or ratios.ndim != 2 or len(sizes) != len(landmarks) or sizes.shape[1] != ratios.shape[1]:
@@ -61,7 +69,7 @@ class Uncertainty(Storable):
             raise ValueError(f"sizes [{len(landmarks)}, t] and ratios [r, t] must have such shapes, got {shapes}.")
         if weight is not None and weight.shape != (len(ratios),):
             raise ValueError(f"weight must have shape ({len(ratios)},), got {tuple(weight.shape)}.")
-        self.kernel, self.alpha = kernel, checks.positive_float("alpha", alpha)
+        self.kernel, self.alpha, self.transform = kernel, checks.positive_float("alpha", alpha), transform
         self.register_buffer("landmarks", checks.finite("landmarks", landmarks))
         self.register_buffer("sizes", checks.finite("sizes", sizes))
         self.register_buffer("ratios", checks.finite("ratios", ratios))
@@ -77,11 +85,12 @@ class Uncertainty(Storable):
         *,
         alpha: float,
         weight: Tensor | None = None,
+        transform: InputTransform | None = None,
         generator: Generator | None = None,
     ) -> Self:
         """From rows X [r, d] and the residuals [r] or [r, t] of predictions for them by models without them.
 
-        `kernel` and `alpha` are those of the model, weight [r] counts rows. At most 512 random rows become landmarks;
+        `kernel`, `alpha` and `transform` are those of the model, weight [r] counts rows. At most 512 random rows become landmarks;
         as a landmark knows itself, its own v is that of a process without it, 1 / ((K_mm + alpha I)^{-1})_ii.
         The penalty of h is the one of least leave-one-out error; h is 1 unless that beats the constant by more than a
         standard error. O(r m^2).
@@ -92,6 +101,7 @@ class Uncertainty(Storable):
             raise ValueError(
                 f"X and residuals must have the same number of rows, at least 2, got {len(X)} and {len(residuals)}."
             )
+        X = X if transform is None else transform(X)
         order = torch.randperm(len(X), generator=generator).to(X.device)
         chosen, others = order[:MAX_LANDMARKS], order[MAX_LANDMARKS:]
         landmarks = X[chosen].double()
@@ -102,9 +112,12 @@ class Uncertainty(Storable):
         scaled = residuals.abs() / variance.sqrt()[:, None]
         w = scaled.new_ones(len(X)) if weight is None else weight.to(scaled)
         K = kernel(X.double(), landmarks)
-        sizes, local = zip(*(_local_size(K, K[chosen], column, w) for column in scaled.T), strict=True)
-        ratios = scaled / torch.stack(local, dim=1)
-        return cls(kernel, X[chosen], alpha, torch.stack(sizes, dim=1).to(X), ratios.to(X), weight)
+        sizes, local = _local_sizes(K, K[chosen], scaled, w)
+        return cls(kernel, X[chosen], alpha, sizes.to(X), (scaled / local).to(X), weight, transform)
+
+    def rescaled(self, factor: Tensor) -> Self:
+        """The uncertainty of targets that are `factor` [t] times as large."""
+        return self.replace(ratios=self.ratios * factor.abs().to(self.ratios))
 
     def std(self, X: Tensor) -> Tensor:
         """Standard deviations [n, t] of targets around predictions, for X [n, d]."""
@@ -142,7 +155,8 @@ class Uncertainty(Storable):
         return (self.ratios.new_ones(len(self.ratios)) if self.weight is None else self.weight).double()
 
     def _difficulty(self, X: Tensor) -> Tensor:
-        checks.inputs("X", X, width=self.landmarks.shape[1])
+        X = checks.inputs("X", X).to(self.landmarks.device)
+        X = checks.inputs("X", X if self.transform is None else self.transform(X), width=self.landmarks.shape[1])
         landmarks, sizes = self.landmarks.double(), self.sizes.double()
         parts = [torch.empty(0, sizes.shape[1], dtype=torch.float64, device=X.device)]
         for tile in row_tiles(len(X), row_elements=len(landmarks), tile_elements=TILE_ELEMENTS):
@@ -165,31 +179,28 @@ def _variance(kernel: Kernel, X: Tensor, landmarks: Tensor, factor: Tensor, alph
     return alpha + (kernel.diagonal(X) - explained).clamp_min(0), K
 
 
-def _local_size(K: Tensor, K_mm: Tensor, values: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
-    """b [m], and h [r] at the rows by models without them, for values [r] >= 0 and K = k(X, landmarks) [r, m].
+def _local_sizes(K: Tensor, K_mm: Tensor, values: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    """b [m, t], and h [r, t] at the rows by models without them, for values [r, t] >= 0 and K = k(X, landmarks) [r, m].
 
-    Ridge regression of values / mean - 1 on K in the norm b^T K_mm b.
+    Ridge regression of values / mean - 1 on K in the norm b^T K_mm b, for each output by itself.
     """
-    constant = K.new_zeros(K.shape[1]), torch.ones_like(values)
-    mean = w @ values / w.sum()
-    if not float(mean) > 0:
-        return constant
-    y = values / mean - 1
     w = w / w.mean()
+    mean = w @ values / len(w)
+    y = torch.where(mean > 0, values / torch.where(mean > 0, mean, 1.0) - 1, 0.0)
+    sizes, local, least = K.new_zeros(K.shape[1], y.shape[1]), torch.ones_like(y), w @ y.square()
     weighted = K * w[:, None]
     gram = K.T @ weighted
-    jitter = 1e-8 * K_mm.diagonal().mean()
-    best, least = constant, y.square()
     for penalty in PENALTIES:
         system = gram + penalty * K_mm
-        system.diagonal().add_(penalty * jitter)
-        half = torch.linalg.solve(system, weighted.T)  # [m, r]
-        b = half @ y
-        leverage = (K * half.T).sum(dim=1).clamp_max(1 - 1e-6)
+        system.diagonal().add_(penalty * 1e-8 * K_mm.diagonal().mean())
+        solved = torch.linalg.solve(system, weighted.T)  # [m, r]
+        b = solved @ y
+        leverage = (K * solved.T).sum(dim=1, keepdim=True).clamp_max(1 - 1e-6)
         left_out = (K @ b - leverage * y) / (1 - leverage)
         errors = (left_out - y).square()
-        gain = w * (y.square() - errors)
-        enough = float(gain.mean()) > float(gain.std()) / len(gain) ** 0.5
-        if enough and float(w @ errors) < float(w @ least):
-            best, least = (b, (1 + left_out).clamp_min(MIN_SIZE)), errors
-    return best
+        gain = w[:, None] * (y.square() - errors)
+        enough = gain.mean(dim=0) > gain.std(dim=0) / len(gain) ** 0.5
+        better = enough & (w @ errors < least)
+        sizes, least = torch.where(better, b, sizes), torch.where(better, w @ errors, least)
+        local = torch.where(better, (1 + left_out).clamp_min(MIN_SIZE), local)
+    return sizes, local
