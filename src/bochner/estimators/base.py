@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -25,6 +26,7 @@ from bochner.data.blocks import Block, MappedSource, Source
 from bochner.data.encoder import TableEncoder
 from bochner.data.frames import is_frame
 from bochner.data.transforms import split
+from bochner.estimators.report import write_report
 from bochner.estimators.store import SavableMixin
 from bochner.kernels import Kernel
 from bochner.models.heads import BottleneckHead, FeatureModel, LogitAverage
@@ -34,7 +36,7 @@ from bochner.models.network import Network
 from bochner.models.onnx import export_onnx
 from bochner.models.partition import PartitionedModel
 from bochner.ops import row_tiles
-from bochner.search.fit import fit_model
+from bochner.search.fit import Fitted, fit_model
 from bochner.search.kernel import KERNEL_CONSTRAINTS
 from bochner.search.online import start_online, step_online
 from bochner.search.plan import (
@@ -175,7 +177,7 @@ class BaseModel(SavableMixin):
 
     def _fit_rows(
         self, plan: KernelPlan | NetworkPlan, rows: Rows, *, num_classes: int | None, seed: int, group: Any
-    ) -> None:
+    ) -> Fitted:
         """Fit `model_`: see `bochner.search.fit_model`, which reads from top to bottom."""
         task = make_task(*rows, num_classes=num_classes, seed=seed, params=plan.params)
         fitted = fit_model(plan, task, verbose=self.verbose, group=group)
@@ -188,6 +190,7 @@ class BaseModel(SavableMixin):
         if fitted.kernel is not None:
             self.kernel_ = fitted.kernel
         self.feature_importances_ = self._importances(fitted.importances)
+        return fitted
 
     def _importances(self, shares: Tensor | None) -> np.ndarray[Any, Any] | None:
         """Shares of the columns of X, from those of the encoded columns."""
@@ -221,7 +224,10 @@ class BaseModel(SavableMixin):
     def _scores(self, X: Any) -> Tensor:
         """Scores [n, t] of arrays, frames, tensors or a source, a few rows at a time."""
         check_is_fitted(self)
-        blocks = self._blocks(self._encoded_inputs(X))
+        return self._encoded_scores(self._encoded_inputs(X))
+
+    def _encoded_scores(self, X: Any) -> Tensor:
+        blocks = self._blocks(X)
         like = bias_of(self.model_)
         size = CPU_TILE if like.device.type == "cpu" else GPU_TILE
         with torch.no_grad():
@@ -301,12 +307,16 @@ class BaseModel(SavableMixin):
         kept = {name: value for name, value in options.items() if name not in ("device", "checkpoint_dir", "tracking")}
         return {**params, "solver_params": kept or None}
 
+    @property
+    def _num_inputs(self) -> int:
+        """Columns of the rows that the model takes."""
+        return self.n_features_in_ if self.encoder_ is None else len(self.encoder_.names)
+
     def _check_fitted_state(self) -> None:
         """The model takes rows of `n_features_in_`, and returns a score for each class, or one for two."""
         self.make_plan()  # checks the parameters
-        width = self.n_features_in_ if self.encoder_ is None else len(self.encoder_.names)
         with torch.no_grad():
-            outputs = self.model_(bias_of(self.model_).new_zeros(1, width)).shape[1]
+            outputs = self.model_(bias_of(self.model_).new_zeros(1, self._num_inputs)).shape[1]
         classes = getattr(self, "classes_", None)
         if classes is not None and outputs != len(classes) and (outputs, len(classes)) != (1, 2):
             raise ValueError(f"model_ must return a score for each of {len(classes)} classes, got {outputs}.")
@@ -395,6 +405,14 @@ class KernelModel(BaseModel):
             shown = (f"{i if names is None else names[i]} {self.feature_importances_[i]:.0%}" for i in largest.tolist())
             lines.append(f"most important columns: {', '.join(shown)}")
         return "\n".join(lines)
+
+    def report(self, path: str | os.PathLike[str], X: Any = None, y: Any = None) -> None:
+        """Write an HTML page about the fitted model to `path`, one file; needs bochner[plot].
+
+        Scores on held-out rows with 95 % intervals, calibration and confusion or residuals, importances of the columns,
+        what the search tried; and the same scores on test data X and y, rows that were not fitted on.
+        """
+        write_report(self, path, X, y)
 
     def _can_step(self) -> bool:
         """Whether `partial_fit` exists: only weights on one map of features can be continued."""

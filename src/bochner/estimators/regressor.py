@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from types import NoneType
 from typing import Any, ClassVar, Self
 
 import torch
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from bochner.data.blocks import Block, Source, read_targets
@@ -23,12 +25,14 @@ from bochner.estimators.base import (
     rescale,
     resolves,
 )
+from bochner.models.intervals import Uncertainty
 
 
 class RegressorBase(RegressorMixin, BaseModel):
     """Fitting to numbers, and predictions."""
 
     single_target_: bool
+    uncertainty_: Uncertainty | None
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, validation_data: Any = None, group: Any = None
@@ -45,7 +49,7 @@ class RegressorBase(RegressorMixin, BaseModel):
         rows = self._read_rows(X, y, sample_weight, validation_data, plan.params, seed=seed)
         scale = TargetScale.of(rows.all_rows)
         self.single_target_ = scale.is_single
-        self._fit_rows(plan, rows.mapped(scale), num_classes=None, seed=seed, group=group)
+        fitted = self._fit_rows(plan, rows.mapped(scale), num_classes=None, seed=seed, group=group)
         if not resolves(scale.mean, scale.std):
             self.model_ = self.model_.double()
         rescale(self.model_, scale.mean, scale.std)
@@ -53,12 +57,17 @@ class RegressorBase(RegressorMixin, BaseModel):
             values = self.validation_.get(name)
             if values is not None:
                 self.validation_[name] = values * scale.std.to(values) + scale.mean.to(values)
+        if isinstance(self, KernelModel):
+            self.uncertainty_ = None if fitted.uncertainty is None else fitted.uncertainty.rescaled(scale.std)
         return self
 
     def predict(self, X: Any) -> Any:
         """f(X), [n] or [n, t] as y was."""
-        scores = self._scores(X)
-        return self._like(X, scores[:, 0] if self.single_target_ else scores)
+        return self._shaped(X, self._scores(X))
+
+    def _shaped(self, X: Any, values: Tensor) -> Any:
+        """Values [n, t] as y and X were."""
+        return self._like(X, values[:, 0] if self.single_target_ else values)
 
     def export_onnx(self, path: str | os.PathLike[str]) -> None:
         """Write an ONNX graph from X [N, d], float32, to `scores`, the predictions [N, t]; needs bochner[onnx]."""
@@ -95,7 +104,56 @@ class KernelRegressor(RegressorBase, KernelModel):
     True
     """
 
-    _fitted_state: ClassVar[Mapping[str, Any]] = {**KernelModel._fitted_state, "single_target_": bool}
+    _fitted_state: ClassVar[Mapping[str, Any]] = {
+        **KernelModel._fitted_state,
+        "single_target_": bool,
+        "uncertainty_": (Uncertainty, NoneType),
+    }
+
+    def predict(self, X: Any, *, return_std: bool = False) -> Any:
+        """f(X), [n] or [n, t] as y was; with `return_std` also the standard deviations of targets around f(X).
+
+        They follow from residuals of rows that were left out, grow away from the training rows, and vary with the noise
+        where it does; see `bochner.models.intervals.Uncertainty`. The default search has them; other solvers do not.
+        """
+        if not return_std:
+            return super().predict(X)
+        uncertainty, encoded = self._checked_uncertainty(), self._encoded_inputs(X)
+        std = torch.cat([uncertainty.std(block) for block in self._blocks(encoded)])
+        return self._shaped(X, self._encoded_scores(encoded)), self._shaped(X, std.cpu())
+
+    def predict_interval(self, X: Any, *, coverage: float = 0.9) -> tuple[Any, Any]:
+        """Lower and upper ends of intervals that hold a share `coverage` of new targets, each [n] or [n, t] as y was.
+
+        Conformal intervals from residuals of up to 2,000 rows that were left out: their coverage does not rest on a
+        distribution of the noise. It is an average over rows X, and for several targets holds for each by itself. r
+        rows with residuals serve coverages up to r / (r + 1); more is an error.
+        """
+        uncertainty, encoded = self._checked_uncertainty(), self._encoded_inputs(X)
+        scores, ends, start = self._encoded_scores(encoded), [], 0
+        for block in self._blocks(encoded):
+            part = scores[start : start + len(block)].to(block.device)
+            ends.append(torch.stack(uncertainty.interval(part, block, coverage)).cpu())
+            start += len(block)
+        lower, upper = torch.cat(ends, dim=1)
+        return self._shaped(X, lower), self._shaped(X, upper)
+
+    def _checked_uncertainty(self) -> Uncertainty:
+        check_is_fitted(self)
+        if self.uncertainty_ is None:
+            raise ValueError(
+                "standard deviations and intervals need a model that was searched and fitted to two rows or more by "
+                f"exact least squares: preset 'fast', 'default' or 'best', and solver 'auto' or 'exact'; got "
+                f"preset={self.preset!r} and solver_={self.solver_!r}."
+            )
+        return self.uncertainty_
+
+    def _check_fitted_state(self) -> None:
+        super()._check_fitted_state()
+        if self.uncertainty_ is not None:
+            row = bias_of(self.model_).new_zeros(1, self._num_inputs)
+            if self.uncertainty_.std(row).shape != self.model_(row).shape:
+                raise ValueError("uncertainty_ must have as many outputs as model_.")
 
     @available_if(KernelModel._can_step)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -106,7 +164,7 @@ class KernelRegressor(RegressorBase, KernelModel):
         targets = self._encode(y)
         if not first and targets[:1].numel() != len(bias_of(self.model_)):
             raise ValueError(f"y must have {len(bias_of(self.model_))} columns as before, got {targets[:1].numel()}.")
-        self.single_target_ = targets.ndim == 1
+        self.single_target_, self.uncertainty_ = targets.ndim == 1, None
         self._step(X, targets, sample_weight, num_classes=None)
         return self
 

@@ -19,6 +19,7 @@ MAX_LANDMARKS = 512  # the variance of a row then costs about as much as the pre
 # so that weak penalties would follow noise.
 PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0)
 MIN_SIZE = 0.2  # the least local size of residuals, relative to their mean
+JITTER = 1e-10  # of k(x, x), so that a factorisation in float64 exists for any alpha
 TILE_ELEMENTS = 2**20
 
 
@@ -36,7 +37,8 @@ class Uncertainty(Storable):
     c_j^2 is the mean of q_ij^2, and the interval is f_j(x) -+ q d_j(x) for the ceil((r + 1) coverage)-th smallest q_ij.
     Intervals of left-out rows have the coverage on average over x, whatever the distribution of the noise; d
     determines only where they are wide. landmarks [m, d], sizes b [m, t], ratios [r, t], weight [r] or None; with a
-    `transform` of the inputs, k and the landmarks are those of transformed inputs. O(m (m + d)) per row. Source: Vovk et al. 2005; Lei et al. 2018 (locally weighted conformal, jackknife).
+    `transform` of the inputs, k and the landmarks are those of transformed inputs. O(m (m + d)) per row.
+    Source: Vovk et al. 2005; Lei et al. 2018 (locally weighted conformal, jackknife).
 
     >>> from bochner.kernels import Gaussian
     >>> X = torch.linspace(-1, 1, 100)[:, None]
@@ -90,10 +92,10 @@ class Uncertainty(Storable):
     ) -> Self:
         """From rows X [r, d] and the residuals [r] or [r, t] of predictions for them by models without them.
 
-        `kernel`, `alpha` and `transform` are those of the model, weight [r] counts rows. At most 512 random rows become landmarks;
-        as a landmark knows itself, its own v is that of a process without it, 1 / ((K_mm + alpha I)^{-1})_ii.
-        The penalty of h is the one of least leave-one-out error; h is 1 unless that beats the constant by more than a
-        standard error. O(r m^2).
+        `kernel`, `alpha` and `transform` are those of the model, weight [r] counts rows. At most 512 random rows become
+        landmarks; as a landmark knows itself, its own v is that of a process without it,
+        1 / ((K_mm + alpha I)^{-1})_ii. The penalty of h is the one of least leave-one-out error; h is 1 unless that
+        beats the constant by more than a standard error. O(r m^2).
         """
         checks.inputs("X", X)
         residuals = checks.finite("residuals", residuals.reshape(len(residuals), -1)).double()
@@ -168,7 +170,7 @@ class Uncertainty(Storable):
 def _factorise(kernel: Kernel, landmarks: Tensor, alpha: float) -> Tensor:
     """L with L L^T = K_mm + alpha I, in float64."""
     K = kernel(landmarks.double())
-    K.diagonal().add_(alpha)
+    K.diagonal().add_(alpha + JITTER * K.diagonal().mean())
     return torch.linalg.cholesky(K)
 
 

@@ -19,6 +19,7 @@ from bochner.data.transforms import Standardize, statistics
 from bochner.kernels import Kernel
 from bochner.models.heads import FeatureModel, LogitAverage
 from bochner.models.inputs import TransformedModel
+from bochner.models.intervals import Uncertainty
 from bochner.models.landmarks import LandmarkModel
 from bochner.models.losses import LOSSES
 from bochner.models.network import Network
@@ -73,6 +74,7 @@ class Fitted:
     search: list[dict[str, Any]] = field(default_factory=list)
     validation: dict[str, Tensor | None] = field(default_factory=dict)
     importances: Tensor | None = None
+    uncertainty: Uncertainty | None = None
 
 
 def fit_model(
@@ -130,9 +132,9 @@ def _fit_searched(plan: KernelPlan, task: Task, run: dict[str, Any]) -> Fitted:
         "importances": result.importances,
     }
     if is_exact(plan, task, run["group"]):
-        model, held_out, targets, weight = fit_all_rows(plan, task, result)
-        validation = {"predictions": held_out, "targets": targets, "weight": weight}
-        return Fitted(model, "exact", kernel, validation=validation, **facts)
+        final = fit_all_rows(plan, task, result)
+        validation = {"predictions": final.predictions, "targets": final.targets, "weight": final.weight}
+        return Fitted(final.model, "exact", kernel, validation=validation, uncertainty=final.uncertainty, **facts)
     transform = result.transforms[trial.recipe.transform]
     fixed = replace(plan, preset=None, kernel=kernel, bandwidth=None, gamma=None, standardize=None)
     fixed = replace(fixed, adapt=plan.adapt if plan.basis else None)

@@ -14,6 +14,7 @@ from bochner.data.blocks import concatenate, num_rows, read_shard, sample_rows, 
 from bochner.kernels import KERNEL_ALIASES, Kernel
 from bochner.models.heads import LogitAverage
 from bochner.models.inputs import TransformedModel
+from bochner.models.intervals import Uncertainty
 from bochner.search.automatic import (
     GPU_ROWS,
     PRESETS,
@@ -116,8 +117,18 @@ def fixed_by(plan: KernelPlan, count: int) -> Fixed:
     )
 
 
-def fit_all_rows(plan: KernelPlan, task: Task, result: SearchResult) -> tuple[nn.Module, Tensor, Tensor, Tensor | None]:
-    """The chosen models on all rows; held-out predictions [r, t], their targets [r, t] and weights [r] or None."""
+class FinalFit(NamedTuple):
+    """A model of all rows; held-out predictions [r, t], their targets [r, t], weights [r]; uncertainty of numbers."""
+
+    model: nn.Module
+    predictions: Tensor
+    targets: Tensor
+    weight: Tensor | None
+    uncertainty: Uncertainty | None
+
+
+def fit_all_rows(plan: KernelPlan, task: Task, result: SearchResult) -> FinalFit:
+    """The chosen models on all rows. Held-out predictions of an ensemble are those of the search."""
     X, Y, weight = _all_rows(task)
     models: list[nn.Module] = []
     left_out = rows = None
@@ -136,11 +147,36 @@ def fit_all_rows(plan: KernelPlan, task: Task, result: SearchResult) -> tuple[nn
     if len(models) == 1:
         assert rows is not None
         assert left_out is not None
-        return models[0], left_out, Y[rows].double(), None if weight is None else weight[rows]
-    validated = result.chosen[0].validated
-    mean = torch.stack([trial.predictions for trial in result.chosen]).mean(dim=0)
-    held = result.rows.weight[validated]
-    return LogitAverage(models), mean.double(), result.rows.Y[validated].double(), held
+        inputs, targets, weight = X[rows], Y[rows].double(), None if weight is None else weight[rows]
+        return FinalFit(
+            models[0], left_out, targets, weight, _uncertainty(task, result, inputs, targets - left_out, weight)
+        )
+    mean = torch.stack([trial.predictions for trial in result.chosen]).mean(dim=0).double()
+    ordered, order = result.chosen[0].validated.sort(stable=True)
+    first = torch.ones_like(ordered, dtype=torch.bool)
+    first[1:] = ordered.diff() != 0  # rows of repeated cross-validation have several predictions
+    validated, mean = ordered[first], mean[order[first]]
+    inputs, targets, held = (part[validated] for part in (result.rows.X, result.rows.Y.double(), result.rows.weight))
+    uncertainty = _uncertainty(task, result, inputs, targets - mean, held)
+    return FinalFit(LogitAverage(models), mean, targets, held, uncertainty)
+
+
+def _uncertainty(
+    task: Task, result: SearchResult, X: Tensor, residuals: Tensor, weight: Tensor | None
+) -> Uncertainty | None:
+    """Of numbers that the first of the chosen models predicts; two rows at least have residuals."""
+    if task.num_classes is not None or len(X) < 2:
+        return None
+    recipe = result.chosen[0].recipe
+    return Uncertainty.fit(
+        result.kernels[0],
+        X,
+        residuals,
+        alpha=recipe.path[-1][1],
+        weight=weight,
+        transform=result.transforms[recipe.transform],
+        generator=seeded(task.seed, "uncertainty"),
+    )
 
 
 def part_rows(plan: KernelPlan, count: int, device: torch.device, penalty: float) -> int:
