@@ -148,7 +148,7 @@ def test_two_classes(tmp_path: Path) -> None:
 def test_many_classes_have_a_table_of_errors_instead_of_a_matrix(tmp_path: Path) -> None:
     shown = page(tmp_path, FakeClassifier(25))
     assert not any(label.startswith("Confusion") for label in shown.labels)
-    assert "Most frequent errors on held-out rows" in shown.text
+    assert "The most frequent errors on held-out rows" in shown.text
     assert "ROC AUC" not in shown.text
 
 
@@ -164,7 +164,18 @@ def test_several_targets_have_their_own_scores(tmp_path: Path) -> None:
     shown = page(tmp_path, FakeRegressor(3))
     assert "regression, 3 targets" in shown.text
     assert shown.text.count("RMSE") == 3
-    assert "Target 3" in shown.text
+    assert "Target 2" in shown.text
+
+
+def test_labels_have_their_own_scores(tmp_path: Path) -> None:
+    model = FakeClassifier(3)
+    model.multilabel_ = True
+    y = (model.validation_["predictions"] > 0.4).double()
+    model.validation_ = {**model.validation_, "targets": y}
+    shown = page(tmp_path, model, np.zeros((200, 3)), y.numpy())
+    assert "multi-label classification, 3 labels" in shown.text
+    assert shown.text.count("ROC AUC") == 6
+    assert "Label 2" in shown.text
 
 
 def test_test_data_are_scored_too(tmp_path: Path) -> None:

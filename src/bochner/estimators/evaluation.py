@@ -54,10 +54,6 @@ class Evaluation:
     def is_classification(self) -> bool:
         return self.targets.ndim == 1
 
-    def output(self, index: int) -> Evaluation:
-        """One column of several numeric targets."""
-        return Evaluation(self.targets[:, [index]], self.predictions[:, [index]], self.weight)
-
     def scores(self, *, seed: int = 0) -> dict[str, Interval]:
         """Every score of the task with a 95 % interval by resampling of the rows (percentile bootstrap).
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -26,7 +26,7 @@ from bochner.report import Cell, Mark, Page, format_number
 
 MAX_IMPORTANCES = 20
 MAX_COLUMNS = 60  # listed with their types
-MAX_OUTPUTS = 6  # of several targets that get figures
+MAX_PARTS = 6  # of several targets or labels that get scores and figures
 MAX_CONFUSIONS = 10
 COVERAGES = (0.5, 0.8, 0.9, 0.95)
 KERNEL_NAMES = {(2.0, 2.0): "Gaussian", (1.0, 1.0): "Laplacian", (1.0, 2.0): "exponential"}
@@ -48,28 +48,28 @@ def write_report(estimator: Any, path: str | os.PathLike[str], X: Any = None, y:
     check_is_fitted(estimator)
     if (X is None) != (y is None):
         raise ValueError(f"X and y must be given together, got only {'y' if X is None else 'X'}.")
-    test = None if X is None else _test_evaluation(estimator, X, y)
+    test = [] if X is None else _test_parts(estimator, X, y)
     with figures.quiet_fonts():
         _page(estimator, test, X, y).write(Path(path))
 
 
-def _page(estimator: Any, test: Evaluation | None, X: Any, y: Any) -> Page:
+def _page(estimator: Any, test: Sequence[Part], X: Any, y: Any) -> Page:
     page = Page(f"{type(estimator).__name__}: report")
     held_out = _held_out(estimator)
     _add_summary(page, estimator, held_out)
-    if held_out is not None:
+    if held_out:
         page.heading("Held-out rows")
         page.note(
             "Predictions for training rows by models that were fitted without them (leave-one-out or "
             "cross-validation). What was chosen by such rows scores slightly better on them than on new ones."
         )
-        _add_evaluation(page, estimator, held_out, "held-out")
-    if test is not None:
+        _add_parts(page, held_out, "held-out")
+    if test:
         page.heading("Test data").note("Rows that were given to the report; they must not have been fitted on.")
-        _add_evaluation(page, estimator, test, "test")
+        _add_parts(page, test, "test")
         if hasattr(estimator, "predict_interval"):
             _add_coverage(page, estimator, X, y)
-    if held_out is None and test is None:
+    if not held_out and not test:
         page.heading("Scores").text("This model keeps no held-out predictions: give the report test data, X and y.")
     _add_importances(page, estimator)
     _add_search(page, estimator)
@@ -79,7 +79,7 @@ def _page(estimator: Any, test: Evaluation | None, X: Any, y: Any) -> Page:
 # -- the model and its data --------------------------------------------------------------------------------------------
 
 
-def _add_summary(page: Page, estimator: Any, held_out: Evaluation | None) -> None:
+def _add_summary(page: Page, estimator: Any, held_out: Sequence[Part]) -> None:
     page.heading("Model")
     if hasattr(estimator, "summary"):
         for line in str(estimator.summary()).splitlines():
@@ -88,13 +88,13 @@ def _add_summary(page: Page, estimator: Any, held_out: Evaluation | None) -> Non
     if (count := training_rows(estimator)) is not None:
         rows.append(["training rows", f"{count:,}"])
     rows.append(["input columns", f"{estimator.n_features_in_:,}"])
-    if held_out is not None:
-        rows.append(["held-out rows", f"{len(held_out.targets):,}"])
+    if held_out:
+        rows.append(["held-out rows", f"{len(held_out[0].evaluation.targets):,}"])
     rows += [["solver", str(getattr(estimator, "solver_", "-"))], ["kernel", repr(getattr(estimator, "kernel_", "-"))]]
     page.table(["property", "value"], rows)
-    if held_out is not None and held_out.is_classification:
-        shares = np.bincount(held_out.targets, weights=held_out.weight, minlength=len(estimator.classes_))
-        names = class_names(estimator)
+    if len(held_out) == 1 and held_out[0].classes is not None:
+        names, evaluation = held_out[0].classes, held_out[0].evaluation
+        shares = np.bincount(evaluation.targets, weights=evaluation.weight, minlength=len(names))
         shown = sorted(range(len(names)), key=lambda c: -shares[c])[:MAX_COLUMNS]
         page.subheading("Classes")
         page.table(
@@ -110,11 +110,12 @@ def _add_summary(page: Page, estimator: Any, held_out: Evaluation | None) -> Non
             page.note(f"The first {MAX_COLUMNS} of {len(encoder.columns)} columns.")
 
 
-def _task(estimator: Any, held_out: Evaluation | None) -> str:
+def _task(estimator: Any, held_out: Sequence[Part]) -> str:
+    if getattr(estimator, "multilabel_", False):
+        return f"multi-label classification, {len(estimator.classes_)} labels"
     if hasattr(estimator, "classes_"):
         return f"classification, {len(estimator.classes_)} classes"
-    outputs = 1 if held_out is None else held_out.targets.shape[1]
-    return "regression" if outputs == 1 else f"regression, {outputs} targets"
+    return "regression" if len(held_out) < 2 else f"regression, {len(held_out)} targets"
 
 
 def training_rows(estimator: Any) -> int | None:
@@ -126,48 +127,70 @@ def training_rows(estimator: Any) -> int | None:
     return sum(len(part.landmarks) for part in first.modules() if isinstance(part, LandmarkModel))
 
 
-def class_names(estimator: Any) -> list[str]:
-    return [str(label) for label in estimator.classes_]
-
-
 # -- scores ------------------------------------------------------------------------------------------------------------
 
 
-def _held_out(estimator: Any) -> Evaluation | None:
+class Part(NamedTuple):
+    """Predictions of one target, label or set of classes; `classes` are their names, None for numbers."""
+
+    title: str
+    evaluation: Evaluation
+    classes: list[str] | None
+
+
+def _held_out(estimator: Any) -> list[Part]:
     stored = getattr(estimator, "validation_", None)
     if not stored or stored.get("predictions") is None or not len(stored["predictions"]):
-        return None
-    return Evaluation.of(stored["targets"], stored["predictions"], stored.get("weight"))
+        return []
+    targets, predictions = _numbers(stored["targets"]), _numbers(stored["predictions"])
+    return _parts(estimator, targets, predictions, stored.get("weight"))
 
 
-def _test_evaluation(estimator: Any, X: Any, y: Any) -> Evaluation:
-    labels = np.asarray(y)
+def _test_parts(estimator: Any, X: Any, y: Any) -> list[Part]:
+    labels = _numbers(y)
     if not hasattr(estimator, "classes_"):
-        return Evaluation.of(labels.astype(np.float64), _numbers(estimator.predict(X)))
+        return _parts(estimator, labels.astype(np.float64), _numbers(estimator.predict(X)))
+    p = _numbers(estimator.predict_proba(X))
+    if getattr(estimator, "multilabel_", False):
+        return _parts(estimator, labels, p)
     index = {label: place for place, label in enumerate(estimator.classes_.tolist())}
     unknown = [label for label in labels.tolist() if label not in index]
     if unknown:
         raise ValueError(f"y must hold the classes {list(index)} only, got {unknown[0]!r}.")
-    targets = np.array([index[label] for label in labels.tolist()], dtype=np.int64)
-    return Evaluation.of(targets, _numbers(estimator.predict_proba(X)))
+    return _parts(estimator, np.array([index[label] for label in labels.tolist()], dtype=np.int64), p)
+
+
+def _parts(estimator: Any, targets: Array, predictions: Array, weight: Any = None) -> list[Part]:
+    if getattr(estimator, "multilabel_", False):
+        columns = zip(targets.T, predictions.T, strict=True)
+        return [
+            Part(f"Label {place}", Evaluation.of((y > 0.5).astype(int), np.stack([1 - p, p], 1), weight), ["no", "yes"])
+            for place, (y, p) in enumerate(columns)
+        ]
+    if hasattr(estimator, "classes_"):
+        return [Part("", Evaluation.of(targets, predictions, weight), [str(label) for label in estimator.classes_])]
+    y, f = (values.reshape(len(values), -1) for values in (targets, predictions))
+    if y.shape[1] == 1:
+        return [Part("", Evaluation.of(y, f, weight), None)]
+    columns = zip(y.T, f.T, strict=True)
+    return [Part(f"Target {place}", Evaluation.of(*pair, weight), None) for place, pair in enumerate(columns)]
 
 
 def _numbers(values: Any) -> Array:
     return values.detach().cpu().numpy() if hasattr(values, "detach") else np.asarray(values)
 
 
-def _add_evaluation(page: Page, estimator: Any, evaluation: Evaluation, kind: str) -> None:
-    if evaluation.is_classification:
-        _add_scores(page, evaluation)
-        _add_classes(page, estimator, evaluation, kind)
-        return
-    outputs = evaluation.targets.shape[1]
-    for place in range(min(outputs, MAX_OUTPUTS)):
-        if outputs > 1:
-            page.subheading(f"Target {place + 1}")
-        _add_numbers(page, evaluation.output(place), kind)
-    if outputs > MAX_OUTPUTS:
-        page.note(f"The first {MAX_OUTPUTS} of {outputs} targets.")
+def _add_parts(page: Page, parts: Sequence[Part], kind: str) -> None:
+    for part in parts[:MAX_PARTS]:
+        if part.title:
+            page.subheading(part.title)
+        _add_scores(page, part.evaluation)
+        if part.classes is None:
+            _add_numbers(page, part.evaluation, kind)
+        else:
+            _add_classes(page, part.classes, part.evaluation, kind)
+    if len(parts) > MAX_PARTS:
+        page.note(f"The first {MAX_PARTS} of {len(parts)} targets or labels.")
 
 
 def _add_scores(page: Page, evaluation: Evaluation) -> None:
@@ -180,8 +203,7 @@ def _interval(score: Interval) -> tuple[str, str]:
     return value, f"{low} to {high}"
 
 
-def _add_classes(page: Page, estimator: Any, evaluation: Evaluation, kind: str) -> None:
-    names = class_names(estimator)
+def _add_classes(page: Page, names: Sequence[str], evaluation: Evaluation, kind: str) -> None:
     bins = calibration_bins(evaluation)
     axis = f"predicted probability of {figures.shortened(names[1])}" if len(names) == 2 else "largest probability"
     panels = [
@@ -205,12 +227,11 @@ def _add_classes(page: Page, estimator: Any, evaluation: Evaluation, kind: str) 
         if off[i, j] > 0
     ]
     if rows:
-        page.subheading(f"Most frequent errors on {kind} rows")
+        page.note(f"The most frequent errors on {kind} rows:")
         page.table(["true", "predicted", "rows", "share of the true class"], rows)
 
 
 def _add_numbers(page: Page, evaluation: Evaluation, kind: str) -> None:
-    _add_scores(page, evaluation)
     y, f = evaluation.targets[:, 0], evaluation.predictions[:, 0]
     page.figures(
         [

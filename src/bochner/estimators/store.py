@@ -153,7 +153,8 @@ class SavableMixin(BaseEstimator):
 
 
 def _to_arrays(value: Any) -> Any:
-    if not isinstance(value, Storable | Tensor):
+    holds_tensors = isinstance(value, dict) and any(isinstance(part, Tensor) for part in value.values())
+    if not (holds_tensors or isinstance(value, Storable | Tensor)):
         return value
     tensors: dict[str, Tensor] = {}
     tree = json.dumps(pack(value, "", tensors))
