@@ -32,15 +32,17 @@ TRIALS = [
         "factor": 2.0,
         "penalty": 0.1,
         "rows": rows,
+        "validated": validated,
         "loss": loss,
         "error": 0.01,
     }
-    for transform, exponent, metric, rows, loss in [
-        ("standard", 1.0, "none", 500, 0.4),
-        ("normal", 1.0, "none", 500, 0.3),
-        ("standard", 2.0, "none", 500, float("inf")),
-        ("normal", 1.0, "none", 1000, 0.32),
-        ("normal", 1.0, "full", 1000, 0.28),
+    for transform, exponent, metric, rows, validated, loss in [
+        ("standard", 1.0, "none", 500, 100, 0.4),
+        ("normal", 1.0, "none", 500, 100, 0.3),
+        ("standard", 2.0, "none", 500, 100, float("inf")),
+        ("normal", 1.0, "none", 1000, 100, 0.2),
+        ("normal", 1.0, "none", 1000, 400, 0.32),
+        ("normal", 1.0, "full", 1000, 400, 0.28),
     ]
 ]
 
@@ -210,6 +212,8 @@ def test_search_lists_the_best_trial_of_each_kind_and_marks_the_chosen(tmp_path:
     shown = page(tmp_path, FakeClassifier())
     assert shown.text.count("(chosen)") == 1
     assert "0.28 ± 0.01 (chosen)" in shown.text
+    assert "0.32 ±" in shown.text  # not 0.2 on fewer validation rows
+    assert "1,000 + 400" in shown.text
     assert "full, power 0.5, 1 round" in shown.text
 
 

@@ -87,17 +87,19 @@ def importance_figure(values: Array, names: Sequence[str]) -> Any:
     return figure
 
 
-def search_figure(losses: Array, rows: Array) -> Any:
-    """Loss of each trial; a colour for each number of training rows."""
+def search_figure(losses: Array, stages: Sequence[tuple[int, int]]) -> Any:
+    """Loss of each trial; a colour for each number of training and validation rows."""
     figure, axes = _axes(xlabel="trial", ylabel="validation loss")
     trials = np.arange(1, len(losses) + 1)
-    for place, count in enumerate(np.unique(rows)):
-        chosen = (rows == count) & np.isfinite(losses)
-        look = {"color": STAGES[place % len(STAGES)], "marker": "osD^v"[place % 5], "label": f"{count:,} rows"}
-        axes.plot(trials[chosen], losses[chosen], linestyle="none", markersize=3.5, alpha=0.8, **look)
+    for place, stage in enumerate(sorted(set(stages))):
+        chosen = np.array([other == stage for other in stages]) & np.isfinite(losses)
+        look = {"color": STAGES[place % len(STAGES)], "marker": "osD^v"[place % 5]}
+        label = f"{stage[0]:,} + {stage[1]:,} rows"
+        axes.plot(trials[chosen], losses[chosen], linestyle="none", markersize=3.5, alpha=0.8, label=label, **look)
     finite = losses[np.isfinite(losses)]
     if len(finite):  # a few useless trials must not hide the differences of the good ones
-        low, high = float(finite.min()), float(np.quantile(finite, 0.9))
+        last = [loss for loss, stage in zip(losses, stages, strict=True) if stage == max(stages) and np.isfinite(loss)]
+        low, high = float(finite.min()), max(float(np.quantile(finite, 0.9)), *last)
         margin = 0.08 * (high - low)
         if margin > 0:
             axes.set_ylim(low - margin, high + margin)

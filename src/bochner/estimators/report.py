@@ -281,22 +281,23 @@ def _add_search(page: Page, estimator: Any) -> None:
     trials: list[dict[str, Any]] = list(getattr(estimator, "search_results_", None) or [])
     if not trials:
         return
-    losses, rows = np.array([trial["loss"] for trial in trials], float), np.array([trial["rows"] for trial in trials])
+    losses = np.array([trial["loss"] for trial in trials], float)
     page.heading("Search")
     page.figure(
-        figures.search_figure(losses, rows),
+        figures.search_figure(losses, [_stage(trial) for trial in trials]),
         f"Validation loss of {len(trials)} trials in the order in which they were made: many on few rows, the best of "
         "them again on more. Trials with much higher losses are outside the figure.",
     )
     page.text(
-        "The best trial of each kernel and transformation, on the largest number of rows that it was tried on. Losses "
-        "are comparable for equal numbers of rows. The simplest trial within a standard error of the best is chosen."
+        "The best trial of each kernel and transformation, on the largest numbers of rows that it was tried on. "
+        "Losses are comparable for equal numbers of training and validation rows. The simplest trial within a standard error of the best is chosen."
     )
     chosen = getattr(estimator, "choices_", {})
-    keys = ("transform", "exponent", "norm", "metric", "power", "rounds", "factor", "penalty", "rows", "loss")
+    keys = ("transform", "exponent", "norm", "metric", "power", "factor", "penalty", "rows", "validated", "loss")
     table: list[list[Cell]] = []
     for trial in best_by_kind(trials):
         is_chosen = all(key in chosen and chosen[key] == trial[key] for key in keys)
+        stage = _stage(trial)
         loss = f"{format_number(trial['loss'], 4)} ± {format_number(trial['error'], 2)}"
         table.append(
             [
@@ -305,21 +306,34 @@ def _add_search(page: Page, estimator: Any) -> None:
                 metric_name(trial),
                 format_number(trial["factor"]),
                 format_number(trial["penalty"]),
-                f"{trial['rows']:,}",
+                f"{stage[0]:,} + {stage[1]:,}",
                 Mark(f"{loss} (chosen)", "good") if is_chosen else loss,
             ]
         )
-    columns = ["transformation", "kernel", "metric", "bandwidth / median", "penalty", "rows", "loss ± standard error"]
+    columns = [
+        "transformation",
+        "kernel",
+        "metric",
+        "bandwidth / median",
+        "penalty",
+        "training + validation rows",
+        "loss ± standard error",
+    ]
     page.table(columns, table, cards=True)
 
 
 def best_by_kind(trials: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Of each transformation, kernel and metric, the best trial on most rows; those on most rows, and best, first."""
-    ranked = sorted(trials, key=lambda trial: (-trial["rows"], trial["loss"]))
+    ranked = sorted(trials, key=lambda trial: (*(-count for count in _stage(trial)), trial["loss"]))
     kinds: dict[tuple[Any, ...], dict[str, Any]] = {}
     for trial in ranked:
         kinds.setdefault(tuple(trial[key] for key in ("transform", "exponent", "norm", "metric", "power")), trial)
     return list(kinds.values())
+
+
+def _stage(trial: dict[str, Any]) -> tuple[int, int]:
+    """Training and validation rows of a trial; only trials of the same stage have comparable losses."""
+    return trial["rows"], trial["validated"]
 
 
 def kernel_name(exponent: float, norm: float) -> str:

@@ -138,6 +138,7 @@ class Trial:
         del fields["path"]
         rounds = self.recipe.rounds
         chosen = {"rounds": rounds, "factor": factor, "penalty": penalty, "rows": self.rows}
+        chosen["validated"] = len(self.validated)
         return {**fields, **chosen, "loss": self.loss, "error": self.error}
 
 
