@@ -217,6 +217,12 @@ def test_search_lists_the_best_trial_of_each_kind_and_marks_the_chosen(tmp_path:
     assert "full, power 0.5, 1 round" in shown.text
 
 
+def test_trials_that_failed_are_listed(tmp_path: Path) -> None:
+    model = FakeClassifier()
+    model.search_results_ = [*TRIALS, {**TRIALS[-1], "rows": 2000, "loss": float("inf")}]
+    assert "inf ±" in page(tmp_path, model).text
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

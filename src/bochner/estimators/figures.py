@@ -99,7 +99,7 @@ def search_figure(losses: Array, stages: Sequence[tuple[int, int]]) -> Any:
     finite = losses[np.isfinite(losses)]
     if len(finite):  # a few useless trials must not hide the differences of the good ones
         last = [loss for loss, stage in zip(losses, stages, strict=True) if stage == max(stages) and np.isfinite(loss)]
-        low, high = float(finite.min()), max(float(np.quantile(finite, 0.9)), *last)
+        low, high = float(finite.min()), max([float(np.quantile(finite, 0.9)), *last])
         margin = 0.08 * (high - low)
         if margin > 0:
             axes.set_ylim(low - margin, high + margin)

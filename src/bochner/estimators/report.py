@@ -289,8 +289,9 @@ def _add_search(page: Page, estimator: Any) -> None:
         "them again on more. Trials with much higher losses are outside the figure.",
     )
     page.text(
-        "The best trial of each kernel and transformation, on the largest numbers of rows that it was tried on. "
-        "Losses are comparable for equal numbers of training and validation rows. The simplest trial within a standard error of the best is chosen."
+        "The best trial of each kernel and transformation, on the largest numbers of rows that it was tried on. Losses "
+        "are comparable for equal numbers of training and validation rows. The simplest trial within a standard error "
+        "of the best is chosen."
     )
     chosen = getattr(estimator, "choices_", {})
     keys = ("transform", "exponent", "norm", "metric", "power", "factor", "penalty", "rows", "validated", "loss")
