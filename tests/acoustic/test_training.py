@@ -25,6 +25,7 @@ KERNELS = [
     KernelSettings(**QUICK, kernel="laplacian", rank=3, bandwidth=3.0, criterion="erll:1"),
     KernelSettings(**QUICK, kernel="sparse-gaussian", bandwidth=1.0, selection=SelectionParams(rounds=3)),
     KernelSettings(**QUICK, adapt="agop", bandwidth=2.0),
+    KernelSettings(**QUICK, kernel="auto", preset="fast"),
     KernelSettings(**QUICK, adapt="uab", kernel="laplacian", bandwidth=3.0),
     KernelSettings(**QUICK, adapt="sab", kernel="sparse-gaussian", bandwidth=2.0),
     KernelSettings(**QUICK, adapt="dab", rank=3, bandwidth=2.0),

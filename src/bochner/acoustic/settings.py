@@ -71,7 +71,8 @@ class KernelSettings(TrainingSettings):
     """A kernel model: softmax regression on random features.
 
     Args:
-        kernel: The name of a kernel, such as "laplacian", "sparse-gaussian" (subsets of 5 inputs) or "arc-cosine1".
+        kernel: The name of a kernel, such as "laplacian", "sparse-gaussian" (subsets of 5 inputs) or "arc-cosine1";
+            "auto", with a preset, is searched.
         num_features: Number of random features D.
         bandwidth: None compares multiples of the median rule on heldout rows, with few features and epochs.
         selection: Random feature selection, or None.
@@ -82,6 +83,8 @@ class KernelSettings(TrainingSettings):
         preconditioner_rank: Number of top eigenvectors of the features in the preconditioner; 0 is plain SGD as in the
             papers, which learns far less from little speech.
         average: Whether the model of an epoch is the mean of its iterates.
+        preset: "fast", "default" or "best" searches kernel, bandwidth and metric on some of the frames, as
+            `KernelClassifier` does; whatever is set stays fixed. None is no search beyond that of the bandwidth.
 
     >>> KernelSettings(kernel="laplacian", num_features=4096, rank=100, criterion="erll:1").title
     'laplacian 4096 rank 100 erll:1'
@@ -95,8 +98,11 @@ class KernelSettings(TrainingSettings):
     num_blocks: int = 1
     preconditioner_rank: int | Literal["auto"] = "auto"
     average: bool = True
+    preset: Literal["fast", "default", "best"] | None = None
 
     def __post_init__(self) -> None:
+        if self.kernel == "auto" and self.preset is None:
+            raise ValueError("kernel='auto' needs a preset, such as 'default'.")
         if self.bandwidth is not None:
             checks.positive_float("bandwidth", self.bandwidth)
         if checks.positive_int("num_features", self.num_features) % 2 and self._has_bandwidth:
@@ -109,7 +115,13 @@ class KernelSettings(TrainingSettings):
             projection=PROJECTIONS.get(KERNEL_ALIASES.get(self.kernel, self.kernel), "auto"),
             preconditioner_rank=self.preconditioner_rank, preconditioner_rows=PRECONDITIONER_ROWS,
         )  # fmt: skip
-        adapt = METRIC if self.adapt == "agop" else self.adapt and AdaptParams(method=self.adapt)
+        adapt: Any = METRIC if self.adapt == "agop" else self.adapt and AdaptParams(method=self.adapt)
+        if self.preset is not None:
+            # frames are standardised when they are read
+            return KernelPlan(
+                kernel=self.kernel, bandwidth=self.bandwidth, n_components=self.num_features, standardize=False,
+                adapt=adapt or "auto", selection=self.selection, solver="sgd", params=params, preset=self.preset,
+            )  # fmt: skip
         bandwidth = "search" if self.bandwidth is None and self._has_bandwidth else self.bandwidth
         return KernelPlan(
             kernel=self.kernel, bandwidth=bandwidth, n_components=self.num_features, adapt=adapt or None,
@@ -118,7 +130,7 @@ class KernelSettings(TrainingSettings):
 
     @property
     def _has_bandwidth(self) -> bool:
-        return isinstance(kernel_named(self.kernel, num_inputs=1), Stationary)
+        return self.kernel == "auto" or isinstance(kernel_named(self.kernel, num_inputs=1), Stationary)
 
     @property
     def title(self) -> str:

@@ -297,7 +297,7 @@ class BaseModel(SavableMixin):
 
     def _export(self, path: Any, **outputs: Any) -> None:
         check_is_fitted(self)
-        export_onnx(self.model_, path, dtype=torch.float32, **outputs)
+        export_onnx(self.model_, path, dtype=torch.float32, encoder=self.encoder_, **outputs)
 
     def _params_to_save(self) -> dict[str, Any]:
         """Constructor parameters without those that describe this process and its file system."""
