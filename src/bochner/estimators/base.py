@@ -245,6 +245,8 @@ class BaseModel(SavableMixin):
             return self.encoder_.encode(X)
         if isinstance(X, Tensor):
             return checked_tensor(self, X, reset=False)
+        if is_pandas(X):
+            check_numbers(X)
         return X if isinstance(X, Source) else validate_data(self, X, reset=False, **_ACCEPTED)
 
     def _tile_scores(self, X: Tensor, size: int) -> Tensor:
@@ -259,14 +261,16 @@ class BaseModel(SavableMixin):
         for rows in row_tiles(X.shape[0], row_elements=1, tile_elements=TILES_AT_ONCE * CPU_TILE):
             yield dense_rows(X, rows, bias_of(self.model_).dtype)
 
-    def _check_pair(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, np.ndarray[Any, Any]]:
+    def _check_pair(
+        self, X: Any, y: Any, *, sample_weight: Any = None, reset: bool = True
+    ) -> tuple[Any, np.ndarray[Any, Any]]:
         """X as a finite array, sparse matrix or tensor [n, d], and y as an array of as many rows."""
         numeric = isinstance(self, RegressorMixin)
         multiple = numeric or (getattr(y, "ndim", 1) == 2 and y.shape[1] > 1)
         if reset:
             self.encoder_ = None
         if needs_encoder(X) or (not reset and self.encoder_ is not None):
-            return self._encode_frame(X, y, reset=reset, numeric=numeric)
+            return self._encode_frame(X, y, sample_weight, reset=reset, numeric=numeric)
         if isinstance(X, Tensor):
             X = checked_tensor(self, X, reset=reset)
             y = y.cpu().numpy() if isinstance(y, Tensor) else y
@@ -274,7 +278,9 @@ class BaseModel(SavableMixin):
             return X, y
         return validate_data(self, X, y, reset=reset, multi_output=multiple, y_numeric=numeric, **_ACCEPTED)
 
-    def _encode_frame(self, X: Any, y: Any, *, reset: bool, numeric: bool) -> tuple[Any, np.ndarray[Any, Any]]:
+    def _encode_frame(
+        self, X: Any, y: Any, sample_weight: Any, *, reset: bool, numeric: bool
+    ) -> tuple[Any, np.ndarray[Any, Any]]:
         """A frame as numbers, by the encoder of `fit` or one that is fitted to it, and y as an array."""
         y = y.to_numpy() if hasattr(y, "to_numpy") else y
         _, y = check_X_y(np.zeros((len(X), 1)), y, multi_output=True, y_numeric=numeric)
@@ -284,7 +290,8 @@ class BaseModel(SavableMixin):
         if not numeric and y.ndim == 1:
             classes, targets = np.unique(y, return_inverse=True)
             num_classes = len(classes)
-        self.encoder_, Z = TableEncoder.fit(X, targets, num_classes=num_classes, seed=0)
+        weight, _ = checked_weights(sample_weight, len(y))
+        self.encoder_, Z = TableEncoder.fit(X, targets, num_classes=num_classes, weight=weight, seed=0)
         self.feature_names_in_ = np.array([column.name for column in self.encoder_.columns], dtype=object)
         self.n_features_in_ = len(self.feature_names_in_)
         return Z, y
@@ -555,12 +562,34 @@ def needs_encoder(X: Any) -> bool:
 
     pandas frames of finite numbers are arrays with column names.
     """
-    if not is_frame(X):
+    if isinstance(X, np.ndarray | Tensor) or not is_frame(X):
         return False
-    if type(X).__module__.split(".")[0] != "pandas":
+    if not is_pandas(X):
         return True
-    numbers = all(getattr(kind, "kind", "O") in "biuf" and isinstance(kind, np.dtype) for kind in X.dtypes)
-    return not numbers or bool(X.isna().to_numpy().any())
+    if not all(isinstance(kind, np.dtype) and kind.kind in "biuf" for kind in X.dtypes):
+        return True
+    return not all(np.isfinite(X.iloc[:, j].to_numpy()).all() for j in range(X.shape[1]))
+
+
+def is_pandas(X: Any) -> bool:
+    return type(X).__module__.split(".")[0] == "pandas" and is_frame(X)
+
+
+def check_numbers(frame: Any) -> None:
+    """Raise an error that names the column of a pandas frame which an estimator fitted on numbers cannot read."""
+    for j, name in enumerate(frame.columns):
+        try:
+            values = frame.iloc[:, j].to_numpy(dtype=np.float64, na_value=np.nan)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"column {name!r} must hold numbers as in fit: {error}.") from error
+        bad = np.flatnonzero(~np.isfinite(values))
+        if len(bad) and np.isnan(values[bad[0]]):
+            raise ValueError(
+                f"column {name!r} has a missing value in row {bad[0]}, but the rows of fit had none in any column; "
+                "fill it, or fit on rows with missing values."
+            )
+        if len(bad):
+            raise ValueError(f"column {name!r} must be finite, got {values[bad[0]]} in row {bad[0]}.")
 
 
 def resolves(mean: Tensor, std: Tensor, dtype: torch.dtype = torch.float32) -> bool:

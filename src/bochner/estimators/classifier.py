@@ -57,7 +57,7 @@ class ClassifierBase(ClassifierMixin, BaseModel):
             refuse_targets(y, sample_weight)
             self.classes_ = check_classes(X, validation_data if isinstance(validation_data, Source) else None)
         else:
-            X, y = self._check_pair(X, y)
+            X, y = self._check_pair(X, y, sample_weight=sample_weight)
             check_classification_targets(y)
             if y.ndim == 2:
                 return self._fit_labels(plan, X, y, sample_weight, validation_data, seed=seed, group=group)
@@ -188,49 +188,73 @@ class ClassifierBase(ClassifierMixin, BaseModel):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class KernelClassifier(ClassifierBase, KernelModel):
-    """Kernel classification at scale: softmax or logistic regression on random features or landmarks.
+    """Kernel classification of tables of any size: a searched model by default, or the solver of your choice.
 
-    The scores are linear in features z(x) with z(x) . z(y) ~ k(x, y), which are computed a few rows at a time and never
-    stored, or sums over landmarks. Data may be arrays, frames, sparse matrices, tensors, or a source that is larger
+    With a preset, input transformation, kernel, bandwidth, metric and penalty are searched on some thousand rows by
+    exact solves, and kernel least squares with what was chosen is fitted on all rows, in parts where they are many; its
+    scores are calibrated to log-odds. Arguments that are set are kept, and the rest is searched.
+
+    Other solvers, and preset=None, fit softmax, logistic or squared losses on landmarks or on random features z(x) with
+    z(x) . z(y) ~ k(x, y), which are computed a few rows at a time and never stored.
+
+    Data may be arrays, frames with text, dates and missing values, sparse matrices, tensors, or a source that is larger
     than memory (`bochner.data.open_source`).
 
     Parameters
     ----------
-    kernel : str or Kernel, default="gaussian"
-        "gaussian" (or "rbf"), "laplacian", "sparse-gaussian", "matern12", "matern32", "matern52", "cauchy",
-        "power-exponential", "arc-cosine0", "arc-cosine1", "arc-cosine2", "polynomial", or a kernel object.
+    preset : {"fast", "default", "best"} or None, default="default"
+        How thorough the search is; "best" ends with the mean of up to four models. None searches nothing: the Gaussian
+        kernel by the median rule, unless given. Kernel objects, kernels outside the power-exponential family,
+        bandwidth="mean" and `partial_fit` are not searched.
+    kernel : str or Kernel, default="auto"
+        "gaussian" (or "rbf"), "laplacian", "matern12" and "power-exponential", with which the rest is searched;
+        "sparse-gaussian", "matern32", "matern52", "cauchy", "arc-cosine0", "arc-cosine1", "arc-cosine2", "polynomial",
+        or a kernel object. "auto" searches exponent and norm of `bochner.kernels.PowerExponential`; without a preset it
+        is "gaussian".
     bandwidth : float, "median", "mean", "search" or None, default=None
-        "search" tries multiples of the median rule on validation rows. None is the median rule for a kernel given by
-        name, and leaves a kernel object unchanged.
+        None and "search" are searched. Without a preset, "search" tries multiples of the median rule on validation
+        rows, and None is the median rule for a kernel given by name and leaves a kernel object unchanged. A number
+        refers to distances of the inputs as they are, which are then not transformed unless `standardize` is set.
     gamma : float or None, default=None
         scikit-learn's parameter, instead of `bandwidth`: exp(-gamma ||x - y||^2) for the Gaussian kernel,
-        exp(-gamma ||x - y||_1) for the Laplacian.
+        exp(-gamma ||x - y||_1) for the Laplacian. With kernel="auto" the kernel is Gaussian.
     n_components : int, default=4096
         Number of features, or of landmarks for the solvers "landmarks" and "newton".
-    standardize : bool, default=False
-        Divide each input by its standard deviation, inside the kernel. Useful when inputs have different units.
-    adapt : {"agop", "uab", "sab", "dab"}, dict or None, default=None
+    standardize : bool or None, default=None
+        Divide each input by its standard deviation. None searches standardised inputs, normal scores, both, and a
+        robust scale; without a preset it is False.
+    adapt : {"auto", "agop", "uab", "sab", "dab"}, dict or None, default="auto"
         What is learned before the model is fitted. "agop" learns a metric on the inputs from average gradient outer
-        products, which helps when some inputs, or combinations of them, matter more than others. "uab", "sab" and
-        "dab" adapt random features by gradients to the kernel, to the classes or to the loss (Alber et al. 2017). A
-        dict has the fields of `bochner.search.AdaptParams`.
+        products, which helps when some inputs, or combinations of them, matter more than others; "auto" learns one
+        where the search finds it better, and none without a preset. "uab", "sab" and "dab" adapt random features by
+        gradients to the kernel, to the classes or to the loss (Alber et al. 2017). A dict has the fields of
+        `bochner.search.AdaptParams`.
     selection : int, dict or None, default=None
         Rounds of random feature selection (May et al., Algorithm 1), or the fields of
         `bochner.search.SelectionParams`.
-    solver : {"auto", "sgd", "ridge", "landmarks", "newton", "saga"}, default="auto"
-        "sgd": minibatches, preconditioned, softmax or logistic loss, early stopping on validation rows. "newton": the
-        same losses on landmarks. "ridge" and "landmarks": least squares on one-hot labels, on features in closed form
-        and on landmarks by preconditioned conjugate gradients. "saga": the convex problem to its minimum. "auto" is
-        "newton" with all rows as landmarks up to 2,048 rows and "sgd" beyond.
+    solver : {"auto", "exact", "sgd", "ridge", "landmarks", "newton", "saga"}, default="auto"
+        "exact": least squares with all rows as landmarks, in parts where they are many. "sgd": minibatches,
+        preconditioned, softmax or logistic loss, early stopping on validation rows. "newton": the same losses on
+        landmarks. "ridge" and "landmarks": least squares on one-hot labels, on features in closed form and on landmarks
+        by preconditioned conjugate gradients. "saga": the convex problem to its minimum. "auto" is "exact" with a
+        preset, unless there are more than 2 GB of rows or an option needs "sgd"; without a preset it is "newton" with
+        all rows as landmarks up to 2,048 rows and "sgd" beyond.
     alpha : float or None, default=None
-        Penalty alpha/2 ||f||^2 added to the mean loss, as in `sklearn.linear_model.SGDClassifier`. None is 0 for "sgd",
-        which stops early; for "ridge", and up to 2,048 rows, it is chosen on validation rows; otherwise the solver has
-        a rule.
+        Penalty alpha/2 ||f||^2 added to the mean loss, as in `sklearn.linear_model.SGDClassifier`. None is searched.
+        Without a preset it is 0 for "sgd", which stops early; for "ridge", and up to 2,048 rows, it is chosen on
+        validation rows; otherwise the solver has a rule.
     solver_params : dict, SolverParams or None, default=None
         Options of the solver and the machine: device, precision, memory_budget, batch_size, learning_rate, rank, ...;
         see `bochner.search.SolverParams`.
+    scoring : str, callable or None, default=None
+        What the search optimises, as in `sklearn.model_selection.GridSearchCV`, such as "roc_auc"; None is the squared
+        error.
+    time_limit : float or None, default=None
+        Seconds that a fit should take at most; the search ends early. Without a limit the same data and `random_state`
+        give the same model.
     validation_fraction : float, default=0.1
-        Fraction of the rows set aside for the schedule and for choices, unless `fit` gets `validation_data`.
+        Fraction of the rows set aside for the schedule and for choices, unless `fit` gets `validation_data`. A search
+        divides the rows by itself, by cross-validation where they are few.
     class_weight : dict, "balanced" or None, default=None
         Weights by class; "balanced" weights classes inversely to their frequency.
     verbose : bool or None, default=None
@@ -243,12 +267,22 @@ class KernelClassifier(ClassifierBase, KernelModel):
     model_ : torch.nn.Module
         Returns scores [n, C], or [n, 1] for two classes and a logistic loss.
     kernel_ : Kernel
-        With its bandwidth and metric.
+        On transformed inputs, with its bandwidth and metric.
     solver_ : str
     history_ : list of dict
         One record per epoch ("sgd").
     choices_ : dict
-        What was chosen on validation rows: the bandwidth and others tried, the learning rate, the selection.
+        What was chosen: the best trial of the search; the bandwidth, the learning rate, the selection.
+    search_results_ : list of dict
+        One record per trial of the search: transformation, exponent, norm, metric, bandwidth as a multiple of the
+        median distance, penalty, loss and its standard error.
+    validation_ : dict of Tensor
+        Predictions for rows that they were not fitted on, with targets and weights: leave-one-out, or held-out rows of
+        the search for several models ("exact").
+    feature_importances_ : array [d] or None
+        Shares of the columns in the average squared gradient of the searched model.
+    encoder_ : TableEncoder or None
+        What turns frames with text, dates or missing values into numbers.
 
     Examples
     --------
@@ -281,7 +315,7 @@ class KernelClassifier(ClassifierBase, KernelModel):
         first = not hasattr(self, "model_")
         if self.class_weight == "balanced":
             raise ValueError("class_weight='balanced' needs all rows at once; give partial_fit a dict of weights.")
-        X, y = self._check_pair(X, y, reset=first)
+        X, y = self._check_pair(X, y, sample_weight=sample_weight, reset=first)
         check_classification_targets(y)
         if first:
             if classes is None:

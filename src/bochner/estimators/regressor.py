@@ -45,7 +45,7 @@ class RegressorBase(RegressorMixin, BaseModel):
         if isinstance(X, Source):
             refuse_targets(y, sample_weight)
         else:
-            X, y = self._check_pair(X, y)
+            X, y = self._check_pair(X, y, sample_weight=sample_weight)
         rows = self._read_rows(X, y, sample_weight, validation_data, plan.params, seed=seed)
         scale = TargetScale.of(rows.all_rows)
         self.single_target_ = scale.is_single
@@ -83,17 +83,18 @@ class RegressorBase(RegressorMixin, BaseModel):
 
 
 class KernelRegressor(RegressorBase, KernelModel):
-    """Kernel least squares at scale, on random features or landmarks.
+    """Kernel least squares on tables of any size: a searched model by default, or the solver of your choice.
 
-    Parameters are those of `KernelClassifier`, except for `class_weight`. The default solver is the exact "landmarks"
-    up to 2,048 rows, "ridge" beyond that up to 8,192 features, and "sgd" above; `alpha` is chosen on validation rows.
-    The criterion is "mse"; the solver "newton" and adapt="sab" are for classes only.
+    Parameters are those of `KernelClassifier`, except for `class_weight`; see there for what is searched. With
+    preset=None the solver "auto" is "landmarks" with all rows as landmarks up to 2,048 rows, "ridge" beyond that up to
+    8,192 features, and "sgd" above; `alpha` is chosen on validation rows. The criterion of "sgd" is "mse"; the solver
+    "newton" and adapt="sab" are for classes only.
 
     Attributes
     ----------
     model_ : torch.nn.Module
         Returns predictions [n, t].
-    kernel_, solver_, history_, choices_
+    kernel_, solver_, history_, choices_, search_results_, validation_, feature_importances_, encoder_
         As in `KernelClassifier`.
 
     Examples
@@ -160,7 +161,7 @@ class KernelRegressor(RegressorBase, KernelModel):
         """Take one pass of minibatch steps over these rows. The first rows determine the bandwidth and the features."""
         self.make_plan()
         first = not hasattr(self, "model_")
-        X, y = self._check_pair(X, y, reset=first)
+        X, y = self._check_pair(X, y, sample_weight=sample_weight, reset=first)
         targets = self._encode(y)
         if not first and targets[:1].numel() != len(bias_of(self.model_)):
             raise ValueError(f"y must have {len(bias_of(self.model_))} columns as before, got {targets[:1].numel()}.")

@@ -32,7 +32,7 @@ from bochner.search.kernel import (
 )
 from bochner.search.memory import MemoryPlan, Sizes, plan_memory
 from bochner.search.plan import AdaptParams, KernelPlan, NetworkPlan, Task, parse_bytes
-from bochner.search.searched import fit_all_rows, is_exact, is_searched, search_plan
+from bochner.search.searched import fit_all_rows, is_exact, search_plan
 from bochner.solvers import (
     fit_landmark_logistic,
     fit_ridge,
@@ -96,8 +96,10 @@ def fit_model(
     run: dict[str, Any] = {"verbose": verbose, "callbacks": callbacks, "group": group}
     if isinstance(plan, NetworkPlan):
         return _fit_network(plan, task, run)
-    if is_searched(plan):
-        return _fit_searched(plan, task, run)
+    if plan.is_searched:
+        if num_rows(task.all_rows) > 1:
+            return _fit_searched(plan, task, run)
+        plan = replace(plan, preset=None)  # nothing can be held out of one row
     if plan.solver == "exact":  # least squares with all rows as landmarks is one factorisation
         plan = replace(plan, n_components=num_rows(task.all_rows))
     solver = choose_solver(plan, num_rows=num_rows(task.all_rows), num_classes=task.num_classes)
@@ -131,7 +133,7 @@ def _fit_searched(plan: KernelPlan, task: Task, run: dict[str, Any]) -> Fitted:
         "search": [tried.record() for tried in result.trials],
         "importances": result.importances,
     }
-    if is_exact(plan, task, run["group"]):
+    if is_exact(plan, task.all_rows, run["group"]):
         final = fit_all_rows(plan, task, result)
         validation = {"predictions": final.predictions, "targets": final.targets, "weight": final.weight}
         return Fitted(final.model, "exact", kernel, validation=validation, uncertainty=final.uncertainty, **facts)

@@ -21,7 +21,7 @@ from torch import Tensor
 from bochner import checks
 from bochner.data.blocks import Block, MappedSource, Source, num_rows
 from bochner.features import PROJECTION_NAMES
-from bochner.kernels import Kernel
+from bochner.kernels import KERNEL_ALIASES, Kernel
 from bochner.models.losses import Criterion
 from bochner.models.network import ACTIVATIONS
 from bochner.solvers.optimizers import OPTIMIZERS, PRECISIONS, SGDSettings
@@ -33,6 +33,7 @@ from bochner.storage import Storable, checksum, load, save
 SOLVERS = ["auto", "exact", "sgd", "ridge", "landmarks", "newton", "saga"]
 BASES = {"uab": "kernel", "sab": "alignment", "dab": "loss"}  # Alber et al. 2017, and the objective of each
 PRESET_NAMES = ["fast", "default", "best"]
+SEARCHED_KERNELS = ["auto", "gaussian", "laplacian", "matern12", "power-exponential"]
 SELECTION_METHODS = ["rounds", "fobos"]
 UNITS = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 BUFFERED_SHARDS = 11  # shuffling holds 8 shards; one more is being read, with its parts, and a batch is assembled
@@ -262,15 +263,17 @@ class KernelPlan:
     time_limit: float | None = None
     scoring: Any = None
     basis: str | None = field(init=False)  # the method of an adapted basis, or None
+    is_searched: bool = field(init=False)  # whether `bochner.search.automatic` covers the kernel
 
     def __post_init__(self) -> None:
-        if self.preset is None:
-            if self.kernel == "auto":
-                object.__setattr__(self, "kernel", "gaussian")
-            if self.adapt == "auto":
-                object.__setattr__(self, "adapt", None)
-        else:
+        if self.preset is not None:
             checks.one_of("preset", self.preset, PRESET_NAMES)
+        is_named = isinstance(self.kernel, str) and KERNEL_ALIASES.get(self.kernel, self.kernel) in SEARCHED_KERNELS
+        is_searched = self.preset is not None and is_named and self.bandwidth != "mean"
+        object.__setattr__(self, "is_searched", is_searched)
+        if not is_searched:
+            object.__setattr__(self, "kernel", "gaussian" if self.kernel == "auto" else self.kernel)
+            object.__setattr__(self, "adapt", None if self.adapt == "auto" else self.adapt)
         basis = self.adapt.method if isinstance(self.adapt, AdaptParams) and self.adapt.method in BASES else None
         object.__setattr__(self, "basis", basis)
         checks.one_of("solver", self.solver, SOLVERS)

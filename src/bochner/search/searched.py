@@ -10,8 +10,8 @@ import torch
 from sklearn.metrics import get_scorer
 from torch import Tensor, nn
 
-from bochner.data.blocks import concatenate, num_rows, read_shard, sample_rows, seeded
-from bochner.kernels import KERNEL_ALIASES, Kernel
+from bochner.data.blocks import Source, concatenate, num_rows, read_shard, sample_rows, seeded
+from bochner.kernels import KERNEL_ALIASES
 from bochner.models.heads import LogitAverage
 from bochner.models.inputs import TransformedModel
 from bochner.models.intervals import Uncertainty
@@ -54,16 +54,9 @@ class Selected(NamedTuple):
     penalties: list[float]
 
 
-def is_searched(plan: KernelPlan) -> bool:
-    """Whether the search covers the plan: kernels of the power-exponential family, by name or left open."""
-    if plan.preset is None or plan.bandwidth == "mean" or isinstance(plan.kernel, Kernel):
-        return False
-    return plan.kernel == "auto" or KERNEL_ALIASES.get(plan.kernel, plan.kernel) in POWER_KERNELS
-
-
-def is_exact(plan: KernelPlan, task: Task, group: Any) -> bool:
+def is_exact(plan: KernelPlan, rows: Source, group: Any) -> bool:
     """Whether the final fit is exact least squares: unless another solver, features or minibatches are asked for."""
-    row_bytes = num_rows(task.all_rows) * task.train.num_inputs * task.dtype.itemsize
+    row_bytes = num_rows(rows) * rows.num_inputs * plan.params.dtype.itemsize
     limit = MAX_ROW_BYTES if plan.params.memory_budget is None else parse_bytes(plan.params.memory_budget) // 4
     if plan.solver == "exact":
         return True
@@ -93,9 +86,10 @@ def fixed_by(plan: KernelPlan, count: int) -> Fixed:
     """What the plan sets, for a fit on `count` rows."""
     kernels = bandwidth = None
     multiple = 1.0
-    if plan.kernel != "auto":
-        assert isinstance(plan.kernel, str)
-        pair, multiple = POWER_KERNELS[KERNEL_ALIASES.get(plan.kernel, plan.kernel)]
+    kernel = "gaussian" if plan.kernel == "auto" and plan.gamma is not None else plan.kernel
+    if kernel != "auto":
+        assert isinstance(kernel, str)
+        pair, multiple = POWER_KERNELS[KERNEL_ALIASES.get(kernel, kernel)]
         kernels = (pair,)
     if plan.gamma is not None:
         if kernels is None or kernels[0][0] != kernels[0][1]:
