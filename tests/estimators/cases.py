@@ -25,9 +25,10 @@ def options(*bases: dict[str, Any], **flat: Any) -> dict[str, Any]:
     return {**merged, **({"solver_params": params} if params else {})}
 
 
-QUICK: dict[str, Any] = options(n_components=64, max_epochs=8, batch_size=32, random_state=0)
+# A solver and its options by themselves: nothing is searched.
+QUICK: dict[str, Any] = options(preset=None, n_components=64, max_epochs=8, batch_size=32, random_state=0)
 # Everything that is drawn or chosen from the rows is given: only the convex problem is left.
-GIVEN: dict[str, Any] = options(bandwidth=1.3, alpha=0.02, precision="float64", random_state=0)
+GIVEN: dict[str, Any] = options(preset=None, bandwidth=1.3, alpha=0.02, precision="float64", random_state=0)
 NETWORK: dict[str, Any] = options(hidden=(16,), max_epochs=30, batch_size=32, learning_rate=0.01, random_state=0)
 # Networks need more steps on a few hundred rows, and more validation rows to stop at the right time.
 TRAINED: dict[str, Any] = options(
@@ -73,7 +74,8 @@ CLASSIFIERS = {
     "sab": KernelClassifier(adapt="sab", solver="sgd", **QUICK),
     "dab": KernelClassifier(adapt="dab", solver="sgd", **QUICK),
     "network": NetworkClassifier(**TRAINED),
-    "default": KernelClassifier(random_state=0),
+    "auto": KernelClassifier(preset=None, random_state=0),
+    "searched": KernelClassifier(preset="fast", random_state=0),
 }
 REGRESSORS = {
     "sgd": KernelRegressor(solver="sgd", **options(QUICK, n_components=128, max_epochs=15)),
@@ -82,5 +84,6 @@ REGRESSORS = {
     "saga": KernelRegressor(solver="saga", **options(QUICK, max_epochs=200, alpha=1e-4)),
     "dab": KernelRegressor(adapt="dab", solver="ridge", **options(QUICK, n_components=128)),
     "network": NetworkRegressor(**TRAINED),
-    "default": KernelRegressor(random_state=0),
+    "auto": KernelRegressor(preset=None, random_state=0),
+    "searched": KernelRegressor(preset="fast", random_state=0),
 }

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.gpu
 
 X, y = load_digits(return_X_y=True)
 X = X.astype(np.float32)
-SMALL = {"n_components": 256, "random_state": 0, "verbose": False}
+SMALL = {"preset": None, "n_components": 256, "random_state": 0, "verbose": False}
 
 
 @pytest.mark.parametrize(

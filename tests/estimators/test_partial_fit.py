@@ -100,7 +100,7 @@ def test_does_not_exist_where_a_fit_cannot_be_continued() -> None:
         NetworkClassifier(),
     ):
         assert not hasattr(estimator, "partial_fit")
-    exact = KernelClassifier(random_state=0)
+    exact = KernelClassifier(preset=None, random_state=0)
     assert hasattr(exact, "partial_fit")
     exact.fit(X[:100], y[:100])
     with pytest.raises(AttributeError) as caught:

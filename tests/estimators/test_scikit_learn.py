@@ -36,16 +36,16 @@ VARIANTS = [
     TensorSketchFeatures(n_components=32, degree=3, offset=0.0),
 ]
 
-EXACT = options(n_components=32, bandwidth=4.0, alpha=1e-3, precision="float64")
+EXACT = options(preset=None, n_components=32, bandwidth=4.0, alpha=1e-3, precision="float64")
 ESTIMATORS = [
     KernelClassifier(solver="ridge", **EXACT),
     KernelRegressor(solver="ridge", **EXACT),
-    *[KernelClassifier(solver=solver, n_components=32) for solver in ("ridge", "landmarks", "newton")],
-    *[KernelRegressor(solver=solver, n_components=32) for solver in ("ridge", "landmarks")],
-    KernelClassifier(solver="saga", n_components=32, solver_params={"max_epochs": 5}),
-    KernelRegressor(solver="saga", n_components=32, standardize=True, solver_params={"max_epochs": 5}),
+    *[KernelClassifier(preset=None, solver=solver, n_components=32) for solver in ("ridge", "landmarks", "newton")],
+    *[KernelRegressor(preset=None, solver=solver, n_components=32) for solver in ("ridge", "landmarks")],
+    KernelClassifier(preset=None, solver="saga", n_components=32, solver_params={"max_epochs": 5}),
+    KernelRegressor(preset=None, solver="saga", n_components=32, standardize=True, solver_params={"max_epochs": 5}),
 ]
-SGD = options(solver="sgd", n_components=32, max_epochs=10, batch_size=16, random_state=0)
+SGD = options(preset=None, solver="sgd", n_components=32, max_epochs=10, batch_size=16, random_state=0)
 STOCHASTIC = [
     KernelClassifier(**SGD),
     KernelClassifier(kernel="laplacian", **options(SGD, num_blocks=2, learning_rate=1.0)),

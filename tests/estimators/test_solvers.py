@@ -160,7 +160,7 @@ def test_rows_of_weight_zero_are_not_there(solver: str) -> None:
     """However strange they are: not for the bandwidth, the rows held out, the landmarks, nor the targets' scale."""
     strange = np.vstack([X, np.full((20, 2), 1e3)])
     w = np.concatenate([ONES, np.zeros(20)])
-    quick = options(solver=solver, n_components=24, max_epochs=5, random_state=0)
+    quick = options(preset=None, solver=solver, n_components=24, max_epochs=5, random_state=0)
     estimator = KernelClassifier(**quick)
     expected = estimator.fit(X, y, sample_weight=ONES).decision_function(X)
     ignored = estimator.fit(strange, np.concatenate([y, np.arange(20) % 3]), sample_weight=w).decision_function(X)

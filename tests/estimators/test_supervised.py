@@ -78,10 +78,10 @@ def test_two_classes_have_one_score(solver: str) -> None:
 
 def test_defaults_are_the_documented_solvers() -> None:
     X, y = rings(2100)
-    quick = options(max_epochs=1, n_components=16, random_state=0)
-    assert KernelClassifier(random_state=0).fit(X[:200], y[:200]).solver_ == "newton"
+    quick = options(preset=None, max_epochs=1, n_components=16, random_state=0)
+    assert KernelClassifier(preset=None, random_state=0).fit(X[:200], y[:200]).solver_ == "newton"
     assert KernelClassifier(**quick).fit(X, y).solver_ == "sgd"
-    assert KernelRegressor(random_state=0).fit(X[:200], y[:200]).solver_ == "landmarks"
+    assert KernelRegressor(preset=None, random_state=0).fit(X[:200], y[:200]).solver_ == "landmarks"
     assert KernelRegressor(**quick).fit(X, y).solver_ == "ridge"
     assert KernelClassifier(**options(quick, rank=1)).fit(X[:200], y[:200]).solver_ == "sgd"
     assert KernelClassifier(**options(quick, num_blocks=2)).fit(X[:200], y[:200]).solver_ == "sgd"
@@ -226,7 +226,7 @@ def test_same_seed_same_bits(estimator, data) -> None:
     np.testing.assert_array_equal(first, second)
 
 
-@pytest.mark.parametrize("estimator", [CLASSIFIERS[name] for name in CLASSIFIERS if name != "default"])
+@pytest.mark.parametrize("estimator", [CLASSIFIERS[name] for name in CLASSIFIERS if name not in ("auto", "searched")])
 def test_another_seed_another_model(estimator) -> None:
     X, y = rings()
     scores = [clone(estimator).set_params(random_state=seed).fit(X, y).decision_function(X) for seed in (0, 1)]
@@ -316,7 +316,7 @@ def test_pickle_and_clone(estimator, data) -> None:
 
 def test_in_a_pipeline_and_a_grid_search_over_processes() -> None:
     X, y = load_digits(return_X_y=True)
-    model = make_pipeline(StandardScaler(), KernelClassifier(n_components=256, random_state=0))
+    model = make_pipeline(StandardScaler(), KernelClassifier(preset=None, n_components=256, random_state=0))
     grid = {"kernelclassifier__solver": ["ridge"], "kernelclassifier__kernel": ["gaussian", Laplacian()]}
     grid["kernelclassifier__bandwidth"] = ["median"]
     search = GridSearchCV(model, grid, cv=2, n_jobs=2).fit(X[:400], y[:400])

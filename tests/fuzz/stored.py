@@ -79,7 +79,7 @@ def read_the_same(path: Path) -> object:
 def classifier(folder: Path) -> Path:
     X, y = points()
     fitted = bochner.KernelClassifier(
-        solver="sgd", n_components=4, random_state=0, solver_params={"max_epochs": 1, "learning_rate": 1.0}
+        preset=None, solver="sgd", n_components=4, random_state=0, solver_params={"max_epochs": 1, "learning_rate": 1.0}
     )
     bochner.save(fitted.fit(X, y), folder / "good.safetensors")
     return folder / "good.safetensors"

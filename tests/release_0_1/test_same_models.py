@@ -29,7 +29,7 @@ FRAMES, STATES = torch.as_tensor(X, dtype=torch.float32), torch.as_tensor(Y)
 
 def test_a_classifier_by_sgd() -> None:
     params = {"max_epochs": 3, "batch_size": 64, "precision": "float64"}
-    model = KernelClassifier(n_components=256, solver="sgd", solver_params=params, random_state=0)
+    model = KernelClassifier(preset=None, n_components=256, solver="sgd", solver_params=params, random_state=0)
     model.fit(X[:1000], Y[:1000])
     assert model.decision_function(X[1000:1100]) == pytest.approx(REFERENCE["sgd_classifier"], abs=1e-5)
 
@@ -37,6 +37,7 @@ def test_a_classifier_by_sgd() -> None:
 def test_a_regressor_on_landmarks() -> None:
     inputs, y = make_regression(600, 8, noise=5.0, random_state=0)
     model = KernelRegressor(
+        preset=None,
         n_components=200,
         solver="landmarks",
         alpha=1e-4,

@@ -13,7 +13,7 @@ from bochner.features import ArcCosineMap, FourierMap, NystromMap, TensorSketchM
 from bochner.kernels import Gaussian, Polynomial
 
 SEEDS = range(5)
-SMALL: dict[str, Any] = {"n_components": 128, "solver_params": {"batch_size": 64, "max_epochs": 6}}
+SMALL: dict[str, Any] = {"preset": None, "n_components": 128, "solver_params": {"batch_size": 64, "max_epochs": 6}}
 
 
 @cache

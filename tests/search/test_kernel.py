@@ -36,7 +36,8 @@ TRAIN, TEST = slice(0, 2400), slice(2400, 3000)
 
 @cache
 def fitted(solver: str, **settings: object) -> KernelClassifier:
-    return KernelClassifier(solver=solver, n_components=512, random_state=0, **settings).fit(X[TRAIN], Y[TRAIN])
+    model = KernelClassifier(preset=None, solver=solver, n_components=512, random_state=0, **settings)
+    return model.fit(X[TRAIN], Y[TRAIN])
 
 
 # -- bandwidth, gamma and scale ----------------------------------------------------------------------------------------
@@ -49,7 +50,8 @@ def fitted(solver: str, **settings: object) -> KernelClassifier:
 def test_gamma_is_that_of_scikit_learn(kernel: str, expected: Callable[..., np.ndarray]) -> None:
     rows = X[:50].astype(np.float64)
     settings = {"degree": 3, "coef0": 1} if kernel == "polynomial" else {}
-    model = KernelRegressor(kernel=kernel, gamma=0.07, solver="ridge", n_components=16).fit(rows, rows[:, 0])
+    model = KernelRegressor(preset=None, kernel=kernel, gamma=0.07, solver="ridge", n_components=16)
+    model.fit(rows, rows[:, 0])
     values = model.kernel_(torch.as_tensor(rows)).numpy()
     np.testing.assert_allclose(values, expected(rows, gamma=0.07, **settings), rtol=1e-6)
 
@@ -59,7 +61,7 @@ def test_gamma_is_that_of_scikit_learn(kernel: str, expected: Callable[..., np.n
 def test_standardize_is_a_division_by_standard_deviations(kernel: Any, bandwidth: Any) -> None:
     rows = X[:200].astype(np.float64) * np.geomspace(1e-3, 1e3, 20)
     shared = {"kernel": kernel, "bandwidth": bandwidth, "solver": "landmarks", "n_components": 100, "alpha": 1e-3}
-    shared |= {"random_state": 0, "solver_params": {"precision": "float64"}}
+    shared |= {"preset": None, "random_state": 0, "solver_params": {"precision": "float64"}}
     inside = KernelClassifier(standardize=True, **shared).fit(rows, Y[:200])
     outside = KernelClassifier(**shared).fit(rows / rows.std(axis=0), Y[:200])
     expected = outside.decision_function(rows / rows.std(axis=0))
@@ -71,7 +73,9 @@ def test_standardize_with_gamma() -> None:
     rows = X[:100].astype(np.float64) * np.geomspace(0.1, 10, 20)
     scaled = torch.as_tensor(rows / rows.std(axis=0))
     for kernel in ("rbf", Gaussian()):
-        model = KernelRegressor(kernel=kernel, gamma=0.07, standardize=True, solver="ridge", n_components=16)
+        model = KernelRegressor(
+            preset=None, kernel=kernel, gamma=0.07, standardize=True, solver="ridge", n_components=16
+        )
         values = model.fit(rows, rows[:, 0]).kernel_(torch.as_tensor(rows))
         np.testing.assert_allclose(values, rbf_kernel(scaled, gamma=0.07), rtol=1e-4)
 
@@ -87,7 +91,12 @@ def test_a_searched_bandwidth_is_better_than_a_bad_rule(seed: int) -> None:
     rows, numbers = sinusoids(seed)
     classes = (numbers > 0).astype(int)
     train, test = slice(0, 1000), slice(1000, 1500)
-    shared = {"n_components": 256, "random_state": seed, "solver_params": {"batch_size": 64, "max_epochs": 8}}
+    shared = {
+        "preset": None,
+        "n_components": 256,
+        "random_state": seed,
+        "solver_params": {"batch_size": 64, "max_epochs": 8},
+    }
     rule, search = (
         KernelRegressor(bandwidth=bandwidth, solver="ridge", **shared).fit(rows[train], numbers[train])
         for bandwidth in ("median", "search")
@@ -140,14 +149,14 @@ def test_the_kernel_stays_where_no_metric_is_better(monkeypatch: pytest.MonkeyPa
     losses = iter([1.0, 2.0])
     monkeypatch.setattr("bochner.search.kernel.validation_loss", lambda *_: next(losses))
     adapt = {"method": "agop", "rounds": 1}
-    model = KernelClassifier(solver="landmarks", alpha=1e-3, n_components=64, random_state=0, adapt=adapt)
+    model = KernelClassifier(preset=None, solver="landmarks", alpha=1e-3, n_components=64, random_state=0, adapt=adapt)
     assert model.fit(X[:800], Y[:800]).kernel_.metric is None
 
 
 def test_few_rows_need_no_conjugate_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where every row is a landmark: for the metric, for its penalties, and for the last fit."""
     monkeypatch.setattr("bochner.search.kernel.fit_landmark_ridge", None)
-    model = KernelRegressor(n_components=100, random_state=0, adapt={"method": "agop", "rounds": 1})
+    model = KernelRegressor(preset=None, n_components=100, random_state=0, adapt={"method": "agop", "rounds": 1})
     assert model.fit(X[:100], X[:100, 0]).kernel_.metric is not None
     with pytest.raises(TypeError, match="not callable"):
         model.fit(X[:101], X[:101, 0])
@@ -156,7 +165,9 @@ def test_few_rows_need_no_conjugate_gradients(monkeypatch: pytest.MonkeyPatch) -
 def test_a_metric_for_regression() -> None:
     y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2
     scores = [
-        KernelRegressor(n_components=512, random_state=0, adapt=adapt).fit(X[TRAIN], y[TRAIN]).score(X[TEST], y[TEST])
+        KernelRegressor(preset=None, n_components=512, random_state=0, adapt=adapt)
+        .fit(X[TRAIN], y[TRAIN])
+        .score(X[TEST], y[TEST])
         for adapt in (None, "agop")
     ]
     assert scores[1] > scores[0] + 0.05
@@ -164,7 +175,10 @@ def test_a_metric_for_regression() -> None:
 
 def test_same_seed_same_metric_also_from_a_source() -> None:
     source = ArraySource(torch.from_numpy(X[:800]), torch.from_numpy(Y[:800]))
-    models = [KernelClassifier(solver="landmarks", n_components=64, random_state=7, adapt="agop") for _ in range(2)]
+    models = [
+        KernelClassifier(preset=None, solver="landmarks", n_components=64, random_state=7, adapt="agop")
+        for _ in range(2)
+    ]
     first, second = (model.fit(source).kernel_.metric for model in models)
     assert torch.equal(first, second)
 

@@ -39,7 +39,8 @@ def fit(case, count, budget, **small):
     X, y = rows(count, case["width"])
     y = y if cls is KernelRegressor else np.digitize(y, [-0.5, 0.5])
     params = {"max_epochs": 1, "learning_rate": 0.5, "memory_budget": budget, **case["params"]}
-    estimator = cls(solver=case["solver"], random_state=0, solver_params=params, **{**case["settings"], **small})
+    settings = {"preset": None, "solver": case["solver"], "random_state": 0, **case["settings"], **small}
+    estimator = cls(solver_params=params, **settings)
     data = (X, y)
     if case.get("file"):
         np.save(directory / "X.npy", X)
@@ -123,7 +124,10 @@ def test_shards_of_a_source_count_as_they_were_opened() -> None:
     X = np.random.default_rng(0).normal(size=(20_000, 100)).astype("float32")
     y = (X[:, 0] > 0).astype(int)
     estimator = KernelClassifier(
-        solver="sgd", n_components=64, solver_params={"max_epochs": 1, "learning_rate": 1.0, "memory_budget": "100MB"}
+        preset=None,
+        solver="sgd",
+        n_components=64,
+        solver_params={"max_epochs": 1, "learning_rate": 1.0, "memory_budget": "100MB"},
     )
     with pytest.raises(ValueError, match=r"shards of 20000 rows, got 100.0MB; .* smaller shards"):
         estimator.fit(ArraySource(X, y, shard_rows=20_000))
@@ -133,7 +137,14 @@ def test_shards_of_a_source_count_as_they_were_opened() -> None:
 
 def test_the_budget_does_not_change_exact_results() -> None:
     X, y = rings(400)
-    shared = {"solver": "landmarks", "n_components": 100, "bandwidth": 1.0, "alpha": 1e-3, "random_state": 0}
+    shared = {
+        "preset": None,
+        "solver": "landmarks",
+        "n_components": 100,
+        "bandwidth": 1.0,
+        "alpha": 1e-3,
+        "random_state": 0,
+    }
     tight, free = (
         KernelRegressor(**shared, solver_params={"memory_budget": b}).fit(X, y).predict(X) for b in ("70MB", None)
     )

@@ -51,7 +51,8 @@ def test_a_fit_does_without_the_compiler() -> None:
     code = (
         "import sys, numpy as np, bochner; G = np.random.default_rng(0);"
         "X = G.normal(size=(3000, 4)).astype('float32');"
-        "bochner.KernelClassifier(n_components=32, solver_params={'max_epochs': 1}).fit(X, X[:, 0] > 0);"
+        "bochner.KernelClassifier(preset=None, n_components=32, solver_params={'max_epochs': 1}).fit(X, X[:, 0] > 0);"
+        "bochner.KernelClassifier(preset='fast').fit(X[:100], X[:100, 0] > 0);"
         "assert 'torch._dynamo' not in sys.modules"
     )
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
