@@ -138,7 +138,7 @@ def test_a_full_disk_leaves_no_half_model(tmp_path: Path, capsys: Capture) -> No
 def test_an_interrupt_says_what_is_kept(
     has_checkpoint: bool, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         if has_checkpoint:
             (tmp_path / "m" / "checkpoint").mkdir()
             (tmp_path / "m" / "checkpoint" / "checkpoint.safetensors").write_text("")
@@ -153,7 +153,7 @@ def test_an_interrupt_says_what_is_kept(
 
 
 def test_a_bug_keeps_its_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def buggy(*_: object) -> None:
+    def buggy(*_: object, **__: object) -> None:
         raise KeyError("bug")
 
     monkeypatch.setattr(import_module("bochner.cli.train"), "fit", buggy)

@@ -15,7 +15,14 @@ from bochner.cli.launch import LaunchOptions
 from tests.cli.files import rings, rings_csv, run
 
 Capture = pytest.CaptureFixture[str]
-OPTIONS = ["--solver=sgd", "--n_components=32", "--batch_size=100", "--max_epochs=2", "--learning_rate=0.5"]
+OPTIONS = [
+    "--preset=none",
+    "--solver=sgd",
+    "--n_components=32",
+    "--batch_size=100",
+    "--max_epochs=2",
+    "--learning_rate=0.5",
+]
 
 
 def test_two_processes_make_the_model_of_one(tmp_path: Path, capsys: Capture) -> None:

@@ -18,7 +18,7 @@ Capture = pytest.CaptureFixture[str]
 # Epochs of milliseconds, and more of them than there is time for before the kill.
 SHORT_EPOCHS = ["--batch_size=32", "--learning_rate=0.05", "--max_epochs=20", "--max_halvings=25"]
 OPTIONS = {
-    "kernel": ["--solver=sgd", "--n_components=32", "--preconditioner_rank=0", *SHORT_EPOCHS],
+    "kernel": ["--preset=fast", "--solver=sgd", "--n_components=32", "--preconditioner_rank=0", *SHORT_EPOCHS],
     "network": ["--model=network", "--hidden=[8]", "--optimizer=sgd", *SHORT_EPOCHS],
 }
 

@@ -39,10 +39,36 @@ def test_it_leaves_a_model_its_configuration_and_its_validation_scores(tmp_path:
         "model_card.md",
         "validation_scores.json",
     ]
-    for text in ("200 rows, 2 inputs", "task      classify", "solver    newton (at most 2,048", "seed 0"):
+    for text in ("200 rows, 2 inputs", "task      classify", "solver    exact (preset 'default'", "seed 0"):
         assert text in out
     assert f"bochner predict {directory} {data} --output predictions.csv" in out
+    assert f"kernel    {model.kernel_!r}" in out
+    assert f"penalty {model.choices_['penalty']:.3g}" in out
+    assert "not used for any choice" in out
+    assert json.loads((directory / "config.json").read_text())["preset"] == "default"
+
+
+def test_without_a_search(tmp_path: Path, capsys: Capture) -> None:
+    data, directory = rings_csv(tmp_path / "rings.csv", 100), tmp_path / "model"
+    code, out, err = run(capsys, "train", data, "--target=ring", f"--output_dir={directory}", "--preset=none")
+    assert (code, err) == (0, "")
+    model = bochner.load(directory / "model.safetensors")
+    assert "solver    newton (at most 2,048" in out
     assert f"bandwidth {model.kernel_.bandwidth:.4g} by the median rule" in out
+    assert "used for choices" in out
+    assert model.preset is None
+    assert len(model.model_.landmarks) == 90
+    again = ["train", "--config", directory / "config.json", f"--output_dir={tmp_path / 'again'}"]
+    assert "solver    newton" in run(capsys, *again).out
+
+
+def test_what_a_search_optimises_and_how_long(tmp_path: Path, capsys: Capture) -> None:
+    data, directory = rings_csv(tmp_path / "rings.csv", 100), tmp_path / "model"
+    words = ["train", data, "--target=ring", f"--output_dir={directory}", "--preset=fast"]
+    assert run(capsys, *words, "--scoring=neg_log_loss", "--time_limit=300").code == 0
+    model = bochner.load(directory / "model.safetensors")
+    assert (model.scoring, model.time_limit) == ("neg_log_loss", 300)
+    assert run(capsys, *words, "--overwrite", "--scoring=loss").code == 1
 
 
 def test_validation_rows_are_those_of_split_and_none_is_trained_on(tmp_path: Path, capsys: Capture) -> None:
@@ -55,9 +81,9 @@ def test_validation_rows_are_those_of_split_and_none_is_trained_on(tmp_path: Pat
     assert json.loads((tmp_path / "m" / "validation_scores.json").read_text())["accuracy"] == pytest.approx(
         right.mean()
     )
-    landmarks = model.model_.landmarks.double()
+    landmarks = model.model_.model.landmarks.double()
     assert len(landmarks) == 90  # every row but the validation rows
-    assert torch.cdist(block.X.double(), landmarks).min() > 1e-4
+    assert torch.cdist(model.model_.transform(block.X).double(), landmarks).min() > 1e-4
 
 
 def test_arguments_of_estimators_and_solvers_are_options(capsys: Capture) -> None:
@@ -70,13 +96,15 @@ def test_arguments_of_estimators_and_solvers_are_options(capsys: Capture) -> Non
 def test_the_configuration_it_leaves_repeats_the_run(tmp_path: Path, capsys: Capture) -> None:
     data = rings_csv(tmp_path / "rings.csv", 120)
     given = ["--target=ring", "--kernel=laplacian", "--alpha=1e-05", "--random_state=5", "--class_weight=balanced"]
+    given += ["--preset=fast"]
     run(capsys, "train", data, *given, f"--output_dir={tmp_path / 'a'}")
     again = run(capsys, "train", "--config", tmp_path / "a" / "config.json", f"--output_dir={tmp_path / 'b'}")
     assert again.code == 0
     first, second = (bochner.load(tmp_path / name / "model.safetensors") for name in "ab")
     assert first.get_params(deep=False) == second.get_params(deep=False)
-    assert (first.alpha, first.class_weight, type(first.kernel_).__name__) == (1e-5, "balanced", "Laplacian")
-    assert torch.equal(first.model_.coefficients, second.model_.coefficients)
+    assert (first.alpha, first.class_weight) == (1e-5, "balanced")
+    assert (first.kernel_.exponent, first.kernel_.norm) == (1, 1)
+    assert torch.equal(first.model_.model.coefficients, second.model_.model.coefficients)
 
 
 def test_yaml_with_a_kernel_object(tmp_path: Path, capsys: Capture) -> None:
@@ -126,7 +154,7 @@ def test_auto_takes_text_and_few_integers_for_classes(y: object, task: str) -> N
 def test_options_of_the_solver_are_flat(tmp_path: Path, capsys: Capture) -> None:
     data, config = rings_csv(tmp_path / "rings.csv", 120), tmp_path / "run.yaml"
     config.write_text("kernel: rbf\nbatch_size: 16\nselection: {rounds: 2, method: rounds}\n")
-    words = ["--target=ring", "--solver=sgd", "--n_components=16", "--max_epochs=2", "--device=cpu"]
+    words = ["--target=ring", "--preset=none", "--solver=sgd", "--n_components=16", "--max_epochs=2", "--device=cpu"]
     words += [f"--tracking=tensorboard:{tmp_path / 'events'}", f"--output_dir={tmp_path / 'm'}"]
     outcome = run(capsys, "train", data, "--config", config, *words)
     assert outcome.code == 0, outcome.err
@@ -172,8 +200,8 @@ def test_sgd_leaves_its_history_and_no_checkpoint(tmp_path: Path, capsys: Captur
     X, y = rings(300)
     np.savez(tmp_path / "rings.npz", X=X, y=y)
     words = ["--solver=sgd", "--n_components=64", "--max_epochs=3", "--num_blocks=2", f"--output_dir={tmp_path / 'm'}"]
-    out = run(capsys, "train", tmp_path / "rings.npz", *words).out
-    assert "solver    sgd (as requested)" in out
+    out = run(capsys, "train", tmp_path / "rings.npz", *words, "--preset=fast").out
+    assert "solver    sgd (as requested; its kernel by a search, preset 'fast')" in out
     records = [json.loads(line) for line in (tmp_path / "m" / "history.jsonl").read_text().splitlines()]
     assert {record["block"] for record in records} == {0, 1}
     assert f"fit       {len(records)} epochs" in out
@@ -186,11 +214,11 @@ def test_a_validation_file_has_its_columns_found_by_name(tmp_path: Path, capsys:
     columns = {"ring": [NAMES[place] for place in y], "north": X[:, 1], "other": y, "east": X[:, 0]}
     validation = write_csv(tmp_path / "validation.csv", columns)
     words = ["train", data, "--target=ring", f"--validation_data={validation}", f"--output_dir={tmp_path / 'm'}"]
-    assert f"all 40 rows of {validation}" in run(capsys, *words).out
+    assert f"all 40 rows of {validation}; used for choices" in run(capsys, *words).out
     model = bochner.load(tmp_path / "m" / "model.safetensors")
     accuracy = (model.predict(torch.tensor(X)) == np.array(NAMES)[y]).mean()
     assert json.loads((tmp_path / "m" / "validation_scores.json").read_text())["accuracy"] == pytest.approx(accuracy)
-    assert len(model.model_.landmarks) == 100
+    assert len(model.model_.model.landmarks) == 100
 
 
 def test_columns_and_weight_choose_the_inputs(tmp_path: Path, capsys: Capture) -> None:
@@ -224,7 +252,14 @@ def test_inputs_of_different_units_are_warned_of(tmp_path: Path, capsys: Capture
     X, y = rings(60)
     wide = {"a": X[:, 0], "b": 1000 * X[:, 1], "y": y}
     rare = {"a": 30 * X[:, 0], "b": (np.arange(60) == 7).astype(int), "y": y}  # 0 and 1: no unit, however rare
-    for columns, options, is_warned in ((wide, [], True), (wide, ["--standardize"], False), (rare, [], False)):
+    plain = ["--preset=none"]
+    for columns, options, is_warned in (
+        (wide, plain, True),
+        (wide, [*plain, "--standardize"], False),
+        (wide, ["--preset=fast"], False),
+        (wide, ["--preset=fast", "--bandwidth=2"], True),
+        (rare, plain, False),
+    ):
         data = write_csv(tmp_path / "d.csv", columns)
         words = ["train", data, "--target=y", "--overwrite", f"--output_dir={tmp_path / 'm'}", *options]
         assert ("use --standardize" in run(capsys, *words).err) == is_warned

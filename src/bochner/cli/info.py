@@ -17,6 +17,7 @@ from bochner.cli.tables import Split, feature_names
 from bochner.cli.train_directory import Options, load_model, model_file
 from bochner.data.blocks import num_rows
 from bochner.data.labels import abbreviated
+from bochner.estimators.base import TRANSFORM_NAMES
 
 PACKAGES = ["torch", "numpy", "scikit-learn", "safetensors"]
 
@@ -55,17 +56,33 @@ def settings_of(estimator: Any) -> dict[str, Any]:
 
 
 def architecture(estimator: Any) -> dict[str, str]:
-    """The kernel of a kernel model, or the hidden layers of a network."""
+    """The kernel of a kernel model, and how it was searched, or the hidden layers of a network."""
     if hasattr(estimator, "kernel_"):
-        return {"kernel": repr(estimator.kernel_)}
+        searched = {"search": search_text(estimator)} if estimator.search_results_ else {}
+        return {"kernel": repr(estimator.kernel_), **searched}
     return {"network": f"hidden layers {list(estimator.hidden)}, {estimator.activation}"}
+
+
+def search_text(estimator: Any) -> str:
+    """What a search has chosen, in one line."""
+    chosen = estimator.choices_
+    parts = [f"inputs {TRANSFORM_NAMES[chosen['transform']]}"]
+    if chosen["rounds"]:
+        parts.append(f"{chosen['metric']} metric of {chosen['rounds']} rounds")
+    parts.append(f"penalty {chosen['penalty']:.3g}")
+    if chosen["members"] > 1:
+        parts.append(f"mean of {chosen['members']} models")
+    return f"{', '.join(parts)}; {len(estimator.search_results_)} trials, loss {chosen['loss']:.4g}"
 
 
 # -- the model card --------------------------------------------------------------------------------------------
 
 
-def model_card(model: Any, split: Split, options: Options, scores: Scores) -> dict[str, Any]:
-    """What a model is, which data it was trained on and how good it is, as plain values; equal for equal runs."""
+def model_card(model: Any, split: Split, options: Options, scores: Scores, *, use: str) -> dict[str, Any]:
+    """What a model is, which data it was trained on and how good it is, as plain values; equal for equal runs.
+
+    `use` says what the validation rows were used for.
+    """
     return {
         "model": {
             "estimator": type(model).__name__,
@@ -79,6 +96,7 @@ def model_card(model: Any, split: Split, options: Options, scores: Scores) -> di
             "training_rows": num_rows(split.training),
             "validation_rows": num_rows(split.validation),
             "validation_protocol": split.protocol,
+            "validation_use": use,
         },
         "validation_scores": dict(scores),
         "seed": options["random_state"],
@@ -116,7 +134,7 @@ def card_page(card: Mapping[str, Any]) -> str:
             f"{inputs}; {architecture_name} `{model[architecture_name]}`, solver `{model['solver']}`, "
             f"seed {card['seed']}.\n",
             f"Trained on {data['training_rows']:,} rows. Validation: {data['validation_protocol']}; not trained on, "
-            "but used for choices such as when to stop, so that scores on new rows will be slightly lower.\n",
+            f"{data['validation_use']}.\n",
             *_table("validation", "score", {name: f"{value:.6g}" for name, value in card["validation_scores"].items()}),
             *_table("data", "SHA-256", data["sha256"]),
             *_table("setting", "value", card["settings"]),

@@ -42,6 +42,7 @@ from bochner.estimators import KernelClassifier, KernelRegressor, NetworkClassif
 from bochner.kernels import Stationary
 from bochner.search import KernelPlan, SolverParams, choose_solver
 from bochner.search.fit import EXACT_ROWS, MAX_NORMAL_FEATURES
+from bochner.search.searched import fixed_by, is_exact
 from bochner.solvers.parallel import Workers, joined
 from bochner.solvers.parallel.workers import num_restarts
 from bochner.stages import write_json
@@ -60,6 +61,9 @@ ESTIMATORS: dict[str, dict[str, Any]] = {
 SOLVER_OPTIONS = [option.name for option in fields(SolverParams)]
 # Arguments that are options of the command itself, or not options at all.
 SKIPPED = ["solver_params", "checkpoint_dir", "random_state"]
+# What validation rows were used for, besides the scores at the end.
+USED = "used for choices such as when to stop"
+UNUSED = "not used for any choice"
 
 
 @options_of(KernelClassifier, NetworkClassifier, SolverParams, skip=SKIPPED)
@@ -89,16 +93,23 @@ def train(
     Examples:
 
         bochner train iris.csv --target species
-        bochner train houses.parquet --target price --standardize --solver landmarks
-        bochner train mnist.npz --n_components 16384 --validation_fraction 0.05 --output_dir out/mnist
+        bochner train houses.parquet --target price --preset best --time_limit 600
+        bochner train houses.parquet --target price --preset none --standardize --solver landmarks
+        bochner train mnist.npz --solver sgd --n_components 16384 --output_dir out/mnist
         bochner train mnist.npz --model network --hidden "[512, 512]" --output_dir out/mnist_network
         bochner train iris.csv --target species --print_config > iris.yaml
         bochner train --config iris.yaml
         bochner train frames.parquet --target state --solver sgd --gpus 8 --max_restarts 3
 
-    Ten percent of the rows (--validation_fraction), or the rows of --validation_data, are never trained on: they decide
-    the learning rate, the penalty and when to stop, and the scores at the end are theirs. Keep rows that no choice was
-    based on for `bochner evaluate`.
+    A kernel model is searched (--preset fast, default or best; --time_limit): input transformation, kernel, bandwidth,
+    metric and penalty are chosen by cross-validation or on held-out rows, except for those that are given as options,
+    and the model is then fitted on all training rows by exact least squares. With --preset none, and for kernels
+    outside the power-exponential family, nothing is searched.
+
+    Ten percent of the rows (--validation_fraction), or the rows of --validation_data, are never trained on, and the
+    scores at the end are theirs. Rows of --validation_data also decide what is chosen; with the solvers of random
+    features and landmarks, and for networks, so do rows that were drawn: the penalty, the learning rate, when to stop.
+    Keep rows that no choice was based on for `bochner evaluate`.
 
     The arguments of `KernelClassifier` or `NetworkClassifier` and of `SolverParams` are options. Their defaults are
     those of kernel models; a network standardizes its inputs and is trained by Adam in batches of 256.
@@ -163,15 +174,19 @@ def train(
             if solver == "sgd":
                 checkpoints = {**(estimator.solver_params or {}), "checkpoint_dir": directory.checkpoint}
                 estimator.set_params(solver_params=checkpoints)
-            fit(estimator, split, directory, group)
+            # A search divides the training rows itself; the scores of rows that no choice was based on are unbiased.
+            decides = validation_data is not None or solver != "exact" or not estimator.make_plan().is_searched
+            fit(estimator, split, directory, group, validation=split.validation if decides else None)
             if is_first:
-                finish(estimator, split, directory, options)
+                finish(estimator, split, directory, options, decides=decides)
         _log_next_commands(data, target, columns, directory.path)
 
 
 def build_estimator(model: str, task: str, random_state: int, settings: Mapping[str, Any]) -> Any:
     """The estimator of a model and a task; `settings` are its arguments and those of `SolverParams`."""
     estimator_class = ESTIMATORS[model][task]
+    if settings.get("preset") == "none":
+        settings = {**settings, "preset": None}
     accepted = inspect.signature(estimator_class).parameters
     arguments = {name: value for name, value in settings.items() if name not in SOLVER_OPTIONS}
     for name in [name for name in arguments if name not in accepted]:
@@ -190,6 +205,8 @@ def solver_of(estimator: Any, choice: TaskChoice, split: Split, group: Workers |
     plan = estimator.make_plan()
     if not isinstance(plan, KernelPlan):
         return "sgd"
+    if plan.is_searched and is_exact(plan, split.training, group):
+        return "exact"
     num_classes = len(classes_of(split.training)) if choice.task == "classify" else None
     solver = choose_solver(plan, num_rows=num_rows(split.training), num_classes=num_classes)
     if group is not None and solver != "sgd":
@@ -218,10 +235,12 @@ def _run(directory: TrainDirectory, options: Options, group: Workers | None, *, 
         raise KeyboardInterrupt(f"interrupted; {outcome} ({directory.path}).") from None
 
 
-def fit(model: Any, split: Split, directory: TrainDirectory, group: Workers | None) -> None:
-    """Fit the model, or resume from its checkpoint, and log what it took."""
+def fit(
+    model: Any, split: Split, directory: TrainDirectory, group: Workers | None, *, validation: Source | None
+) -> None:
+    """Fit the model, or resume from its checkpoint, and log what it took; choices are based on `validation`."""
     epochs_done, start = directory.epochs_done(), time.perf_counter()
-    model.fit(split.training, validation_data=split.validation, group=group)
+    model.fit(split.training, validation_data=validation, group=group)
     seconds = max(time.perf_counter() - start, 1e-9)
     names = column_names_of(split.training)
     if names is not None:  # `bochner predict` finds the inputs in other tables by these names
@@ -233,18 +252,22 @@ def fit(model: Any, split: Split, directory: TrainDirectory, group: Workers | No
     logger.info(labelled("fit", f"{epochs}{seconds:.1f} s, {rows / seconds:,.0f} rows/s{_peak_memory_text()}"))
 
 
-def finish(model: Any, split: Split, directory: TrainDirectory, options: Options) -> None:
-    """Score the validation rows and write all files, the model last: a directory with a model is complete."""
+def finish(model: Any, split: Split, directory: TrainDirectory, options: Options, *, decides: bool) -> None:
+    """Score the validation rows and write all files, the model last: a directory with a model is complete.
+
+    `decides` says whether choices were based on these rows.
+    """
     scores = score_rows(model, split.validation).scores()
     if model.history_:
         write_atomically(directory.history, "".join(json.dumps(record) + "\n" for record in model.history_).encode())
     write_json(directory.scores, {"protocol": split.protocol, "num_rows": num_rows(split.validation), **scores})
-    card = model_card(model, split, options, scores)
+    use = USED if decides else UNUSED
+    card = model_card(model, split, options, scores, use=use)
     write_json(directory.card, card)
     write_atomically(directory.card_page, card_page(card).encode())
     save(model, directory.model)
     logger.info(labelled("scores", "  ".join(f"{name} {value:.4g}" for name, value in scores.items())))
-    logger.info(labelled("", f"(validation: {split.protocol}; used for choices such as when to stop)"))
+    logger.info(labelled("", f"(validation: {split.protocol}; {use})"))
 
 
 # -- log lines -------------------------------------------------------------------------------------------------
@@ -265,17 +288,23 @@ def _log_solver(solver: str, model: Any) -> None:
         logger.info(labelled("solver", f"{solver} (optimizer {plan.params.optimizer})"))
         return
     reasons = {
+        "exact": f"preset {plan.preset!r}: a search, then least squares on all training rows",
         "newton": f"at most {EXACT_ROWS:,} rows: Newton steps with all rows as landmarks take seconds",
         "landmarks": f"at most {EXACT_ROWS:,} rows: least squares with all rows as landmarks takes seconds",
         "ridge": f"regression with at most {MAX_NORMAL_FEATURES:,} features: one pass of normal equations",
         "sgd": f"{plan.needs_sgd} needs it" if plan.needs_sgd else f"more than {EXACT_ROWS:,} rows",
     }
-    logger.info(labelled("solver", f"{solver} ({reasons[solver] if plan.solver == 'auto' else 'as requested'})"))
+    reason = reasons[solver] if plan.solver == "auto" else "as requested"
+    if plan.is_searched and solver != "exact":
+        reason += f"; its kernel by a search, preset {plan.preset!r}"
+    logger.info(labelled("solver", f"{solver} ({reason})"))
 
 
 def _warn_of_units(rows: Source, model: Any) -> None:
     """Distances are dominated by the inputs of largest spread. One pass over the rows."""
-    if model.standardize:
+    plan = model.make_plan()
+    is_transformed = isinstance(plan, KernelPlan) and plan.is_searched and fixed_by(plan, 1).transform != "none"
+    if plan.standardize or is_transformed:
         return
     _, mean, std, _ = statistics(rows)
     is_binary = (mean > 0) & (mean < 1) & torch.isclose(std.square(), mean * (1 - mean), rtol=1e-6, atol=0)
@@ -289,7 +318,7 @@ def _warn_of_units(rows: Source, model: Any) -> None:
 
 def _log_architecture(model: Any) -> None:
     kernel = getattr(model, "kernel_", None)
-    if not isinstance(kernel, Stationary):
+    if not isinstance(kernel, Stationary) or model.search_results_:
         for label, text in architecture(model).items():
             logger.info(labelled(label, text))
         return
