@@ -28,12 +28,12 @@ def _gamma(bandwidth: float) -> float:
 
 
 def ours(seeds: int = 3, **settings: Any) -> Contender:
-    """The classifier, defaults but for the bandwidth that all share; `settings` are shown in the name."""
+    """The classifier without a search, with the bandwidth that all share; `settings` are shown in the name."""
     shown = ", ".join(f"{name}={value!r}" for name, value in settings.items())
 
     def build(bandwidth: float, num_features: int, seed: int) -> Any:
-        shared = {"bandwidth": bandwidth, "n_components": num_features, "random_state": seed, "verbose": False}
-        return bochner.KernelClassifier(**{**shared, **settings})
+        shared = {"preset": None, "bandwidth": bandwidth, "n_components": num_features}
+        return bochner.KernelClassifier(**{**shared, "random_state": seed, "verbose": False, **settings})
 
     return Contender(f"KernelClassifier({shown})", build, seeds)
 
@@ -42,8 +42,8 @@ def our_regressor(seeds: int = 3, **settings: Any) -> Contender:
     shown = ", ".join(f"{name}={value!r}" for name, value in settings.items())
 
     def build(bandwidth: float, num_features: int, seed: int) -> Any:
-        shared = {"bandwidth": bandwidth, "n_components": num_features, "random_state": seed, "verbose": False}
-        return bochner.KernelRegressor(**{**shared, **settings})
+        shared = {"preset": None, "bandwidth": bandwidth, "n_components": num_features}
+        return bochner.KernelRegressor(**{**shared, "random_state": seed, "verbose": False, **settings})
 
     return Contender(f"KernelRegressor({shown})", build, seeds)
 

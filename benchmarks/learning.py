@@ -98,6 +98,7 @@ def reach_cell(name: str, data: Path, score: float, seed: int) -> dict[str, floa
         settings = REACH.get(task.name, {})
         params = {**settings.get("solver_params", {}), "max_epochs": epochs}
         model = bochner.KernelClassifier(
+            preset=None,
             bandwidth=task.kernel_width(X),
             n_components=task.num_features,
             random_state=seed,
@@ -133,7 +134,7 @@ def _warm_up(model: Any, X: Any, y: Any) -> None:
     """Threads and libraries started; a fit of a few rows does it for ours and theirs."""
     rows = np.random.RandomState(0).permutation(len(X))[:200]
     np.linalg.svd(X[rows] @ X[rows].T)
-    bochner.KernelRegressor(n_components=64, verbose=False, solver_params={"max_epochs": 1}).fit(
+    bochner.KernelRegressor(preset=None, n_components=64, verbose=False, solver_params={"max_epochs": 1}).fit(
         X[rows], y[rows].astype(np.float64)
     )
 

@@ -39,7 +39,10 @@ def main(*, rows: int = 1_000_000, n_components: int = 512, memory_budget: str =
         train, test = (open_source(Path(directory, part)) for part in ("train", "test"))
         print(f"{sum(train.shard_sizes):,} rows in {len(train.shard_sizes)} shards")
         model = KernelClassifier(
-            n_components=n_components, random_state=0, solver_params={"memory_budget": memory_budget, "max_epochs": 2}
+            preset=None,  # a search takes more memory than this budget
+            n_components=n_components,
+            random_state=0,
+            solver_params={"memory_budget": memory_budget, "max_epochs": 2},
         )
         model.fit(train)
         truth = np.concatenate([test.read(shard).y.numpy() for shard in range(len(test.shard_sizes))])

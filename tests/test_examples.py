@@ -12,7 +12,10 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 # Options that make a script small, and what its output must show.
 SMALL = {
     "adapted_basis.py": (["--n_components", "16"], r"random +test accuracy 0\.[5-7](.*\n)*loss +test accuracy 0\.[89]"),
-    "first_classifier.py": (["--model", "digits.safetensors"], r"test accuracy 0\.9[6-9]\d+ of the model in"),
+    "first_classifier.py": (
+        ["--model", "digits.safetensors", "--preset", "fast"],
+        r"search: (.*\n)*test accuracy 0\.9[6-9]\d+ of the model in",
+    ),
     "million_rows.py": (["--rows", "20000"], r"solver sgd, test accuracy 0\.[89]"),
 }
 

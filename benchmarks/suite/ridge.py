@@ -78,7 +78,11 @@ def exact(problem: Regression) -> Any:
 def metric(problem: Regression) -> Any:
     """It learns a metric as well, as xRFM does."""
     model = KernelRegressor(
-        bandwidth=problem.bandwidth, random_state=0, adapt="agop", solver_params={"device": str(problem.device)}
+        preset=None,
+        bandwidth=problem.bandwidth,
+        random_state=0,
+        adapt="agop",
+        solver_params={"device": str(problem.device)},
     )
     return model.fit(problem.X, problem.y).predict(problem.X_test)
 
