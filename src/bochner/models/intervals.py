@@ -190,14 +190,16 @@ def _local_sizes(K: Tensor, K_mm: Tensor, values: Tensor, w: Tensor) -> tuple[Te
     mean = w @ values / len(w)
     y = torch.where(mean > 0, values / torch.where(mean > 0, mean, 1.0) - 1, 0.0)
     sizes, local, least = K.new_zeros(K.shape[1], y.shape[1]), torch.ones_like(y), w @ y.square()
-    weighted = K * w[:, None]
-    gram = K.T @ weighted
+    # With K_mm = L L^T and the eigenvalues s of A^T W A for A = K L^{-T}, every penalty costs O(r m).
+    L = torch.linalg.cholesky(K_mm + 1e-8 * K_mm.diagonal().mean() * torch.eye(len(K_mm)).to(K_mm))
+    A = torch.linalg.solve_triangular(L, K.T, upper=False).T
+    spectrum, vectors = torch.linalg.eigh(A.T @ (w[:, None] * A))
+    A, back = A @ vectors, torch.linalg.solve_triangular(L.T, vectors, upper=True)
+    moments = A.T @ (w[:, None] * y)
     for penalty in PENALTIES:
-        system = gram + penalty * K_mm
-        system.diagonal().add_(penalty * 1e-8 * K_mm.diagonal().mean())
-        solved = torch.linalg.solve(system, weighted.T)  # [m, r]
-        b = solved @ y
-        leverage = (K * solved.T).sum(dim=1, keepdim=True).clamp_max(1 - 1e-6)
+        shrunk = 1 / (spectrum.clamp_min(0) + penalty)
+        b = back @ (shrunk[:, None] * moments)
+        leverage = (w * (A.square() @ shrunk))[:, None].clamp_max(1 - 1e-6)
         left_out = (K @ b - leverage * y) / (1 - leverage)
         errors = (left_out - y).square()
         gain = w[:, None] * (y.square() - errors)
