@@ -128,12 +128,15 @@ def fit_all_rows(plan: KernelPlan, task: Task, result: SearchResult) -> FinalFit
     left_out = rows = None
     for trial, kernel in zip(result.chosen, result.kernels, strict=True):
         transform = result.transforms[trial.recipe.transform]
+        penalty = trial.recipe.path[-1][1]
+        if len(X) > part_rows(plan, len(X), task.device, penalty):
+            penalty = max(penalty, DOUBLE_PENALTY)  # larger parts in float32 are worth more than a smaller penalty
         fit = fit_partition(
             kernel.to(task.device),
             X if transform is None else transform(X),
             Y,
-            alpha=trial.recipe.path[-1][1],
-            max_rows=part_rows(plan, len(X), task.device, trial.recipe.path[-1][1]),
+            alpha=penalty,
+            max_rows=part_rows(plan, len(X), task.device, penalty),
             weight=weight,
         )
         models.append(fit.model if transform is None else TransformedModel(transform, fit.model))
