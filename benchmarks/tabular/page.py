@@ -187,7 +187,7 @@ def _cost_table(summary: Summary, order: list[str]) -> Iterable[str]:
     yield (
         "Medians over the cells that all ranked contenders finished; ratios of CPU seconds are medians over the cells "
         "that both finished. Memory is the peak of the resident set during the fit less that before it. The longest "
-        "and the most are of all cells.\n"
+        "and the most are of all cells. Cells that ran on another machine have no costs.\n"
     )
     columns = ["cells", "fit, s", "longest, s", "fit, CPU s", "/ lightgbm", "/ catboost", "predict, s"]
     columns += ["memory, MiB", "most, MiB"]
@@ -198,17 +198,18 @@ def _cost_table(summary: Summary, order: list[str]) -> Iterable[str]:
         done = [record for record in summary.records(name) if "scores" in record]
         if not done:
             continue
+        costed = [record for record in done if "fit_bytes" in record]
         keys = ("fit_seconds", "fit_cpu_seconds", "predict_seconds", "fit_bytes")
         fit, cpu, predict, memory = (_median(summary.costs(name, key, ranked)) for key in keys)
         figures = [
             f"{len(done)}",
             f"{fit:.1f}",
-            f"{max(record['fit_seconds'] for record in done):.0f}",
+            f"{max((record.get('fit_seconds', math.nan) for record in costed), default=math.nan):.0f}",
             f"{cpu:.1f}",
             *(f"{summary.cost_ratio(name, reference, 'fit_cpu_seconds'):.2g}" for reference in REFERENCES),
             f"{predict:.2f}",
             f"{memory / 2**20:.0f}",
-            f"{max(record['fit_bytes'] for record in done) / 2**20:.0f}",
+            f"{max((record['fit_bytes'] for record in costed), default=math.nan) / 2**20:.0f}",
         ]
         yield f"| {_bold(name)} | " + " | ".join(figures).replace("nan", "") + " |"
 

@@ -173,7 +173,7 @@ SQUARED = Criterion("squared error", squared_losses)
 class SearchResult:
     """The trials of a search, the best of which are `chosen`, with the transformation and kernel of each.
 
-    `importances` [d] are shares of the inputs in the mean squared gradient of the best model.
+    `importances` [d] are shares of the inputs in the predictions of the best model, see `_Search.importances`.
     """
 
     chosen: list[Trial]
@@ -208,8 +208,10 @@ def search_model(
         trials = search.first(
             [_shortened(fold, preset.first_rows) for fold in folds[: 2 if len(rows.X) <= 2 * REPEATED_ROWS else 1]]
         )
-        trials = search.middle(trials, [_shortened(fold, preset.middle_rows) for fold in folds])
-        trials = search.metrics(trials, [_shortened(fold, preset.middle_rows) for fold in folds])
+        middle_folds = [_shortened(fold, preset.middle_rows) for fold in folds]
+        trials = search.middle(trials, middle_folds)
+        if not search.late:
+            trials = search.metrics(trials, middle_folds)
         if preset.last_rows > preset.middle_rows and len(folds[0].train) > preset.middle_rows:
             trials = search.last(trials, [_shortened(fold, preset.last_rows) for fold in folds])
         if len(folds) == 1 and preset.last_rows * 2 < min(preset.final_rows, len(folds[0].train)):
@@ -379,19 +381,21 @@ class _Search:
         )
 
     def importances(self, trial: Trial, fold: Fold) -> Tensor:
-        """Shares [d] of the inputs in the mean squared gradient of a trial's model, in standard deviations of each."""
+        """Shares [d] of the inputs in the effects |df/dx_i| |x_i - mean_i| of a trial's model, averaged over rows."""
         recipe, d = trial.recipe, self.rows.X.shape[1]
-        linear = trial.maps[0]
-        geometry = self._fold_geometry(recipe.transform, recipe.norm, linear, Fold(fold.train, fold.train[:0]))
-        product = self._product(geometry, recipe.exponent, *recipe.path[-1])
-        if product is None:
+        Z = self.inputs[recipe.transform]
+        geometry = self._fold_geometry(recipe.transform, recipe.norm, trial.maps[0], Fold(fold.train, fold.train[:0]))
+        factor, penalty = recipe.path[-1]
+        coefficients, s = geometry.solve(recipe.exponent, factor, [penalty])[0]
+        if coefficients is None:
             return torch.full((d,), 1 / d, dtype=torch.float64)
-        squares = (product if product.ndim == 1 else product.diagonal()).double().clamp_min(0)
-        squares = squares * self.inputs[recipe.transform].double().var(dim=0, correction=0)
+        slopes = geometry.slopes(self._probed(coefficients), recipe.exponent, s)
+        effects = (slopes * (Z[fold.train[: len(slopes)]] - Z.mean(dim=0)).abs()).double().mean(dim=0)
         transform = self.transforms[recipe.transform]
-        sources = torch.arange(d, device=squares.device) if transform is None else transform.sources
-        shares = squares.new_zeros(d).index_add_(0, sources.to(squares.device), squares)
-        return (shares / shares.sum().clamp_min(1e-300)).cpu()
+        sources = torch.arange(d, device=effects.device) if transform is None else transform.sources
+        shares = effects.new_zeros(d).index_add_(0, sources.to(effects.device), effects)
+        total = float(shares.sum())
+        return (shares / total).cpu() if total > 0 else torch.full((d,), 1 / d, dtype=torch.float64)
 
     def _learned_map(self, recipe: Recipe, train: Tensor) -> Tensor | None:
         """The map of the inputs after the metric rounds of a recipe, on the rows `train`."""
@@ -598,9 +602,41 @@ class _Geometry:
     def gradient_product(self, coefficients: Tensor, exponent: float, s: float) -> Tensor | None:
         """M [d, d], or its diagonal [d] for norms below 2: the mean outer product of the gradients of f = K a.
 
+        Gradients are those in the inputs before the map, and M is divided by its largest entry; None if f is constant.
+        """
+        d = self.A.shape[1]
+        M = self.A.new_zeros(d, d) if self.norm == 2 else self.A.new_zeros(d)
+        for columns, G in self._gradients(coefficients, exponent, s):
+            if self.norm == 2:
+                M += G.T @ G
+            else:
+                M[columns] = G.square().sum()
+        M = M.double()
+        if self.linear is not None:  # back to the inputs before the map
+            L = self.linear.double()
+            M = L * M * L if M.ndim == 1 else L[:, None] * M * L if L.ndim == 1 else L @ M @ L
+        size = float(M.max() if M.ndim == 1 else M.diagonal().max())
+        return M / size if math.isfinite(size) and size > 0 else None
+
+    def slopes(self, coefficients: Tensor, exponent: float, s: float) -> Tensor:
+        """Lengths [r, d], over the outputs, of the derivatives of f in each input before the map, up to a factor."""
+        rows = min(GRADIENT_ROWS, len(self.A))
+        squares = self.A.new_zeros(rows, self.A.shape[1])
+        for columns, G in self._gradients(coefficients, exponent, s):
+            if self.norm == 2:
+                if self.linear is not None:
+                    G = G * self.linear if self.linear.ndim == 1 else G @ self.linear
+                squares += G.square()
+            else:
+                squares[:, columns] = G.square().sum(dim=1)
+        return (squares if self.norm == 2 or self.linear is None else squares * self.linear.square()).sqrt()
+
+    def _gradients(self, coefficients: Tensor, exponent: float, s: float) -> Iterator[tuple[int, Tensor]]:
+        """Gradients of f = K a at the first r = 500 rows, up to a factor: [r, d] for each output, if the norm is 2;
+        otherwise those in each input, [r, t].
+
         With D = sum |delta_i|^q, the gradient of k in x_i is proportional to
-        k (D / s^q)^{p/q - 1} sign(delta_i) |delta_i|^{q-1}. Gradients are taken before the map, and M is divided by its
-        largest entry; None if f is constant. O(r n d t) for r = 500 rows.
+        k (D / s^q)^{p/q - 1} sign(delta_i) |delta_i|^{q-1}. O(r n d t).
         """
         q, A = self.norm, self.A
         U, D = A[:GRADIENT_ROWS], self.D[:GRADIENT_ROWS]
@@ -608,27 +644,17 @@ class _Geometry:
         if exponent != q:
             relative = D / s**q
             W *= relative.clamp_min(1e-8).pow_(exponent / q - 1).masked_fill_(relative < 1e-8, 0)
-        d = A.shape[1]
         if q == 2:
-            M = A.new_zeros(d, d)
-            for a in coefficients.T:
+            for output, a in enumerate(coefficients.T):
                 V = W * a
-                G = U * V.sum(dim=1, keepdim=True) - V @ A
-                M += G.T @ G
-        else:
-            M = A.new_zeros(d)
-            for column in range(d):
-                gap = U[:, column, None] - A[:, column]
-                direction = gap.sign()
-                if q != 1:
-                    direction *= gap.abs_().sqrt_() if q == 1.5 else gap.abs_().pow_(q - 1)
-                M[column] = (direction.mul_(W) @ coefficients).square().sum()
-        M = M.double()
-        if self.linear is not None:  # back to the inputs before the map
-            L = self.linear.double()
-            M = L * M * L if M.ndim == 1 else L[:, None] * M * L if L.ndim == 1 else L @ M @ L
-        size = float(M.max() if M.ndim == 1 else M.diagonal().max())
-        return M / size if math.isfinite(size) and size > 0 else None
+                yield output, U * V.sum(dim=1, keepdim=True) - V @ A
+            return
+        for column in range(A.shape[1]):
+            gap = U[:, column, None] - A[:, column]
+            direction = gap.sign()
+            if q != 1:
+                direction *= gap.abs_().sqrt_() if q == 1.5 else gap.abs_().pow_(q - 1)
+            yield column, direction.mul_(W) @ coefficients
 
 
 def _power_map(M: Tensor, metric: str, power: float) -> Tensor:
