@@ -305,9 +305,8 @@ def kernel_model(setting: Setting, **arguments: Any) -> Any:
     from bochner.estimators import KernelClassifier, KernelRegressor
 
     make = KernelRegressor if setting.is_regression else KernelClassifier
-    if setting.device != "cpu":
-        arguments["solver_params"] = {"device": setting.device}
-    return make(random_state=setting.seed, verbose=False, **arguments)
+    device = {"device": setting.device}  # its default would be a GPU where there is one, whatever the record says
+    return make(random_state=setting.seed, verbose=False, solver_params=device, **arguments)
 
 
 def kernel_model_of_0_1(setting: Setting) -> Model:

@@ -84,13 +84,14 @@ class Summary:
         ]
 
     def cost_ratio(self, name: str, reference: str, key: str) -> float:
-        """Median over common cells of the ratio of a cost, such as "fit_seconds"."""
+        """Median ratio of a cost, such as "fit_seconds", over common cells measured on the same machine."""
         ratios = [
             record[key] / other[key]
             for (set_name, split, contender), record in self.cells.items()
             if contender == name
             and (other := self.cells.get((set_name, split, reference), {})).get(key)
             and record.get(key)
+            and _place(record) == _place(other)
         ]
         return float(np.median(ratios)) if ratios else math.nan
 
@@ -104,6 +105,11 @@ class Summary:
             if gap > (MAX_RMSE_BEHIND if is_regression else MAX_POINTS_BEHIND):
                 rows.append(Behind(str(set_name), self.metrics.get(set_name, ""), float(gap)))
         return sorted(rows, key=lambda row: row.set)
+
+
+def _place(record: Record) -> tuple[Any, ...]:
+    """Where a cell ran, as far as times depend on it."""
+    return record.get("threads"), record.get("device"), record.get("machine", {}).get("cores")
 
 
 class Wins(NamedTuple):

@@ -12,12 +12,13 @@ import pandas as pd
 import pytest
 
 from benchmarks.tabular.__main__ import main
+from benchmarks.tabular.contenders import CONTENDERS, Setting, build
 from benchmarks.tabular.encoding import Categories, Matrix
 from benchmarks.tabular.runner import Cell, Limits, Runner, read_records
 from benchmarks.tabular.summary import Summary, critical_difference
 from benchmarks.tabular.tables import read
 
-CONTENDERS = ["random-forest", "hist-gradient-boosting"]
+QUICK = ["random-forest", "hist-gradient-boosting"]
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def test_cells_are_run_once_and_shown_on_the_page(
 ) -> None:
     results = tmp_path / "results"
     options = ["--data", str(data), "--results", str(results)]
-    run = [*options, "--splits", "0", "--contenders", *CONTENDERS]
+    run = [*options, "--splits", "0", "--contenders", *QUICK]
     main(run)
     assert len(capsys.readouterr().out.splitlines()) == 4
     main(run)
@@ -125,6 +126,20 @@ def test_failures_rank_last_and_count_as_lost() -> None:
     assert summary.wins("z", "x")[:3] == (0, 1, 1)
     assert [row.set for row in summary.behind("x", "y")] == ["b"]
     assert summary.behind("y", "x")[0].gap == pytest.approx(0.1)
+
+
+def test_times_of_different_machines_are_not_compared() -> None:
+    def timed(name: str, contender: str, seconds: float, **place: Any) -> dict[str, Any]:
+        return _record(name, contender, scores={"accuracy": 0.9}, fit_seconds=seconds, **({"threads": 1} | place))
+
+    records = [timed("a", "x", 6.0), timed("a", "y", 2.0), timed("b", "x", 8.0, threads=2), timed("b", "y", 1.0)]
+    assert Summary(records).cost_ratio("x", "y", "fit_seconds") == 3.0
+
+
+def test_our_models_run_on_the_device_of_the_record() -> None:
+    setting = Setting("regression", 0, seed=0, threads=1, device="cpu")
+    for name in ("bochner", "bochner-fast"):
+        assert build(CONTENDERS[name], setting).solver_params == {"device": "cpu"}
 
 
 def test_the_critical_difference_is_that_of_the_tables() -> None:
