@@ -62,12 +62,15 @@ class Summary:
         return [record[key] for record in records if key in record]
 
     def wins(self, name: str, reference: str) -> Wins:
-        """On how many sets `name` has the lower mean error over the splits that both ran."""
-        both = self.errors[[name, reference]].dropna().groupby("set").mean()
+        """On how many sets `name` has the lower mean error over the splits that both ran.
+
+        A failure of `name` is a loss; cells in which the reference failed are left out, as a time limit proves nothing.
+        """
+        both = self.errors[[name, reference]].dropna()
+        both = both[np.isfinite(both[reference])].groupby("set").mean()
         ours, theirs = both[name].to_numpy(), both[reference].to_numpy()
-        finite = np.isfinite(ours) & np.isfinite(theirs) & (theirs > 0)
+        finite = np.isfinite(ours) & (theirs > 0)
         ratio = float(np.median(ours[finite] / theirs[finite])) if finite.any() else math.nan
-        # two failures, infinity against infinity, are a tie
         return Wins(int((ours < theirs).sum()), int((ours == theirs).sum()), int((ours > theirs).sum()), ratio)
 
     def scores(self, set_name: str, contender: str, key: str) -> list[float]:
