@@ -8,6 +8,7 @@ import torch
 from sklearn.base import clone
 
 import bochner
+from bochner import KernelClassifier
 from tests.estimators.cases import REGRESSORS, least_r2, waves
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -63,3 +64,12 @@ def test_several_numbers_at_once(estimator) -> None:
     assert fitted.predict(torch.as_tensor(X)).shape == (300, 3)
     assert clone(estimator).fit(X, y[:, None]).predict(X).shape == (300, 1)
     assert clone(estimator).fit(X, y).predict(X).shape == (300,)
+
+
+def test_labels_of_tensors_are_tensors() -> None:
+    X, y = waves(80)
+    Y = np.stack([y > 0, y > 1], axis=1).astype(int)
+    fitted = KernelClassifier(preset="fast", random_state=0).fit(X, Y)
+    labels = fitted.predict(torch.as_tensor(X))
+    assert isinstance(labels, torch.Tensor)
+    np.testing.assert_array_equal(labels.numpy(), fitted.predict(X))

@@ -119,9 +119,10 @@ class ClassifierBase(ClassifierMixin, BaseModel):
 
         The scores of least squares estimate probabilities directly; they are clipped and scaled to sum to 1.
         """
+        scores = self._scores(X)
         if self.multilabel_:
-            return self._like(X, self._scores(X).double().sigmoid())
-        return self._like(X, probabilities(self._scores(X), self._link).clamp_min(torch.finfo(torch.float32).tiny))
+            return self._like(X, scores.double().sigmoid())
+        return self._like(X, probabilities(scores, self._link).clamp_min(torch.finfo(torch.float32).tiny))
 
     def predict_log_proba(self, X: Any) -> Any:
         """log p(class | x) [n, C]."""
@@ -132,7 +133,8 @@ class ClassifierBase(ClassifierMixin, BaseModel):
         """The most probable class of each row."""
         scores = self._scores(X)
         if self.multilabel_:
-            return self._like(X, (scores > 0).double()).astype(int)
+            indicators = (scores > 0).long()
+            return indicators.to(X.device) if isinstance(X, Tensor) else indicators.numpy()
         indices = scores.argmax(dim=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).long()
         labels = self.classes_[indices.numpy()]
         return torch.as_tensor(labels).to(X.device) if isinstance(X, Tensor) and labels.dtype.kind in "iufb" else labels
