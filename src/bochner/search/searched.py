@@ -207,6 +207,8 @@ def _sample(task: Task, count: int) -> tuple[SearchRows, Tensor | None, int | No
             sample_rows(source, size, generator=generator)
             for source, size in ((task.train, count // 2), (task.validation_data, count // 2))
         ]
+        # validation rows that the user gave have no weights, and count as one each
+        parts = [p if p.weight is not None else p._replace(weight=torch.ones_like(p.X[:, 0])) for p in parts]
         block, validation = concatenate(parts), len(parts[1].X)
     else:
         block, validation = sample_rows(task.all_rows, count, generator=generator), None
