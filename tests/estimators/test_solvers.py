@@ -172,6 +172,19 @@ def test_rows_of_weight_zero_are_not_there(solver: str) -> None:
         np.testing.assert_array_equal(ignored, expected)
 
 
+def test_a_search_does_not_see_rows_of_weight_zero() -> None:
+    strange = np.vstack([X, np.full((20, 2), 1e3)])
+    w = np.concatenate([ONES, np.zeros(20)])
+    searched = KernelClassifier(preset="fast", random_state=0)
+    expected = searched.fit(X, y, sample_weight=ONES).decision_function(X)
+    ignored = searched.fit(strange, np.concatenate([y, np.arange(20) % 3]), sample_weight=w).decision_function(X)
+    np.testing.assert_array_equal(ignored, expected)
+    numbers = KernelRegressor(preset="fast", random_state=0)
+    expected = numbers.fit(X, y, sample_weight=ONES).predict(X)
+    ignored = numbers.fit(strange, np.concatenate([y, np.full(20, 1e20)]), sample_weight=w).predict(X)
+    np.testing.assert_array_equal(ignored, expected)
+
+
 @pytest.mark.parametrize(("solver", "atol"), [("ridge", 1e-9), ("landmarks", 1e-6), ("newton", 1e-6), ("sgd", 1e-6)])
 @pytest.mark.parametrize("class_weight", ["balanced", {0: 3.0, 2: 0.5}], ids=["balanced", "given"])
 def test_class_weights_are_row_weights(solver: str, atol: float, class_weight: Any) -> None:

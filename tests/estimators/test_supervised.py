@@ -125,11 +125,11 @@ CONTAINERS: dict[str, Callable[[np.ndarray], Any]] = {
 
 
 @pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
-@pytest.mark.parametrize("solver", ["sgd", "newton"])
-def test_containers_agree(container, solver: str) -> None:
+@pytest.mark.parametrize("name", ["sgd", "newton", "searched"])
+def test_containers_agree(container, name: str) -> None:
     X, y = rings(120)
     X = X.astype(np.float32).astype(np.float64)  # so that no container loses anything
-    estimator = KernelClassifier(solver=solver, **QUICK)
+    estimator = CLASSIFIERS[name]
     expected = clone(estimator).fit(X, y).predict_proba(X)
     inputs = container(X)
     fitted = clone(estimator).fit(inputs, torch.as_tensor(y) if isinstance(inputs, torch.Tensor) else y)
@@ -191,7 +191,11 @@ def test_frames_keep_their_names() -> None:
 
 
 @pytest.mark.parametrize(
-    "estimator", [CLASSIFIERS["sgd"], CLASSIFIERS["newton"], CLASSIFIERS["network"], REGRESSORS["ridge"]]
+    "estimator",
+    [
+        *(CLASSIFIERS[name] for name in ("sgd", "newton", "network", "searched")),
+        *(REGRESSORS[name] for name in ("ridge", "searched")),
+    ],
 )
 def test_sources_of_rows(estimator) -> None:
     X, y = rings(400)
@@ -207,7 +211,9 @@ def test_sources_of_rows(estimator) -> None:
     np.testing.assert_array_equal(held.predict(X), pair.predict(X))
 
 
-@pytest.mark.parametrize("estimator", [CLASSIFIERS["sgd"], REGRESSORS["ridge"]])
+@pytest.mark.parametrize(
+    "estimator", [CLASSIFIERS["sgd"], REGRESSORS["ridge"], CLASSIFIERS["searched"], REGRESSORS["searched"]]
+)
 def test_validation_data_as_arrays_or_source(estimator) -> None:
     X, y = rings(300)
     kept = clone(estimator).fit(X[:200], y[:200], validation_data=(X[200:], y[200:]))
