@@ -244,17 +244,19 @@ def search_loss(rows: SearchRows, fixed: Fixed, seed: int) -> SearchResult:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("norm", [1.0, 2.0])
-def test_a_metric_helps_where_two_of_twelve_inputs_matter(seed: int, norm: float) -> None:
+@pytest.mark.parametrize(("exponent", "norm", "share"), [(1.0, 1.0, 0.75), (1.5, 2.0, 0.4)])
+def test_a_metric_helps_where_two_of_twelve_inputs_matter(
+    seed: int, exponent: float, norm: float, share: float
+) -> None:
     X = normal(300, 12, seed=seed, dtype=torch.float32)
     rows = make_rows(X, (2 * X[:, 0]).sin() + X[:, 1].square() / 2)
-    kernels = ((1.0 if norm == 1 else 1.5, norm),)
+    kernels = ((exponent, norm),)
     without, with_metric = (
         search_loss(rows, Fixed(kernels=kernels, metric=metric), seed).chosen[0] for metric in (False, None)
     )
     assert without.recipe.rounds == 0
     assert with_metric.recipe.rounds >= 1
-    assert with_metric.loss < 0.6 * without.loss
+    assert with_metric.loss < share * without.loss
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -266,7 +268,7 @@ def test_a_full_metric_finds_a_rotated_direction(seed: int) -> None:
         search_loss(rows, Fixed(kernels=((1.5, 2.0),), metric=metric), seed) for metric in (False, None)
     )
     assert with_metric.chosen[0].recipe.metric == "full"
-    assert with_metric.chosen[0].loss < 0.5 * without.chosen[0].loss
+    assert with_metric.chosen[0].loss < 0.2 * without.chosen[0].loss
     metric = with_metric.kernels[0].metric
     assert metric is not None
     leading = torch.linalg.eigh(metric).eigenvectors[:, -1]

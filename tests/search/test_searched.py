@@ -123,7 +123,9 @@ def test_no_metric_or_always_one() -> None:
     X, y = regression_rows()
     plain = regressor(adapt=None).fit(X, y)
     assert {record["metric"] for record in plain.search_results_} == {"none"}
-    learned = regressor(adapt="agop").fit(X, y)
+    # hardly more than noise, and no input matters more than another: by itself the search learns no metric
+    noisy = X.sum(axis=1) + 5 * np.random.default_rng(1).normal(size=len(X))
+    learned = regressor(adapt="agop").fit(X, noisy)
     assert learned.choices_["rounds"] >= 1
     kernel = learned.kernel_
     assert kernel.metric is not None or kernel.scale is not None
@@ -236,14 +238,10 @@ def test_a_row_of_weight_two_counts_as_two_rows() -> None:
     X, y = regression_rows(80)
     doubled = np.r_[np.arange(80), np.arange(20)]
     weight = np.where(np.arange(80) < 20, 2.0, 1.0)
-    # weights have mean 1, so that the same penalty of a row is a smaller one of a unit of weight
-    alpha = 0.01
-    twice = regressor(**RECIPE, alpha=alpha).fit(X[doubled], y[doubled])
-    weighted = regressor(**RECIPE, alpha=alpha).fit(X, y, sample_weight=weight)
-    plain = regressor(**RECIPE, alpha=alpha).fit(X, y)
-    gap = np.abs(weighted.predict(X) - twice.predict(X)).max()
-    assert gap < 2e-2
-    assert gap < 0.3 * np.abs(plain.predict(X) - twice.predict(X)).max()
+    twice = regressor(**RECIPE, alpha=0.01).fit(X[doubled], y[doubled])
+    weighted = regressor(**RECIPE, alpha=0.01).fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(weighted.predict(X), twice.predict(X), atol=1e-4)
+    assert np.abs(regressor(**RECIPE, alpha=0.01).fit(X, y).predict(X) - twice.predict(X)).max() > 0.05
 
 
 def test_rows_of_weight_zero_are_ignored() -> None:
@@ -251,8 +249,9 @@ def test_rows_of_weight_zero_are_ignored() -> None:
     wrong = np.where(np.arange(120) < 40, 100.0, y)
     weight = (np.arange(120) >= 40).astype(float)
     model = regressor().fit(X, wrong, sample_weight=weight)
+    assert isinstance(model.model_, TransformedModel)
+    assert len(model.model_.model.landmarks) == 80
     assert np.abs(model.predict(X)).max() < 3
-    assert model.model_.model.landmarks.shape[0] == 80 if hasattr(model.model_, "model") else True
     assert model.score(X[40:], y[40:]) > 0.8
 
 
@@ -448,6 +447,13 @@ def test_several_labels(as_tensors: bool, tmp_path: Path) -> None:
     again = load(tmp_path / "model.safetensors")
     np.testing.assert_array_equal(np.asarray(again.predict(fresh)), labels)
     np.testing.assert_allclose(np.asarray(again.predict_proba(fresh)), p, rtol=1e-6)
+
+
+def test_several_labels_as_lists() -> None:
+    X = np.random.default_rng(0).normal(size=(80, 2))
+    labels = (X > 0).astype(int)
+    predicted = classifier().fit(X.tolist(), labels.tolist()).predict(X.tolist())
+    assert (predicted == labels).mean() > 0.9
 
 
 # -- ensembles and export --------------------------------------------------------------------------------------------

@@ -266,7 +266,7 @@ class BaseModel(SavableMixin):
     ) -> tuple[Any, np.ndarray[Any, Any]]:
         """X as a finite array, sparse matrix or tensor [n, d], and y as an array of as many rows."""
         numeric = isinstance(self, RegressorMixin)
-        multiple = numeric or (getattr(y, "ndim", 1) == 2 and y.shape[1] > 1)
+        multiple = numeric or (len(np.shape(y)) == 2 and np.shape(y)[1] > 1)  # lists of lists as well
         if reset:
             self.encoder_ = None
         if needs_encoder(X) or (not reset and self.encoder_ is not None):
