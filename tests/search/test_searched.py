@@ -408,6 +408,13 @@ def test_the_columns_that_matter_are_the_most_important(kernel: str) -> None:
     assert shares[[1, 3]].min() > 2 * np.delete(shares, [1, 3]).max()
 
 
+def test_importances_do_not_depend_on_the_units_of_inputs_as_they_are() -> None:
+    X = np.random.default_rng(0).normal(size=(200, 2)) * [1, 0.2]
+    shares = regressor(standardize=False, kernel="gaussian").fit(X, X[:, 0] + 2 * X[:, 1]).feature_importances_
+    assert shares is not None
+    assert shares[0] == pytest.approx(1 / 1.4, abs=0.12)  # effects 1 and 0.4, though the slopes are 1 and 2
+
+
 def test_importances_are_those_of_the_columns_of_a_frame() -> None:
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
