@@ -275,6 +275,18 @@ def test_a_full_metric_finds_a_rotated_direction(seed: int) -> None:
     assert abs(float(leading @ direction.to(leading))) > 0.9
 
 
+def test_the_last_trials_learn_their_metric_again_on_more_rows() -> None:
+    X = normal(500, 8, dtype=torch.float32)
+    rows = make_rows(X, (2 * X[:, 0]).sin())
+    preset = replace(SMALL, first_rows=100, middle_rows=150, last_rows=350, kernels=((1.5, 2.0),))
+    result = search_model(rows, preset, verbose=False)
+    middle = min(trial.loss for trial in result.trials if trial.rows == 150)
+    assert result.chosen[0].rows == 350
+    assert result.chosen[0].recipe.rounds > 0
+    assert result.chosen[0].loss < middle
+    assert all(linear is not None for linear in result.chosen[0].maps)
+
+
 # -- choices ---------------------------------------------------------------------------------------------------------
 
 
