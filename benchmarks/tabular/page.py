@@ -39,9 +39,9 @@ has `l2_regularization=1`, since the default 0 diverges on two multi-class table
 fit one model per label.
 
 **What was chosen on which sets.** The kernels, grids and stages of the search of `bochner` were chosen while looking at
-split 0 of {chosen}. The other sets were scored once before this run; after that the range of penalties was extended, and
-more trials were allowed on a GPU. RESULTS.md has win rates for both groups. Scores of `bochner` in cells without costs
-were computed on a second machine, on columns encoded beforehand by its own encoder.
+split 0 of {chosen}. The other sets were scored once before this run; after that the range of penalties was extended
+and more trials were allowed on a GPU. RESULTS.md has win rates for both groups. Scores of `bochner` in cells without
+costs were computed on a second machine, on columns encoded beforehand by its own encoder.
 
 **Scores.** Accuracy, ROC AUC or R2, whichever is the table's own; errors are 1 - accuracy, 1 - ROC AUC and RMSE.
 Ranks are taken on cells (set and split) that all ranked contenders ran, averaged over splits, then over sets. A cell
