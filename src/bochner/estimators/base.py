@@ -266,7 +266,7 @@ class BaseModel(SavableMixin):
     ) -> tuple[Any, np.ndarray[Any, Any]]:
         """X as a finite array, sparse matrix or tensor [n, d], and y as an array of as many rows."""
         numeric = isinstance(self, RegressorMixin)
-        multiple = numeric or (len(np.shape(y)) == 2 and np.shape(y)[1] > 1)  # lists of lists as well
+        multiple = numeric or _num_columns(y) > 1
         if reset:
             self.encoder_ = None
         if needs_encoder(X) or (not reset and self.encoder_ is not None):
@@ -435,6 +435,14 @@ class KernelModel(BaseModel):
         if hasattr(self, "model_") and not isinstance(self.model_, FeatureModel):
             raise ValueError(f"partial_fit cannot continue a fit with solver_={self.solver_!r}; use solver='sgd'.")
         return True
+
+
+def _num_columns(y: Any) -> int:
+    """Columns of targets that are an array, a tensor, a frame or lists of lists; 1 for anything else."""
+    if isinstance(y, list | tuple):
+        return len(y[0]) if len(y) and isinstance(y[0], list | tuple) else 1
+    shape = getattr(y, "shape", ())
+    return int(shape[1]) if len(shape) == 2 else 1
 
 
 def checked_inputs(estimator: BaseEstimator, X: Any, *, reset: bool) -> Tensor:
