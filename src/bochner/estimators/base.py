@@ -441,7 +441,7 @@ def _num_columns(y: Any) -> int:
     """Columns of targets that are an array, a tensor, a frame or lists of lists; 1 for anything else."""
     if isinstance(y, list | tuple):
         return len(y[0]) if len(y) and isinstance(y[0], list | tuple) else 1
-    shape = getattr(y, "shape", ())
+    shape: tuple[int, ...] = getattr(y, "shape", ())
     return int(shape[1]) if len(shape) == 2 else 1
 
 
