@@ -47,13 +47,6 @@ FAST_SHARE = 0.05  # of these operations that preset="fast" takes
 MAX_ROW_BYTES = 2**31  # rows beyond this size are not gathered in memory: features and minibatches instead
 
 
-class Selected(NamedTuple):
-    """What a search has determined: the result itself, and the penalty of each chosen model."""
-
-    result: SearchResult
-    penalties: list[float]
-
-
 def is_exact(plan: KernelPlan, rows: Source, group: Any) -> bool:
     """Whether the final fit is exact least squares: unless another solver, features or minibatches are asked for."""
     row_bytes = num_rows(rows) * rows.num_inputs * plan.params.dtype.itemsize
