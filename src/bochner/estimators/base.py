@@ -189,14 +189,11 @@ class BaseModel(SavableMixin):
         self.choices_ = {**fitted.choices, **({} if fitted.selection is None else {"selection": fitted.selection})}
         if fitted.kernel is not None:
             self.kernel_ = fitted.kernel
-        self.feature_importances_ = self._importances(fitted.importances)
+        self.feature_importances_ = None if fitted.importances is None else fitted.importances.numpy()
+        if self.feature_importances_ is not None and self.encoder_ is not None:  # one share for each column of X
+            sources, shares = self.encoder_.sources, self.feature_importances_
+            self.feature_importances_ = np.bincount(sources, weights=shares, minlength=self.n_features_in_)
         return fitted
-
-    def _importances(self, shares: Tensor | None) -> np.ndarray[Any, Any] | None:
-        """Shares of the columns of X, from those of the encoded columns."""
-        if shares is None or self.encoder_ is None:
-            return None if shares is None else shares.numpy()
-        return np.bincount(self.encoder_.sources, weights=shares.numpy(), minlength=self.n_features_in_)
 
     def _step(self, X: Any, y: Tensor, sample_weight: Any, *, num_classes: int | None) -> None:
         """One pass of minibatch steps over checked rows; the first call draws the features."""
