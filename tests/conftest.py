@@ -1,11 +1,30 @@
-"""Settings that must be in place before anything else is imported."""
+"""Settings that must be in place before anything else is imported, and data that are not part of the repository."""
 
 import os
 
 # scikit-learn skips its array API check without this; here no check may be skipped.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 import torch
 
 # The matrices are tiny and pytest runs one process a core: threads would only wait for each other.
 torch.set_num_threads(1)
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Callable[[str], Path]:
+    """The path of a public data set that is not part of the repository; the test is skipped where it is not there."""
+
+    def find(name: str) -> Path:
+        path = DATA / name
+        if not path.exists():
+            pytest.skip(f"{name} is not beside the repository (shared/data)")
+        return path
+
+    return find

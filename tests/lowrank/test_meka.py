@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
-from bochner.lowrank import (
-    fit_meka,
-    meka,
-)
-from bochner.lowrank.meka import link_root
+from bochner.kernels import Gaussian
+from bochner.lowrank import fit_equal_meka, fit_meka, meka
+from bochner.lowrank.meka import ALGORITHMS, _leverage_rows, link_root
 from tests.lowrank.cases import GAUSSIAN, generator, points
 
 
@@ -56,6 +57,68 @@ def test_links_from_samples_are_nearly_the_best() -> None:
     assert (K - factor.rows(first) @ factor.rows(second).T).norm() < 2 * best
 
 
+def isolated_points(seed: int) -> torch.Tensor:
+    """Two clusters of 200 points; three points of each are far from all others, and each has a direction of its own."""
+    X = points(400, seed=seed) * 0.5 + torch.arange(400)[:, None] % 2 * 3
+    X[:6] += torch.eye(3)[torch.arange(6) % 3].to(X) * 6 * torch.tensor([[-1.0], [1.0]]).repeat(3, 1)
+    return X
+
+
+def errors_over_seeds(algorithm: str, count: int) -> torch.Tensor:
+    errors = []
+    for seed in range(count):
+        X = isolated_points(seed)
+        factor = fit_meka(GAUSSIAN, X, rank=60, num_clusters=2, algorithm=algorithm, generator=generator(seed))
+        errors.append(torch.linalg.matrix_norm(GAUSSIAN(X) - factor.root @ factor.root.T, ord=2))
+    return torch.stack(errors)
+
+
+def test_isolated_points_do_not_make_the_links_unstable() -> None:
+    """A uniform sample without one of them leaves its direction to rounding: the published method amplifies that."""
+    errors, published = (errors_over_seeds(algorithm, 20) for algorithm in ALGORITHMS)
+    assert errors.max() < 3 * errors.median()
+    assert published.median() > 20 * errors.median()
+
+
+def test_twenty_seeds_on_california_houses(shared_data: Callable[[str], Path]) -> None:
+    """4,000 rows of cadata at rank 100: no error above 3 times the median. The published method has 8,000 once."""
+    with np.load(shared_data("cadata.npz")) as arrays:
+        X = torch.as_tensor(arrays["X"]).double()
+    X = (X - X.mean(dim=0)) / X.std(dim=0)
+    X = X[torch.randperm(len(X), generator=generator())[:4000]]
+    kernel, check = Gaussian(bandwidth=4.0), X[:1000]
+    K = kernel(check)
+
+    def error(seed: int) -> float:
+        U = fit_equal_meka(kernel, X, rank=100, generator=generator(seed)).rows(torch.arange(1000))
+        return float(torch.linalg.eigvalsh(K - U @ U.T).abs().max())
+
+    errors = np.array([error(seed) for seed in range(20)])
+    assert errors.max() < 3 * np.median(errors)
+    assert np.median(errors) < 0.5
+
+
+def test_a_point_with_a_direction_of_its_own_is_in_every_sample() -> None:
+    Q = torch.linalg.qr(points(1000, seed=4)[:, :2]).Q
+    basis = torch.zeros(1001, 3, dtype=torch.float64)
+    basis[:1000, :2], basis[1000, 2] = Q, 1.0
+    sizes = []
+    for seed in range(50):
+        chosen, inverse = _leverage_rows(basis, generator(seed))
+        assert 1000 in chosen
+        torch.testing.assert_close(inverse @ basis[chosen], torch.eye(3, dtype=torch.float64))
+        sizes.append(len(chosen))
+    assert 9 < sum(sizes) / 50 < 13  # 4 rows per column, less what the certain point leaves over
+
+
+def test_a_direction_that_the_sample_does_not_determine_has_no_link() -> None:
+    basis = torch.zeros(1000, 2, dtype=torch.float64)
+    basis[:, 0] = 1000**-0.5  # the second column is that of a lower rank
+    _, inverse = _leverage_rows(basis, generator())
+    assert (inverse[1] == 0).all()
+    assert (inverse[0] != 0).all()
+
+
 def test_links_are_the_positive_part() -> None:
     L = points(3) + points(3).T
     values, vectors = np.linalg.eigh(L.numpy())
@@ -64,6 +127,19 @@ def test_links_are_the_positive_part() -> None:
     np.testing.assert_allclose(
         A @ A.T, sum(v * np.outer(q, q) for v, q in zip(values, vectors.T, strict=True) if v > 0)
     )
+
+
+def test_the_published_method_has_standard_nystrom_blocks() -> None:
+    """Within a cluster K_cc ~ C W_q^+ C^T with 4 q uniform landmarks, of which the q largest eigenpairs are kept."""
+    X = clustered()
+    factor = fit_meka(GAUSSIAN, X, rank=12, num_clusters=3, threshold=2.0, algorithm="thesis", generator=generator())
+    for c, expert in enumerate(factor.features.experts):
+        members, L = factor.clusters == c, expert.landmarks
+        assert (L[:, None] == X[members]).all(dim=2).any(dim=1).all()
+        values, vectors = np.linalg.eigh(matrix(L))
+        C = GAUSSIAN(X[members], L).numpy() @ vectors[:, -4:]
+        U = factor.root[members]
+        np.testing.assert_allclose(U @ U.T, C @ np.diag(1 / values[-4:]) @ C.T, rtol=1e-6, atol=1e-8)
 
 
 def test_meka_counts_what_it_stores() -> None:

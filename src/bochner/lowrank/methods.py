@@ -32,6 +32,8 @@ MethodName = Literal[
     "svd",
     "meka",
     "fourier",
+    "thesis-als",
+    "thesis-meka",
 ]
 MEKA_CLUSTERS = 5  # Si, Hsieh & Dhillon use 3 to 10; the thesis does not say
 
@@ -55,6 +57,7 @@ def fit_factor(
     | "svd" | Q_r L_r^{1/2}, the r largest eigenpairs of K | Eckart & Young 1936 |
     | "meka" | `fit_equal_meka`: low rank in 5 clusters, with links | Si, Hsieh & Dhillon 2014 |
     | "fourier" | r random Fourier features | Rahimi & Recht 2007 |
+    | "thesis-als", "thesis-meka" | "als" and "meka" with algorithm="thesis", as published | Bhardwaj 2015 |
 
     `options` replace those of the method; the standard Nystrom method of the thesis, with 4 r landmarks and the r
     largest eigenpairs of k(L, L), is "nystrom" with landmarks="uniform", num_landmarks=4 * r, truncation="landmarks".
@@ -80,8 +83,9 @@ def _fit_untruncated(kernel: Kernel, X: Tensor, *, rank: int, landmarks: str, ge
     return fit_nystrom(kernel, X, landmarks=landmarks, generator=generator, **shared)
 
 
-def fit_equal_meka(kernel: Kernel, X: Tensor, *, rank: int, generator: Generator) -> Factor:
+def fit_equal_meka(kernel: Kernel, X: Tensor, *, rank: int, algorithm: str = "default", generator: Generator) -> Factor:
     """MEKA with n q + (c q)^2 >= n r parameters, c = 5 clusters and the smallest such q: its rank c q exceeds r.
+    `algorithm` as in `fit_meka`.
 
     >>> import torch; from bochner.kernels import Gaussian
     >>> X = torch.randn(200, 3, generator=Generator().manual_seed(0))
@@ -92,7 +96,7 @@ def fit_equal_meka(kernel: Kernel, X: Tensor, *, rank: int, generator: Generator
     n, c = len(X), min(MEKA_CLUSTERS, len(X))
     q = (math.sqrt(n**2 + 4 * c**2 * n * rank) - n) / (2 * c**2)
     q = min(math.ceil(q - 1e-9), n // c)
-    return fit_meka(kernel, X, rank=c * q, num_clusters=c, generator=generator)
+    return fit_meka(kernel, X, rank=c * q, num_clusters=c, algorithm=algorithm, generator=generator)
 
 
 LOWRANK_METHODS: Mapping[str, Fit] = MappingProxyType(
@@ -107,5 +111,7 @@ LOWRANK_METHODS: Mapping[str, Fit] = MappingProxyType(
         "svd": truncate,
         "meka": fit_equal_meka,
         "fourier": fit_fourier,
+        "thesis-als": partial(fit_als, algorithm="thesis"),
+        "thesis-meka": partial(fit_equal_meka, algorithm="thesis"),
     }
 )

@@ -22,6 +22,7 @@ REGISTERED: Mapping[str, str] = MappingProxyType(
         "svd": "svd",
         "meka": "meka",
         "fourier": "fourier",
+        "thesis meka": "thesis-meka",
     }
 )
 
@@ -29,6 +30,7 @@ StudiedFit = Callable[[Kernel, Tensor, int, Generator, float | None, int], Facto
 """fit(kernel, X, rank, generator, samples, rounds): |Omega| in units of n log n, None for the method's default."""
 
 THESIS_LANDMARKS = 4  # per column of U
+THESIS_PREFIX = "thesis "  # of the names of methods with algorithm="thesis"
 SCHEMES = (
     "l1", "l2", "approximate-l2", "uniform", "clustering", "uniform+clustering", "uniform+diagonal",
     "uniform+clustering+diagonal",
@@ -43,6 +45,7 @@ START_OPTIONS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     }
 )
 STARTS = tuple(START_OPTIONS)
+THESIS_STARTS: Mapping[str, str] = MappingProxyType({name: options["start"] for name, options in START_OPTIONS.items()})
 
 
 def _als(**options: Any) -> StudiedFit:
@@ -79,4 +82,7 @@ STUDIED: Mapping[str, StudiedFit] = MappingProxyType(
     }
     | {f"als, {scheme}": _als(sampling=scheme) for scheme in SCHEMES}
     | {f"als from {start}": _als(**START_OPTIONS[start]) for start in STARTS}
+    | {"thesis als": _als(algorithm="thesis")}
+    | {f"thesis als, {scheme}": _als(sampling=scheme, algorithm="thesis") for scheme in SCHEMES}
+    | {f"thesis als from {name}": _als(start=start, algorithm="thesis") for name, start in THESIS_STARTS.items()}
 )

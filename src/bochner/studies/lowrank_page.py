@@ -30,7 +30,12 @@ varies by a tenth from draw to draw.
   and from k-means centres. *cut* ones are the same from as many landmarks as their *standard* neighbours.
 - *als* is `fit_als` with its defaults and |Ω| as in Table 5.9; it starts from *nystrom*. It has 3 rounds, 4 on cadata
   and 5 on ijcnn1 scaled (the thesis has about 3).
-- *meka* has 5 clusters, and ranks such that its parameters are just above n r.
+- *meka* has 5 clusters, and ranks such that its parameters are just above n r; links between clusters are fitted on
+  points sampled by leverage.
+- *thesis als* and *thesis meka*, and the rows *Algorithm 2*, are the methods as published (`algorithm="thesis"`): ALS
+  starts from 4 r k-means centres by the standard Nystrom method, its penalty is toward zero (1e-8; the thesis does not
+  state its own), and 3 rounds are taken whether or not they help; MEKA has standard Nystrom blocks, and its links are
+  fitted on uniform points.
 - *optimum on the points* is eigenvalue r + 1 of the kernel matrix of the 1,000 points alone. That is what the thesis
   prints as SVD (satimage: 0.12): a bound below every column of rank r, but not the error of any factor of all n points.
   The optimum for those is *svd*, over all of them: on some of the points another factor can be a little below it.
