@@ -21,7 +21,6 @@ def _files(directory: Path) -> None:
     X, y = rings(40)
     rings_csv(directory / "rings.csv", 40)
     write_csv(directory / "one.csv", {"a": X[:, 0], "y": ["same"] * 40})
-    write_csv(directory / "holes.csv", {"a": [*X[1:, 0], "nan"], "y": y})
     write_csv(directory / "words.csv", {"a": ["x"] * 40, "y": y})
     write_csv(directory / "wave.csv", {"a": X[:, 0], "y": X[:, 1]})
     write_csv(directory / "other.csv", {"east": X[:, 0], "north": X[:, 1], "ring": ["violet"] * 40})
@@ -49,9 +48,12 @@ def _files(directory: Path) -> None:
         ("train rings.csv --target ring --columns east,west", 1, "no column 'west'"),
         ("train rings.csv --target ring --weight heavy", 1, "no column 'heavy'"),
         ("train one.csv --target y", 1, "at least two classes, got ['same'] only"),
-        ("train holes.csv --target y", 1, "column 'a' must have a value in every row, but row 39 has none"),
         ("train infinite.npz", 1, "row 7, column 1 is inf"),
-        ("train words.csv --target y", 1, "column 'a' must hold numbers"),
+        ("train words.csv --target y", 1, "['a'] are constant or missing in all rows"),
+        ("train words.csv --target 7", 1, "got the position 7"),
+        ("train words.csv --target y --ignore b", 1, "no column 'b' to ignore"),
+        ("train rings.csv --target ring --sep ::", 1, "sep must be a single character"),
+        ("train rings.csv --target ring --encoding utf-99", 1, "got 'utf-99'"),
         ("train rings.csv --target ring --validation_data other.csv", 1, "'violet'"),
         ("train rings.csv --target ring --task regress", 1, "must not be 'regress' for a target that is text"),
         ("train wave.csv --target y --class_weight balanced", 1, "class_weight must not be given for regression"),

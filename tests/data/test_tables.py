@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -125,11 +124,3 @@ def test_a_csv_value_that_is_no_number(tmp_path: Path) -> None:
     path.write_text("a,y\n" + "1,0\n" * 300_000 + "one,0\n")
     with pytest.raises(ValueError, match=r"t\.csv cannot be read: .*one"):
         list(CsvBlocks(path, target="y"))
-
-
-def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write_parquet(tmp_path, a=[1.0])
-    for name in [name for name in sys.modules if name.split(".")[0] == "pyarrow"]:
-        monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(ImportError, match=r"pip install 'bochner\[parquet\]'"):
-        ParquetSource(path)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from bochner.cli.tables import Columns, open_for_model, require_targets, text_classes
+from bochner.cli.tables import Columns, TextOptions, open_for_model, require_targets, text_classes
 from bochner.cli.train_directory import load_model
-from bochner.data import with_classes
+from bochner.data import Rows, TableRows, with_classes
 from bochner.data.batches import in_order
-from bochner.data.blocks import Block, Source
+from bochner.data.blocks import Block
 from bochner.stages import write_json
 
 MAX_CONFUSIONS = 5
@@ -31,6 +31,9 @@ def evaluate(
     json: Path | None = None,
     columns: Columns = None,
     weight: str | None = None,
+    sep: str | None = None,
+    encoding: str | None = None,
+    decimal: Literal[".", ","] | None = None,
     device: str = "auto",
 ) -> None:
     """Score a model on a file of rows with known targets.
@@ -51,13 +54,16 @@ def evaluate(
         json: Write the scores to this file, too.
         columns: Names of the inputs, separated by commas, if they differ from those of training.
         weight: A column of row weights.
+        sep: Separator of a CSV file, a character or "tab". Default: detected.
+        encoding: Encoding of a CSV file, such as "cp1252". Default: detected.
+        decimal: Decimal sign of a CSV file. Default: detected.
         device: Where predictions are computed; "auto" is the GPU if there is one.
     """
     estimator = load_model(model, device=device)
-    source = open_for_model(
-        estimator, data, columns=columns, target=target, weight=weight, labels=text_classes(estimator)
-    )
-    scorer = score_rows(estimator, require_targets(data, source))
+    names: dict[str, Any] = {"columns": columns, "target": target, "weight": weight}
+    text = TextOptions(sep, encoding, decimal)
+    rows = open_for_model(estimator, data, **names, labels=text_classes(estimator), text=text)
+    scorer = score_rows(estimator, require_targets(data, rows))
     protocol = f"all {scorer.num_rows:,} rows of {data}" + ("" if weight is None else f", weighted by {weight}")
     _print_scores(scorer, protocol)
     if json is not None:
@@ -85,12 +91,17 @@ class Scorer(Protocol):
     def scores(self) -> Scores: ...
 
 
-def score_rows(model: Any, source: Source) -> Scorer:
-    """Score all rows of `source`, a batch at a time; row weights count if there are any."""
+def score_rows(model: Any, rows: Rows) -> Scorer:
+    """Score all rows, a batch at a time; row weights count if there are any."""
     classes = getattr(model, "classes_", None)
     scorer: Scorer = NumberScorer(model) if classes is None else ClassScorer(model)
-    for block in in_order(source if classes is None else with_classes(source, classes), BATCH_ROWS):
-        scorer.add(block)
+    if isinstance(rows, TableRows):
+        for part in rows.batches(BATCH_ROWS):
+            y = part.read_targets(0) if classes is None else part.class_indices(classes)
+            scorer.add(Block(part.X, y, None if part.weight is None else torch.from_numpy(part.weight)))
+        return scorer
+    for block in in_order(rows if classes is None else with_classes(rows, classes), BATCH_ROWS):
+        scorer.add(block._replace(X=block.X.double()))  # the estimator returns the dtype of its inputs
     return scorer
 
 
@@ -111,7 +122,7 @@ class ClassScorer:
         self._confusions: Counter[tuple[int, int]] = Counter()
 
     def add(self, block: Block) -> None:
-        log_p = self._model.predict_log_proba(block.X.double()).clamp_min(MIN_LOG).cpu()
+        log_p = torch.as_tensor(self._model.predict_log_proba(block.X)).clamp_min(MIN_LOG).cpu()
         y, weight = block.y.cpu(), _weight(block)
         predicted = log_p.argmax(dim=1)
         self._loss -= float(log_p.gather(1, y[:, None])[:, 0] @ weight)
@@ -153,7 +164,7 @@ class NumberScorer:
 
     def add(self, block: Block) -> None:
         y, weight = _columns(block.y), _weight(block)
-        error = y - _columns(torch.as_tensor(self._model.predict(block.X.double())))
+        error = y - _columns(torch.as_tensor(self._model.predict(block.X)))
         self._squared = self._squared + weight @ error.square()
         self._absolute = self._absolute + weight @ error.abs()
         self._add_targets(y, weight)

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import csv
+import logging
 import secrets
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import numpy as np
 
 from bochner import checks
 from bochner.cli.evaluate import BATCH_ROWS
-from bochner.cli.tables import Columns, open_for_model
+from bochner.cli.logs import logging_at
+from bochner.cli.tables import Columns, TextOptions, column_list, open_for_model
 from bochner.cli.train_directory import load_model
+from bochner.data import Rows, TableRows, read_table
 from bochner.data.batches import in_order
-from bochner.data.blocks import Source, num_rows
+from bochner.data.blocks import num_rows
 from bochner.data.columns import pyarrow
+from bochner.data.labels import abbreviated
+from bochner.data.table_files import table_files
 
 Values = np.ndarray[Any, Any]
 Table = dict[str, Values]  # columns [n] by name
@@ -31,7 +36,11 @@ def predict(
     *,
     output: Path | None = None,
     probabilities: bool = False,
+    id: Columns = None,  # noqa: A002
     columns: Columns = None,
+    sep: str | None = None,
+    encoding: str | None = None,
+    decimal: Literal[".", ","] | None = None,
     device: str = "auto",
 ) -> None:
     """Predict every row of a file, a few thousand at a time.
@@ -39,41 +48,73 @@ def predict(
     Examples:
 
         bochner predict out/iris new.csv
-        bochner predict out/iris new.csv --output predictions.csv
+        bochner predict out/iris new.csv --output predictions.csv --id plant
         bochner predict out/iris new.csv --output probabilities.npy --probabilities
 
-    In tables, the inputs are the columns with the names of the training columns; other columns are ignored.
+    In tables, the inputs are the columns with the names of the training columns; other columns are ignored, and those
+    of --id are written before the predictions.
 
     Args:
         model: The output directory of `bochner train`, or a model file.
         data: Rows, in any format that `bochner train` reads.
         output: A .csv, .npy or .parquet file, written atomically. Default: CSV on the standard output.
         probabilities: Add p(class | x), one column p(CLASS) per class; an .npy then holds the probabilities only.
+        id: Names of columns of a table that are written beside the predictions, separated by commas.
         columns: Names of the inputs, separated by commas, if they differ from those of training.
+        sep: Separator of a CSV file, a character or "tab". Default: detected.
+        encoding: Encoding of a CSV file, such as "cp1252". Default: detected.
+        decimal: Decimal sign of a CSV file. Default: detected.
         device: Where predictions are computed; "auto" is the GPU if there is one.
     """
     estimator = load_model(model, device=device)
     if probabilities and not hasattr(estimator, "classes_"):
         raise ValueError("probabilities must not be set for a regressor, which has no classes.")
-    source = open_for_model(estimator, data, columns=columns)
+    text = TextOptions(sep, encoding, decimal)
     is_array = output is not None and output.suffix.lower() == ".npy"
-    tables = predict_tables(
-        estimator, source, probabilities=probabilities, predictions=not (is_array and probabilities)
-    )
-    write_tables(tables, output, num_rows=num_rows(source))
+    with logging_at(logging.WARNING if output is None else logging.INFO):  # rows are on the standard output
+        rows = open_for_model(estimator, data, columns=columns, text=text)
+        ids = None if id is None else read_ids(data, column_list(id) or [], text)
+    if ids is not None and (is_array or ids.num_rows != num_rows(rows)):
+        raise ValueError(f"id must be None for .npy files, which have no columns, got {id!r}.")
+    tables = predict_tables(estimator, rows, probabilities=probabilities, predictions=not (is_array and probabilities))
+    write_tables(tables if ids is None else with_ids(tables, ids), output, num_rows=num_rows(rows))
     if output is not None:
-        print(f"{num_rows(source):,} predictions: {output}")
+        print(f"{num_rows(rows):,} predictions: {output}")
 
 
-def predict_tables(model: Any, source: Source, *, probabilities: bool, predictions: bool) -> Iterator[Table]:
+def predict_tables(model: Any, rows: Rows, *, probabilities: bool, predictions: bool) -> Iterator[Table]:
     """Columns of predictions, one block of rows after the other."""
-    for block in in_order(source, BATCH_ROWS):
-        X = block.X.double()  # the estimator returns the dtype of its inputs
+    if isinstance(rows, TableRows):
+        inputs: Iterator[Any] = (part.X for part in rows.batches(BATCH_ROWS))
+    else:
+        inputs = (block.X.double() for block in in_order(rows, BATCH_ROWS))  # predictions have the dtype of X
+    for X in inputs:
         table = _prediction_columns(model, np.asarray(model.predict(X))) if predictions else {}
         if probabilities:
             p = np.asarray(model.predict_proba(X), dtype=_dtype(model))
             table |= {f"p({label})": p[:, index] for index, label in enumerate(model.classes_.tolist())}
         yield table
+
+
+def read_ids(data: Path, names: Sequence[str], text: TextOptions) -> Any:
+    """Columns of a table as a pyarrow Table, those of a text table as they are written."""
+    if not table_files(data):
+        raise ValueError(f"id must be None for {data}, which is not a table, got {list(names)}.")
+    table = read_table(data, kinds=dict.fromkeys(names, "category"), **text._asdict())
+    for name in names:
+        if name not in table.column_names:
+            raise ValueError(f"{data} has no column {name!r}; its columns are {abbreviated(table.column_names)}.")
+    return table.select(list(names))
+
+
+def with_ids(tables: Iterable[Table], ids: Any) -> Iterator[Table]:
+    """The columns of `ids` before those of predictions of the same rows."""
+    start = 0
+    for table in tables:
+        count = len(next(iter(table.values())))
+        part = ids.slice(start, count)
+        yield {name: np.array(part[name].to_pylist(), dtype=object) for name in ids.column_names} | table
+        start += count
 
 
 def _prediction_columns(model: Any, predictions: Values) -> Table:

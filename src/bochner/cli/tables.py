@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import torch
 
-from bochner.data import cache_to_disk, column_names_of, labels_of, open_source, split
-from bochner.data.blocks import Source, num_rows, read_targets
-from bochner.data.compressed import inner_suffix
-from bochner.data.files import TABLES
+from bochner.data import Rows, TableRows, cache_to_disk, column_names_of, labels_of, open_rows, split
+from bochner.data.blocks import num_rows, read_targets, seeded
 from bochner.data.labels import abbreviated
-from bochner.search.plan import rows_per_shard
+from bochner.data.table_files import table_files
+from bochner.data.table_rows import warn_of_columns
+from bochner.search.plan import parse_bytes, rows_per_shard
 
 Columns = list[str] | str | None
 Task = Literal["auto", "classify", "regress"]
@@ -29,41 +30,73 @@ def column_list(columns: Columns) -> list[str] | None:
     return [name.strip() for name in columns.split(",")] if isinstance(columns, str) else columns
 
 
+class TextOptions(NamedTuple):
+    """How text tables are written; None is detected."""
+
+    sep: str | None = None
+    encoding: str | None = None
+    decimal: str | None = None
+
+
+DETECTED = TextOptions()
+
+
 def open_training_rows(
-    data: Path, *, target: str | None, columns: Columns, weight: str | None, memory_budget: int | str | None
-) -> Source:
-    """Rows with targets, in shards that fit a memory budget."""
+    data: Path,
+    *,
+    target: str | None,
+    columns: Columns,
+    weight: str | None,
+    memory_budget: int | str | None,
+    ignore: Columns = None,
+    text: TextOptions = DETECTED,
+) -> Rows:
+    """Rows with targets; those of a file that is read a part at a time in shards that fit a memory budget."""
     options: dict[str, Any] = {"target": target, "columns": column_list(columns), "weight": weight}
-    source = require_targets(data, open_source(data, **options))
-    if memory_budget is None:
-        return source
-    shard_rows = rows_per_shard(memory_budget, row_bytes=8 * source.num_inputs + 16)
-    return source if shard_rows >= max(source.shard_sizes) else open_source(data, **options, shard_rows=shard_rows)
+    options |= {"ignore": column_list(ignore) or [], **text._asdict()}
+    budget = None if memory_budget is None else parse_bytes(memory_budget)
+    rows = require_targets(data, open_rows(data, **options, memory_budget=budget))
+    warn_of_columns(rows, target)
+    if memory_budget is None or isinstance(rows, TableRows):
+        return rows
+    shard_rows = rows_per_shard(memory_budget, row_bytes=8 * rows.num_inputs + 16)
+    if shard_rows >= max(rows.shard_sizes):
+        return rows
+    return open_rows(data, **options, memory_budget=budget, shard_rows=shard_rows)
 
 
-def require_targets(data: Path, source: Source) -> Source:
-    first = next(shard for shard, size in enumerate(source.shard_sizes) if size)
-    if read_targets(source, first).shape[1:] == (0,):
-        names = column_names_of(source)
+def require_targets(data: Path, rows: Rows) -> Rows:
+    first = next(shard for shard, size in enumerate(rows.shard_sizes) if size)
+    if read_targets(rows, first).shape[1:] == (0,):
+        names = column_names_of(rows)
         columns = "" if names is None else f"; its columns are {abbreviated(names)}"
         raise ValueError(f"{data} has no targets: choose the column to predict with --target{columns}.")
-    return source
+    return rows
 
 
-def open_like(data: Path, training: Source, *, target: str | None, weight: str | None) -> Source:
+def open_like(
+    data: Path, training: Rows, *, target: str | None, weight: str | None, text: TextOptions = DETECTED
+) -> Rows:
     """Other rows with the labels, shard size and inputs of `training`, matched by name if they have names."""
     names = column_names_of(training)
-    source = open_source(
+    kinds = None
+    if isinstance(training, TableRows):
+        # text of the training rows stays text, even where it looks like numbers in these
+        kinds = {field.name: "category" if str(field.type) == "string" else "" for field in training.X.schema}
+    rows = open_rows(
         data,
         target=target,
-        columns=names if has_named_columns(data) else None,
+        columns=names if table_files(data) else None,
         weight=weight,
         labels=labels_of(training),
+        kinds=kinds,
+        numbers=kinds is None,
         num_inputs=training.num_inputs,
         shard_rows=max(training.shard_sizes),
+        **text._asdict(),
     )
-    check_inputs(data, source, num_inputs=training.num_inputs, names=names)
-    return require_targets(data, source)
+    check_inputs(data, rows, num_inputs=training.num_inputs, names=names)
+    return require_targets(data, rows)
 
 
 def open_for_model(
@@ -74,34 +107,41 @@ def open_for_model(
     target: str | None = None,
     weight: str | None = None,
     labels: Sequence[str] | None = None,
-) -> Source:
+    text: TextOptions = DETECTED,
+) -> Rows:
     """Rows with the inputs of a fitted estimator, matched by name if both have names."""
-    names = feature_names(model)
-    selected = column_list(columns) if columns is not None or not has_named_columns(data) else names
-    source = open_source(
-        data, target=target, columns=selected, weight=weight, labels=labels, num_inputs=model.n_features_in_
+    names, encoder = feature_names(model), model.encoder_
+    kinds = None if encoder is None else {column.name: column.kind for column in encoder.columns if column.outputs}
+    num_inputs = model.n_features_in_ if kinds is None else len(kinds)
+    if kinds is not None:
+        names = list(kinds)
+    selected = column_list(columns) if columns is not None or not table_files(data) else names
+    if kinds is not None and columns is not None:
+        kinds = dict(zip(selected or [], kinds.values(), strict=False))
+    rows = open_rows(
+        data,
+        target=target,
+        columns=selected,
+        weight=weight,
+        labels=labels,
+        kinds=kinds,
+        numbers=kinds is None,
+        num_inputs=num_inputs,
+        **text._asdict(),
     )
-    check_inputs(data, source, num_inputs=model.n_features_in_, names=names if columns is None else None)
-    return source
+    check_inputs(data, rows, num_inputs=num_inputs, names=names if columns is None else None)
+    return rows.renamed(names or []) if isinstance(rows, TableRows) else rows
 
 
-def check_inputs(data: Path, source: Source, *, num_inputs: int, names: Sequence[str] | None) -> None:
-    columns = column_names_of(source)
+def check_inputs(data: Path, rows: Rows, *, num_inputs: int, names: Sequence[str] | None) -> None:
+    columns = column_names_of(rows)
     if names is not None and columns is not None and tuple(columns) != tuple(names):
         raise ValueError(
             f"{data} must have the inputs {abbreviated(list(names))} in that order, got {abbreviated(columns)}."
         )
-    if source.num_inputs != num_inputs:
+    if rows.num_inputs != num_inputs:
         remedy = "" if columns is None else f"; select them from {abbreviated(columns)} with --columns"
-        raise ValueError(f"{data} must have the {num_inputs} inputs of training, got {source.num_inputs}{remedy}.")
-
-
-def has_named_columns(data: Path) -> bool:
-    """Whether the inputs of a file have names, as the columns of a table do."""
-    if data.is_dir():
-        suffixes = {path.suffix.lower() for path in data.iterdir()}
-        return not suffixes & {".npy", ".npz"} and bool(suffixes & set(TABLES))
-    return inner_suffix(data) in (".csv", *TABLES)
+        raise ValueError(f"{data} must have the {num_inputs} inputs of training, got {rows.num_inputs}{remedy}.")
 
 
 def feature_names(model: Any) -> list[str] | None:
@@ -125,7 +165,7 @@ class TaskChoice(NamedTuple):
     reason: str
 
 
-def choose_task(task: Task, source: Source) -> TaskChoice:
+def choose_task(task: Task, source: Rows) -> TaskChoice:
     """Resolve "auto": text and at most 100 distinct integers are classes, other numbers are regressed.
 
     At most one pass over the targets, which ends after more than 100 distinct integers.
@@ -152,7 +192,7 @@ def choose_task(task: Task, source: Source) -> TaskChoice:
     return TaskChoice("classify", f"{count} distinct integers; --task regress treats them as numbers")
 
 
-def _count_integers(source: Source) -> int | None:
+def _count_integers(source: Rows) -> int | None:
     """Distinct integers in y, counted until they exceed the limit; None if y holds other numbers."""
     distinct: np.ndarray[tuple[int], np.dtype[np.int64]] = np.empty(0, np.int64)
     for shard, size in enumerate(source.shard_sizes):
@@ -173,24 +213,36 @@ def _count_integers(source: Source) -> int | None:
 class Split(NamedTuple):
     """Training rows, validation rows, and a description of how the validation rows were selected."""
 
-    training: Source
-    validation: Source
+    training: Rows
+    validation: Rows
     protocol: str
 
 
-def draw_validation(rows: Source, *, fraction: float, seed: int) -> Split:
+def draw_validation(rows: Rows, *, fraction: float, seed: int) -> Split:
     """Draw validation rows at random.
 
     The estimator could draw them itself, but some of its solvers refit on all rows once they have chosen, and scores
-    on rows that were trained on are biased. The drawn rows are cached on disk: they are read once per epoch and lie
-    scattered over the file.
+    on rows that were trained on are biased. The rows that are drawn from a source are cached on disk: they are read
+    once per epoch and lie scattered over the file.
     """
-    training, validation = split(rows, fraction, seed)
-    protocol = f"{num_rows(validation):,} of the {num_rows(rows):,} rows, drawn with seed {seed}"
-    return Split(training, cache_to_disk(validation), protocol)
+    N = num_rows(rows)
+    training: Rows
+    validation: Rows
+    if isinstance(rows, TableRows):
+        if N < 2:
+            raise ValueError(f"the data must have at least 2 rows to be split, got {N}.")
+        order = torch.randperm(N, generator=seeded(seed, "heldout-rows")).numpy()
+        count = min(max(round(fraction * N), 1), N - 1)
+        training, validation = rows.take(np.sort(order[count:])), rows.take(np.sort(order[:count]))
+    else:
+        training, drawn = split(rows, fraction, seed)
+        validation = cache_to_disk(drawn)
+    return Split(training, validation, f"{num_rows(validation):,} of the {N:,} rows, drawn with seed {seed}")
 
 
-def open_validation(rows: Source, data: Path, *, target: str | None, weight: str | None) -> Split:
+def open_validation(
+    rows: Rows, data: Path, *, target: str | None, weight: str | None, text: TextOptions = DETECTED
+) -> Split:
     """Take all rows of another file for validation."""
-    validation = open_like(data, rows, target=target, weight=weight)
+    validation = open_like(data, rows, target=target, weight=weight, text=text)
     return Split(rows, validation, f"all {num_rows(validation):,} rows of {data}")

@@ -27,17 +27,18 @@ from bochner.cli.tables import (
     Split,
     Task,
     TaskChoice,
+    TextOptions,
     choose_task,
     column_list,
     draw_validation,
-    has_named_columns,
     open_training_rows,
     open_validation,
 )
 from bochner.cli.train_directory import Options, TrainDirectory, plain_options
-from bochner.data import classes_of, column_names_of, statistics
-from bochner.data.blocks import Source, num_rows
+from bochner.data import Rows, TableRows, classes_of, column_names_of, statistics
+from bochner.data.blocks import num_rows
 from bochner.data.labels import abbreviated
+from bochner.data.table_files import table_files
 from bochner.estimators import KernelClassifier, KernelRegressor, NetworkClassifier, NetworkRegressor
 from bochner.kernels import Stationary
 from bochner.search import KernelPlan, SolverParams, choose_solver
@@ -76,7 +77,11 @@ def train(
     validation_data: Path | None = None,
     output_dir: Path | None = None,
     columns: Columns = None,
+    ignore: Columns = None,
     weight: str | None = None,
+    sep: str | None = None,
+    encoding: str | None = None,
+    decimal: Literal[".", ","] | None = None,
     overwrite: bool = False,
     quiet: bool = False,
     random_state: int = 0,
@@ -119,16 +124,22 @@ def train(
     of each batch, and with --feature_parallel the features, too; the model is the same as that of a single process.
 
     Args:
-        data: Rows: .csv (.csv.gz), .parquet, .arrow, .feather, .npz, .npy, .libsvm, or a directory of shards.
+        data: Rows: .csv, .tsv (also .gz), .jsonl, .parquet, .arrow, .feather, .npz, .npy, .libsvm, or a directory of
+            shards. Tables may hold text, dates and missing values if they fit into memory.
         model: A kernel model, or a fully connected network.
-        target: What to predict: a column of a table, an array in an .npz (default y), or the path of an .npy file.
+        target: What to predict: a column of a table by name or position (-1 is the last), an array in an .npz (default
+            y), or the path of an .npy file.
         task: "auto": text and at most 100 distinct integers are classes, other numbers are regressed.
         validation_data: Another file of rows to validate on, instead of a part of data.
         output_dir: Directory for model.safetensors, its card, config.json, history.jsonl and validation_scores.json.
             Default: out/NAME for a file NAME.csv.
         columns: Names of the inputs, separated by commas. Default: all columns but target and weight. For an .npz the
             name of its array of inputs.
+        ignore: Names of columns that are no inputs, separated by commas, such as identifiers of rows.
         weight: A column of row weights.
+        sep: Separator of a CSV file, a character or "tab". Default: detected.
+        encoding: Encoding of a CSV file, such as "cp1252". Default: detected.
+        decimal: Decimal sign of a CSV file. Default: detected.
         overwrite: Start again in a directory that holds another run.
         quiet: Print only warnings and errors.
         random_state: Seed of all random numbers.
@@ -146,7 +157,10 @@ def train(
     planned = build_estimator(model, "regress" if task == "regress" else "classify", random_state, settings)
     params = planned.make_plan().params  # invalid settings are errors before a large file is read
     table: dict[str, Any] = {"target": target, "columns": column_list(columns), "weight": weight}
-    arguments = {"data": data, "model": model, **table, "validation_data": validation_data, "task": task}
+    table |= {"ignore": column_list(ignore)}
+    text = TextOptions(sep, encoding, decimal)
+    arguments = {"data": data, "model": model, **table, **text._asdict()}
+    arguments |= {"validation_data": validation_data, "task": task}
     options = plain_options({**arguments, **settings_of(planned)})
     launch_options = LaunchOptions(gpus, processes, nodes, rendezvous, max_restarts)
     if launch_options.is_needed:
@@ -158,13 +172,13 @@ def train(
         group = stack.enter_context(joined(feature_parallel=feature_parallel, device=params.device))
         is_first = group is None or group.is_first  # this process logs and writes
         stack.enter_context(logging_at(logging.INFO if is_first and not quiet else logging.WARNING))
-        rows = open_training_rows(data, memory_budget=params.memory_budget, **table)
+        rows = open_training_rows(data, memory_budget=params.memory_budget, text=text, **table)
         choice = choose_task(task, rows)
         estimator = build_estimator(model, choice.task, random_state, settings)
         if validation_data is None:
             split = draw_validation(rows, fraction=estimator.validation_fraction, seed=random_state)
         else:
-            split = open_validation(rows, validation_data, target=target, weight=weight)
+            split = open_validation(rows, validation_data, target=target, weight=weight, text=text)
         solver = solver_of(estimator, choice, split, group)
         with _run(directory, options, group, overwrite=overwrite):
             _log_data(data, rows, split, choice)
@@ -235,21 +249,24 @@ def _run(directory: TrainDirectory, options: Options, group: Workers | None, *, 
         raise KeyboardInterrupt(f"interrupted; {outcome} ({directory.path}).") from None
 
 
-def fit(
-    model: Any, split: Split, directory: TrainDirectory, group: Workers | None, *, validation: Source | None
-) -> None:
+def fit(model: Any, split: Split, directory: TrainDirectory, group: Workers | None, *, validation: Rows | None) -> None:
     """Fit the model, or resume from its checkpoint, and log what it took; choices are based on `validation`."""
     epochs_done, start = directory.epochs_done(), time.perf_counter()
-    model.fit(split.training, validation_data=validation, group=group)
+    rows = split.training
+    if isinstance(rows, TableRows):
+        chosen_by = (validation.X, validation.y) if isinstance(validation, TableRows) else None
+        model.fit(rows.X, rows.y, rows.weight, validation_data=chosen_by, group=group)
+    else:
+        model.fit(rows, validation_data=validation, group=group)
     seconds = max(time.perf_counter() - start, 1e-9)
-    names = column_names_of(split.training)
+    names = column_names_of(rows)
     if names is not None:  # `bochner predict` finds the inputs in other tables by these names
         model.feature_names_in_ = np.array(names, dtype=object)
     passes = max(1, len(model.history_) - epochs_done)
-    rows = passes * num_rows(split.training) // model.make_plan().params.num_blocks
+    rows_read = passes * num_rows(rows) // model.make_plan().params.num_blocks
     epochs = f"{len(model.history_)} epochs, " if model.history_ else ""
     _log_architecture(model)
-    logger.info(labelled("fit", f"{epochs}{seconds:.1f} s, {rows / seconds:,.0f} rows/s{_peak_memory_text()}"))
+    logger.info(labelled("fit", f"{epochs}{seconds:.1f} s, {rows_read / seconds:,.0f} rows/s{_peak_memory_text()}"))
 
 
 def finish(model: Any, split: Split, directory: TrainDirectory, options: Options, *, decides: bool) -> None:
@@ -273,7 +290,7 @@ def finish(model: Any, split: Split, directory: TrainDirectory, options: Options
 # -- log lines -------------------------------------------------------------------------------------------------
 
 
-def _log_data(data: Path, rows: Source, split: Split, choice: TaskChoice) -> None:
+def _log_data(data: Path, rows: Rows, split: Split, choice: TaskChoice) -> None:
     logger.info(labelled("data", f"{data}: {num_rows(rows):,} rows, {rows.num_inputs:,} inputs"))
     logger.info(labelled("task", f"{choice.task} ({choice.reason})"))
     if choice.task == "classify":
@@ -300,11 +317,11 @@ def _log_solver(solver: str, model: Any) -> None:
     logger.info(labelled("solver", f"{solver} ({reason})"))
 
 
-def _warn_of_units(rows: Source, model: Any) -> None:
+def _warn_of_units(rows: Rows, model: Any) -> None:
     """Distances are dominated by the inputs of largest spread. One pass over the rows."""
     plan = model.make_plan()
     is_transformed = isinstance(plan, KernelPlan) and plan.is_searched and fixed_by(plan, 1).transform != "none"
-    if plan.standardize or is_transformed:
+    if plan.standardize or is_transformed or isinstance(rows, TableRows):
         return
     _, mean, std, _ = statistics(rows)
     is_binary = (mean > 0) & (mean < 1) & torch.isclose(std.square(), mean * (1 - mean), rtol=1e-6, atol=0)
@@ -342,7 +359,7 @@ def _peak_memory_text() -> str:
 
 def _log_next_commands(data: Path, target: str | None, columns: Columns, directory: Path) -> None:
     """Commands to copy; a model knows the columns of its table, but not the name of its array in an .npz."""
-    inputs = [] if columns is None or has_named_columns(data) else ["--columns", ",".join(column_list(columns) or [])]
+    inputs = [] if columns is None or table_files(data) else ["--columns", ",".join(column_list(columns) or [])]
     targets = [] if target is None else ["--target", target]
     predict = ["bochner", "predict", str(directory), str(data), *inputs, "--output", "predictions.csv"]
     logger.info(labelled("model", str(directory)))

@@ -9,6 +9,8 @@ from bochner.data.files import open_source
 from bochner.data.frames import is_frame
 from bochner.data.labels import column_names_of, labels_of
 from bochner.data.npy import NpySource, NpzSource, ShardedSource
+from bochner.data.table_files import read_table
+from bochner.data.table_rows import Rows, TableRows, open_rows
 from bochner.data.tables import ArrowSource, ParquetSource
 from bochner.data.text import CsvBlocks, LibsvmSource
 from bochner.data.transforms import (
@@ -36,6 +38,7 @@ __all__ = [
     "NpySource",
     "NpzSource",
     "ParquetSource",
+    "Rows",
     "ShardedSource",
     "Source",
     "SparseSource",
@@ -43,6 +46,7 @@ __all__ = [
     "Statistics",
     "SubsetSource",
     "TableEncoder",
+    "TableRows",
     "batches",
     "cache_to_disk",
     "check_classes",
@@ -52,7 +56,9 @@ __all__ = [
     "is_frame",
     "labels_of",
     "num_batches",
+    "open_rows",
     "open_source",
+    "read_table",
     "sample_rows",
     "split",
     "statistics",

@@ -22,6 +22,16 @@ class Block(NamedTuple):
     weight: Tensor | None = None
 
 
+class Shards(Protocol):
+    """The shape of a source; rows of tables whose inputs are not numbers yet have it, too."""
+
+    @property
+    def num_inputs(self) -> int: ...
+
+    @property
+    def shard_sizes(self) -> Sequence[int]: ...
+
+
 @runtime_checkable
 class Source(Protocol):
     """Rows in shards, which can be read repeatedly and in any order.
@@ -84,12 +94,15 @@ def read_shard(source: Source, shard: int) -> Block:
     return block
 
 
-def read_targets(source: Source, shard: int) -> Tensor:
+def read_targets(source: Shards, shard: int) -> Tensor:
     """y of a shard, without reading X where the source can do so."""
-    return source.read_targets(shard) if hasattr(source, "read_targets") else read_shard(source, shard).y
+    if hasattr(source, "read_targets"):
+        return source.read_targets(shard)
+    assert isinstance(source, Source)
+    return read_shard(source, shard).y
 
 
-def num_rows(source: Source) -> int:
+def num_rows(source: Shards) -> int:
     return sum(source.shard_sizes)
 
 

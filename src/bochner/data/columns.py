@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bochner import checks
 from bochner.data.arrays import (
     check_finite,
     checked,
@@ -27,8 +27,8 @@ from bochner.data.labels import abbreviated, distinct, refuse_label
 
 
 def pyarrow(module: str = "") -> Any:
-    """`pyarrow` or one of its modules, imported on first use: Parquet, Arrow and CSV files need it."""
-    return checks.imported(f"pyarrow.{module}".rstrip("."), extra="parquet")
+    """`pyarrow` or one of its modules, imported on first use, which takes a while."""
+    return import_module(f"pyarrow.{module}".rstrip("."))
 
 
 @contextmanager
@@ -94,11 +94,19 @@ def assign_roles(
     columns: Sequence[str] | None,
     weight: str | None,
     labels: tuple[str, ...] | None,
+    ignore: Sequence[str] = (),
+    any_type: bool = False,
 ) -> Roles:
-    """The roles of the columns of tables with these schemas; by default all but target and weight are inputs."""
+    """The roles of the columns of tables with these schemas; by default all but target and weight are inputs.
+
+    With `any_type` only names are checked: inputs and target need not be numbers.
+    """
     first = next(iter(schemas))
     names = schemas[first].names
-    inputs = [name for name in names if name not in (target, weight)] if columns is None else list(columns)
+    if unknown := [name for name in ignore if name not in names]:
+        raise ValueError(f"{first} has no column {unknown[0]!r} to ignore; its columns are {abbreviated(names)}.")
+    others = (target, weight, *ignore)
+    inputs = [name for name in names if name not in others] if columns is None else list(columns)
     if not inputs:
         raise ValueError(f"{first} must have at least one column of inputs, has {abbreviated(names)}.")
     if clash := {target, weight} & set(inputs):
@@ -108,7 +116,11 @@ def assign_roles(
     for path, schema in schemas.items():
         for name in roles.names:
             types[name].append(_type(path, schema, name))
+        if any_type:
+            continue
         _check_numbers(path, {name: types[name][-1] for name in roles.names if name != target})
+    if any_type:
+        return roles
     y_types = types[target] if target is not None else []
     has_text = any(map(_is_text, y_types))
     return roles._replace(

@@ -71,18 +71,23 @@ class NumberColumn:
 @register
 @dataclass(frozen=True, eq=False)
 class DateColumn:
-    """A date, as those of its `parts` that vary; `fill` [seconds since 1970] stands for missing values."""
+    """A date, as those of its `parts` that vary; `fill` [seconds since 1970] stands for missing values.
+
+    `order` is that of day, month and year where dates are written as text.
+    """
 
     name: str
     fill: float
     parts: tuple[str, ...]
     has_indicator: bool
+    order: str = "ymd"
     kind = "date"
 
     def __post_init__(self) -> None:
         _check_name(self.name)
         _check_fill(self.name, self.fill, FIRST_SECOND, LAST_SECOND)
         _check_flags(self.name, self.has_indicator)
+        checks.one_of("order", self.order, ["ymd", "dmy", "mdy"])
         if not isinstance(self.parts, tuple) or list(self.parts) != [part for part in DATE_PARTS if part in self.parts]:
             raise ValueError(f"parts of column {self.name!r} must be some of {list(DATE_PARTS)}, got {self.parts!r}.")
         if not (self.parts or self.has_indicator):
@@ -246,14 +251,21 @@ class TableEncoder(Storable):
         return cls(columns), np.concatenate([Z for _, Z in fitted], axis=1)
 
     def encode(self, frame: Any) -> Array:
-        """The matrix [n, width] of new rows, float64; columns are matched by name, each row is encoded by itself."""
+        """The matrix [n, width] of new rows, float64; columns are matched by name, each row is encoded by itself.
+
+        Columns that were dropped may be absent.
+        """
         series = frame_columns(frame)
-        expected = [column.name for column in self.columns]
-        missing, extra = [name for name in expected if name not in series], sorted(series.keys() - set(expected))
+        extra = sorted(series.keys() - {column.name for column in self.columns})
+        missing = [column.name for column in self.columns if column.outputs and column.name not in series]
         if missing or extra:
             raise ValueError(f"frame must have the columns of fit, but lacks {missing} and has {extra} besides.")
-        kept = [column for column in self.columns if not isinstance(column, DroppedColumn)]
-        parts = [column.encode(read_column(column.name, series[column.name], expected=column.kind)) for column in kept]
+        parts = []
+        for column in self.columns:
+            if not isinstance(column, DroppedColumn):
+                order = column.order if isinstance(column, DateColumn) else None
+                rows = read_column(column.name, series[column.name], expected=column.kind, date_order=order)
+                parts.append(column.encode(rows))
         return np.concatenate(parts, axis=1)
 
 
@@ -310,7 +322,9 @@ def _fit_values(rows: FrameColumn) -> NumberColumn | DateColumn | DroppedColumn:
     fill, has_indicator = _median(present), bool(missing.any())
     if rows.kind == "date":
         parts = tuple(part for part, phases in DATE_PARTS.items() if any(map(_varies, phases(present))))
-        return DateColumn(rows.name, fill, parts, has_indicator) if parts or has_indicator else DroppedColumn(rows.name)
+        if not (parts or has_indicator):
+            return DroppedColumn(rows.name)
+        return DateColumn(rows.name, fill, parts, has_indicator, rows.date_order)
     return NumberColumn(rows.name, rows.kind, fill, bool(present.min() < present.max()), has_indicator)
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from bochner.data.blocks import Source
 from bochner.data.cache import cache_to_disk
 from bochner.data.compressed import OPENERS, inner_suffix, is_compressed
 from bochner.data.npy import FilePath, NpySource, NpzSource, ShardedSource, members
+from bochner.data.table_files import CSV
 from bochner.data.tables import ArrowSource, ParquetSource
 from bochner.data.text import CsvBlocks, LibsvmSource
 
 TABLES = {".parquet": ParquetSource, ".arrow": ArrowSource, ".feather": ArrowSource}
 LIBSVM = (".libsvm", ".svm", ".svmlight", ".txt")
-TEXT = (".csv", *LIBSVM)
+TEXT = (*CSV, *LIBSVM)
 KNOWN = [".npy", ".npz", *TABLES, *TEXT]
 
 
@@ -27,6 +29,10 @@ def open_source(
     labels: Sequence[str] | None = None,
     num_inputs: int | None = None,
     shard_rows: int | None = None,
+    ignore: Sequence[str] = (),
+    sep: str | None = None,
+    encoding: str | None = None,
+    decimal: str | None = None,
 ) -> Source:
     """The source that reads `path`, by its suffix or, for a directory, by the files in it.
 
@@ -34,14 +40,15 @@ def open_source(
     |---|---|
     | `.npy` | paths of .npy files; for `NAME.X.npy` by default `NAME.y.npy` and `NAME.weight.npy` if they exist |
     | `.npz` | names in the archive, by default `y` and `weight` if it has them; columns=[NAME] names X |
-    | `.parquet`, `.arrow`, `.feather`, `.csv` | names of columns; a CSV file is cached in a temporary directory |
+    | `.parquet`, `.arrow`, `.feather`, `.csv`, `.tsv` | names of columns; text is cached in a temporary directory |
     | `.libsvm`, `.svm`, `.svmlight`, `.txt` | the label of each line; `num_inputs` where the width is known |
 
     Text files may be compressed: `.csv.gz`, `.libsvm.bz2`, `.svm.xz`. Without a target y is int64 [n, 0].
 
     Text targets become indices into the source's `labels`: all of them, sorted, or those of the argument `labels`,
     which a later file must share with the first; any other label is an error. Tables have the names of their inputs as
-    `column_names`; `columns` selects the same ones, in that order, from another file.
+    `column_names`; `columns` selects the same ones, in that order, from another file, and `ignore` names columns of a
+    table that are no inputs. Separator, encoding and decimal sign of CSV files are detected unless they are given.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -55,10 +62,12 @@ def open_source(
         raise FileNotFoundError(f"{path} does not exist.")
     suffix = _suffix_inside(path) if path.is_dir() else _suffix(path)
     if suffix in TABLES:
-        return TABLES[suffix](path, target=target, columns=columns, weight=weight, shard_rows=shard_rows, labels=labels)
-    if suffix == ".csv":
-        blocks = CsvBlocks(path, target=target, columns=columns, weight=weight, labels=labels)
-        return cache_to_disk(blocks, shard_rows=shard_rows)
+        roles: dict[str, Any] = {"target": target, "columns": columns, "weight": weight, "labels": labels}
+        return TABLES[suffix](path, **roles, ignore=ignore, shard_rows=shard_rows)
+    if suffix in CSV:
+        text = {"sep": sep, "encoding": encoding, "decimal": decimal}
+        roles = {"target": target, "columns": columns, "weight": weight, "labels": labels}
+        return cache_to_disk(CsvBlocks(path, **roles, ignore=ignore, **text), shard_rows=shard_rows)
     if suffix == ".npz" and path.is_file():
         if columns is not None and len(columns) != 1:
             raise ValueError(f"columns must name the one array of inputs in {path}, got {list(columns)}.")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, NamedTuple, NoReturn
 
@@ -14,10 +17,15 @@ import numpy as np
 from narwhals.dependencies import is_pandas_dataframe, is_polars_dataframe, is_pyarrow_table
 
 Array = np.ndarray[Any, Any]
+logger = logging.getLogger(__name__)
 
 KINDS = ("number", "boolean", "duration", "date", "category")
 MISSING = ""  # the level of missing text: CSV files and ONNX strings cannot tell it from the empty string
 
+_TEXT_DATE = re.compile(
+    r"(?P<first>\d{1,4})(?P<mark>[-/.])(?P<second>\d{1,2})(?P=mark)(?P<third>\d{1,4})"
+    r"(?:[ T](?P<clock>\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?) ?(?P<zone>Z|[-+]\d{2}:?\d{2})?)?"
+)
 _EPOCH = datetime(1970, 1, 1)
 FIRST_SECOND = (datetime(1, 1, 1) - _EPOCH).total_seconds()
 LAST_SECOND = (datetime(9999, 12, 31) - _EPOCH).total_seconds() + 86400
@@ -31,7 +39,7 @@ class FrameColumn(NamedTuple):
 
     `values` are floats with NaN where a value is missing: numbers, 0 and 1, seconds of a duration, or seconds since
     1970 in UTC. For a category they are int64 indices into `levels`, of which `MISSING` is one if a row needs it.
-    `order` names all levels of an ordered categorical, smallest first.
+    `order` names all levels of an ordered categorical, smallest first; `date_order` is that of dates written as text.
     """
 
     name: str
@@ -39,6 +47,7 @@ class FrameColumn(NamedTuple):
     values: Array
     levels: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
+    date_order: str = "ymd"
 
 
 def is_frame(X: object) -> bool:
@@ -65,13 +74,15 @@ def frame_columns(frame: Any) -> dict[str, Any]:
     return dict(zip(names, table.iter_columns(), strict=True))
 
 
-def read_column(name: str, series: Any, *, expected: str | None = None) -> FrameColumn:
+def read_column(name: str, series: Any, *, expected: str | None = None, date_order: str | None = None) -> FrameColumn:
     """The rows of `series`, as the kind that its type suggests, or as the `expected` kind.
 
     A column that changed its type is read as the expected kind where every value allows it (text of a number, a number
     as the name of a level); else the error names the column, the kind and the first value that does not. Object columns
-    are numbers, booleans, dates or durations if all of their values are. A date outside the years 1 to 9999 is missing,
-    like NaT. One pass over the rows in compiled code; only distinct values are handled one by one.
+    are numbers, booleans, dates or durations if all of their values are. Text is a date if all of it is, such as
+    2020-12-31 14:00, 2020/12/31, 31.12.2020 or 12/31/2020, in the one order that all rows allow, or in `date_order`. A
+    date outside the years 1 to 9999 is missing, like NaT. One pass over the rows in compiled code; only distinct values
+    are handled one by one.
     """
     if series.dtype.is_nested():
         _refuse_nested(name, str(series.dtype))
@@ -85,14 +96,22 @@ def read_column(name: str, series: Any, *, expected: str | None = None) -> Frame
             return FrameColumn(name, kind, _checked(name, kind, _floats(raw)))
         is_null = series.is_null().to_numpy()
     distinct, codes = _factorize(name, raw, is_null)
-    kind = expected or ("category" if is_category else _kind_of(name, distinct))
+    text_order = date_order or (None if is_category or expected else _date_order(name, distinct))
+    kind = expected or ("category" if is_category else "date" if text_order else _kind_of(name, distinct))
     convert = _level if is_category and kind == "category" else _CONVERT[kind]
+    if kind == "date":
+        convert = partial(_date, order=text_order or "ymd")
     try:
         converted = [_missing(kind) if value is None else convert(value) for value in distinct]
     except (TypeError, ValueError, OverflowError):
         _refuse(name, kind, distinct, convert)
     if kind != "category":
-        return FrameColumn(name, kind, _checked(name, kind, np.array(converted, dtype=np.float64)[codes]))
+        return FrameColumn(
+            name,
+            kind,
+            _checked(name, kind, np.array(converted, dtype=np.float64)[codes]),
+            date_order=text_order or "ymd",
+        )
     levels = tuple(sorted(set(converted)))  # distinct values may have the same name: 1 and "1"
     position = {level: i for i, level in enumerate(levels)}
     return FrameColumn(name, kind, np.array([position[level] for level in converted])[codes], levels, order)
@@ -187,7 +206,9 @@ def _duration(value: Any) -> float:
     return value.total_seconds()
 
 
-def _date(value: Any) -> float:
+def _date(value: Any, order: str = "ymd") -> float:
+    if isinstance(value, str):
+        value = _parsed_date(value, order)
     if not isinstance(value, date):
         raise TypeError
     if not isinstance(value, datetime):
@@ -195,6 +216,50 @@ def _date(value: Any) -> float:
     if value.tzinfo is not None:
         value = value.astimezone(UTC).replace(tzinfo=None)
     return (value - _EPOCH).total_seconds()
+
+
+def _parsed_date(text: str, order: str) -> datetime:
+    """Text as a date; a year that comes first is followed by the month, else `order` says what the numbers are."""
+    match = _TEXT_DATE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError
+    if len(match["first"]) == 4:
+        order = "ymd"
+    parts = dict(zip(order, (match["first"], match["second"], match["third"]), strict=True))
+    if len(parts["y"]) != 4:
+        raise ValueError
+    clock = (match["clock"] or "0:00").split(":")
+    day = datetime(int(parts["y"]), int(parts["m"]), int(parts["d"]), int(clock[0]), int(clock[1]))
+    seconds = float(clock[2]) if len(clock) > 2 else 0.0
+    zone = match["zone"]
+    offset = timedelta() if zone in (None, "Z") else _offset(zone)
+    return day + timedelta(seconds=seconds) - offset
+
+
+def _offset(zone: str) -> timedelta:
+    digits = zone[1:].replace(":", "")
+    return (-1 if zone[0] == "-" else 1) * timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+
+
+def _date_order(name: str, distinct: Iterable[Any]) -> str | None:
+    """The order of day, month and year if all values are text of dates, else None."""
+    present = [value for value in distinct if value is not None]
+    if not present or not all(isinstance(value, str) and _TEXT_DATE.fullmatch(value.strip()) for value in present):
+        return None
+    orders = []
+    for order in ("ymd", "dmy", "mdy"):
+        try:
+            _ = [_parsed_date(value, order) for value in present]
+        except ValueError:
+            continue
+        orders.append(order)
+    if len(orders) < 2 or "ymd" in orders:
+        return orders[0] if orders else None
+    # the point is written where the day comes first; with a slash both are common, and pandas reads the month first
+    order = "mdy" if "/" in present[0] else "dmy"
+    first = "the day" if order == "dmy" else "the month"
+    logger.warning("Column %r holds dates such as %r, of which %s is taken to come first.", name, present[0], first)
+    return order
 
 
 def _text(value: Any) -> str:

@@ -13,6 +13,7 @@ from bochner.data.arrays import TARGETS_AT_ONCE, resolve_shard_rows
 from bochner.data.blocks import Block
 from bochner.data.columns import assign_roles, labels_in, pyarrow, reading
 from bochner.data.labels import checked_labels
+from bochner.data.table_files import is_index
 from bochner.ops import row_tiles
 
 
@@ -100,11 +101,15 @@ class TableSource:
         weight: str | None = None,
         shard_rows: int | None = None,
         labels: Sequence[str] | None = None,
+        ignore: Sequence[str] = (),
     ) -> None:
         tables = self._open(Path(path))
         words = None if labels is None else checked_labels(labels)
         schemas = {table.path: table.schema for table in tables}
-        roles = assign_roles(schemas, target=target, columns=columns, weight=weight, labels=words)
+        names = tables[0].schema.names
+        index = [name for j, name in enumerate(names) if is_index(j, name) and name not in (columns or ())]
+        others = [*ignore, *index]
+        roles = assign_roles(schemas, target=target, columns=columns, weight=weight, labels=words, ignore=others)
         if roles.has_text and words is None:  # one pass over the target
             chunks = (chunk for table in tables for chunk in _stream(table, str(target)))
             roles = roles._replace(labels=labels_in(f"{tables[0].path}: column {target!r}", chunks))

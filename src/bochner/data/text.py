@@ -21,6 +21,8 @@ from bochner.data.blocks import Block
 from bochner.data.columns import Roles, assign_roles, labels_in, pyarrow, reading
 from bochner.data.compressed import decompressed, is_compressed
 from bochner.data.labels import checked_labels
+from bochner.data.table_files import is_index
+from bochner.data.text_format import detect_format, utf8_file
 
 # Dtypes of a numeric target in a CSV file with their names in pyarrow, in the order in which they are tried.
 NUMBERS = {torch.int64: "int64", torch.float64: "float64"}
@@ -34,7 +36,8 @@ class CsvBlocks:
     Inputs are float64. The target is read as text, without surrounding spaces: int64 if all of it are integers, float64
     if all are numbers, else indices into `labels`, by default all of them sorted. To decide, opening reads the target
     once. Fields that are empty or NA are missing, which is an error; in quotes they are text. A file may be compressed
-    (.gz, .bz2, .xz).
+    (.gz, .bz2, .xz). Separator, encoding and decimal sign are detected unless they are given. An index of pandas, a
+    first column without a name, is no input.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -54,12 +57,24 @@ class CsvBlocks:
         columns: Sequence[str] | None = None,
         weight: str | None = None,
         labels: Sequence[str] | None = None,
+        ignore: Sequence[str] = (),
+        sep: str | None = None,
+        encoding: str | None = None,
+        decimal: str | None = None,
     ) -> None:
         self.path = Path(path)
+        if not self.path.exists():
+            raise FileNotFoundError(f"{path} does not exist.")
+        self.format = detect_format(self.path, sep=sep, encoding=encoding, decimal=decimal)
+        schema = self._schema(target)
+        index = [
+            name for j, name in enumerate(schema.names) if is_index(j, name.strip()) and name not in (columns or ())
+        ]
         roles = assign_roles(
-            {self.path: self._schema(target)},
+            {self.path: schema},
             target=target,
             columns=columns,
+            ignore=[*ignore, *index],
             weight=weight,
             labels=None if labels is None else checked_labels(labels),
         )
@@ -107,8 +122,15 @@ class CsvBlocks:
             include_columns=names,
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
+            decimal_point=self.format.decimal,
         )
-        with _stream(self.path) as file, csv.open_csv(file, convert_options=convert) as reader:
+        parse = csv.ParseOptions(delimiter=self.format.sep, quote_char=self.format.quote)
+        read = csv.ReadOptions(skip_rows=self.format.first_line)
+        with (
+            utf8_file(self.path, self.format.encoding) as path,
+            _stream(path) as file,
+            csv.open_csv(file, read_options=read, parse_options=parse, convert_options=convert) as reader,
+        ):
             yield reader
 
 
@@ -116,17 +138,9 @@ class CsvBlocks:
 def _stream(path: Path) -> Iterator[Any]:
     """The decompressed bytes by pyarrow's own readers: its threads abort a process that exits while they hold a Python
     file."""
-    suffix, pa = path.suffix.lower(), pyarrow()
-    if suffix == ".xz":  # which pyarrow cannot read
-        plain = decompressed(path)
-        try:
-            with pa.OSFile(str(plain)) as file:
-                yield file
-        finally:
-            plain.unlink()
-        return
+    pa = pyarrow()
     with pa.OSFile(str(path)) as file:
-        kind = {".gz": "gzip", ".bz2": "bz2"}.get(suffix)
+        kind = {".gz": "gzip", ".bz2": "bz2"}.get(path.suffix.lower())
         yield file if kind is None else pa.CompressedInputStream(file, kind)
 
 

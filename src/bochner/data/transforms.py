@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bochner.data.blocks import Block, MappedSource, Source, num_rows, read_shard, read_targets, seeded, take
+from bochner.data.blocks import Block, MappedSource, Shards, Source, num_rows, read_shard, read_targets, seeded, take
 from bochner.data.labels import MAX_LABELS, abbreviated, column_names_of, labels_of
 
 Classes = np.ndarray[Any, Any]
@@ -146,7 +146,7 @@ class SubsetSource:
         return (order[:count] if self._is_validation else order[count:]).sort().values
 
 
-def classes_of(source: Source) -> Classes:
+def classes_of(source: Shards) -> Classes:
     """The classes [C] of a source: its labels, or the sorted distinct numbers in y.
 
     Labels cost nothing; numbers cost one pass over the targets, O(N log N) time and O(shard + C) memory.
@@ -208,7 +208,7 @@ def with_classes(source: Source, classes: Classes | Sequence[Any]) -> Source:
     return source
 
 
-def distinct_targets(source: Source) -> Classes:
+def distinct_targets(source: Shards) -> Classes:
     """The distinct values in y, sorted: numbers, or indices of labels."""
     values: Classes = np.empty(0, np.int64)
     for shard, size in enumerate(source.shard_sizes):

@@ -10,7 +10,7 @@ import torch
 from sklearn.metrics import get_scorer
 from torch import Tensor, nn
 
-from bochner.data.blocks import Source, concatenate, num_rows, read_shard, sample_rows, seeded
+from bochner.data.blocks import Shards, concatenate, num_rows, read_shard, sample_rows, seeded
 from bochner.kernels import KERNEL_ALIASES
 from bochner.models.heads import LogitAverage
 from bochner.models.inputs import TransformedModel
@@ -47,7 +47,7 @@ FAST_SHARE = 0.05  # of these operations that preset="fast" takes
 MAX_ROW_BYTES = 2**31  # rows beyond this size are not gathered in memory: features and minibatches instead
 
 
-def is_exact(plan: KernelPlan, rows: Source, group: Any) -> bool:
+def is_exact(plan: KernelPlan, rows: Shards, group: Any) -> bool:
     """Whether the final fit is exact least squares: unless another solver, features or minibatches are asked for."""
     row_bytes = num_rows(rows) * rows.num_inputs * plan.params.dtype.itemsize
     limit = MAX_ROW_BYTES if plan.params.memory_budget is None else parse_bytes(plan.params.memory_budget) // 4
