@@ -62,6 +62,15 @@ def test_without_a_search(tmp_path: Path, capsys: Capture) -> None:
     assert "solver    newton" in run(capsys, *again).out
 
 
+def test_a_bandwidth_by_the_neighbor_rule(tmp_path: Path, capsys: Capture) -> None:
+    data, directory = rings_csv(tmp_path / "rings.csv", 100), tmp_path / "model"
+    words = ["train", data, "--target=ring", f"--output_dir={directory}", "--kernel=gaussian", "--bandwidth=neighbor"]
+    out = run(capsys, *words).out
+    assert (
+        f"bandwidth {bochner.load(directory / 'model.safetensors').kernel_.bandwidth:.4g} by the neighbor rule" in out
+    )
+
+
 def test_what_a_search_optimises_and_how_long(tmp_path: Path, capsys: Capture) -> None:
     data, directory = rings_csv(tmp_path / "rings.csv", 100), tmp_path / "model"
     words = ["train", data, "--target=ring", f"--output_dir={directory}", "--preset=fast"]

@@ -127,3 +127,64 @@ def test_keeps_the_other_arguments() -> None:
 
 def test_a_number_is_taken_as_it_is() -> None:
     assert Gaussian().with_bandwidth(0.3, points(2)).bandwidth == 0.3
+
+
+# -- the distance to the 50th neighbour ------------------------------------------------------------------------
+
+
+def naive_neighbor(kernel: Stationary, X: np.ndarray) -> float:
+    """The mean over all points of the distance to the 50th nearest of the others, one point after the other."""
+    norm = 1.0 if isinstance(kernel, Laplacian) else getattr(kernel, "norm", 2.0)
+    distances = []
+    for place, x in enumerate(X):
+        others = np.delete(X, place, axis=0)
+        distances.append(np.sort((abs(others - x) ** norm).sum(axis=1) ** (1 / norm))[min(50, len(others)) - 1])
+    return float(np.mean(distances))
+
+
+@every_kernel
+@pytest.mark.parametrize("count", [2, 30, 51, 52, 300])
+def test_neighbor_rule_equals_the_naive_one(kernel: Stationary, count: int) -> None:
+    X = points(count)
+    assert fitted(kernel, "neighbor", X) == pytest.approx(naive_neighbor(kernel, X.numpy()), rel=1e-7)
+
+
+def test_neighbor_rule_sees_all_rows_in_blocks() -> None:
+    """1,000 of 6,000 points ask; their neighbours are among all of them, however these are divided."""
+    X = points(6000)
+    bandwidth = fitted(Gaussian(), "neighbor", X)
+    assert bandwidth == pytest.approx(naive_neighbor(Gaussian(), X.numpy()), rel=0.02)
+    chosen = torch.randperm(6000, generator=Generator().manual_seed(0))[:1000]
+    blocks = (X[start : start + 700] for start in range(0, 6000, 700))
+    streamed = Gaussian().with_bandwidth("neighbor", X[chosen], rows=blocks).bandwidth
+    assert streamed == pytest.approx(bandwidth, rel=1e-9)
+    assert fitted(Gaussian(), "neighbor", X[chosen]) > 1.3 * bandwidth  # neighbours among the sample are farther
+
+
+def test_neighbor_rule_of_the_sparse_gaussian_averages_over_subsets() -> None:
+    X = points(80)
+    whole = SparseGaussian(subset_size=X.shape[1])
+    assert fitted(whole, "neighbor", X) == pytest.approx(fitted(Gaussian(), "neighbor", X), rel=1e-12)
+    single = SparseGaussian(subset_size=1)
+    by_input = [naive_neighbor(Gaussian(), X[:, [i]].numpy()) for i in range(X.shape[1])]
+    assert min(by_input) * (1 - 1e-6) <= fitted(single, "neighbor", X) <= max(by_input) * (1 + 1e-6)
+
+
+def test_neighbor_rule_sees_the_metric_and_keeps_duplicates() -> None:
+    X, kernel = points(60), Gaussian(metric=METRIC)
+    prepared = kernel.prepare(X).numpy()
+    assert fitted(kernel, "neighbor", X) == pytest.approx(naive_neighbor(kernel, prepared), rel=1e-7)
+    doubled = torch.cat([X, X])
+    assert fitted(Gaussian(), "neighbor", doubled) == pytest.approx(naive_neighbor(Gaussian(), doubled.numpy()))
+
+
+def test_neighbor_rule_needs_points_that_differ() -> None:
+    with pytest.raises(ValueError, match=r"bandwidth='neighbor' finds 50 copies of every point"):
+        fitted(Laplacian(), "neighbor", torch.full((60, 3), 0.1))
+    with pytest.raises(ValueError, match="n_samples = 1"):
+        fitted(Gaussian(), "neighbor", torch.ones(1, 3))
+
+
+def test_an_unknown_rule_is_an_error_that_lists_the_rules() -> None:
+    with pytest.raises(ValueError, match=r"bandwidth must be one of \['median', 'mean', 'neighbor'\], got 'mode'"):
+        fitted(Gaussian(), "mode", points(5))

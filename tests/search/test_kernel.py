@@ -56,7 +56,7 @@ def test_gamma_is_that_of_scikit_learn(kernel: str, expected: Callable[..., np.n
     np.testing.assert_allclose(values, expected(rows, gamma=0.07, **settings), rtol=1e-6)
 
 
-@pytest.mark.parametrize("bandwidth", [None, "mean", 2.5])
+@pytest.mark.parametrize("bandwidth", [None, "mean", "neighbor", 2.5])
 @pytest.mark.parametrize("kernel", ["gaussian", "laplacian", "matern32", "power-exponential", Laplacian(bandwidth=2.0)])
 def test_standardize_is_a_division_by_standard_deviations(kernel: Any, bandwidth: Any) -> None:
     rows = X[:200].astype(np.float64) * np.geomspace(1e-3, 1e3, 20)
@@ -67,6 +67,19 @@ def test_standardize_is_a_division_by_standard_deviations(kernel: Any, bandwidth
     expected = outside.decision_function(rows / rows.std(axis=0))
     np.testing.assert_allclose(inside.decision_function(rows), expected, atol=1e-4)
     assert inside.kernel_.bandwidth == pytest.approx(outside.kernel_.bandwidth, rel=1e-6)
+
+
+@pytest.mark.parametrize("preset", [None, "default"])
+def test_the_neighbor_rule_reads_all_rows_of_the_source(preset: str | None) -> None:
+    """2,400 rows in shards of 500, of which 1,000 ask: with the whole tensor, all 2,400 are seen as well."""
+    shared = {"bandwidth": "neighbor", "kernel": "gaussian", "solver": "ridge", "n_components": 64, "random_state": 0}
+    rows = torch.as_tensor(X[TRAIN])
+    model = KernelClassifier(preset=preset, standardize=False, **shared)
+    model.fit(ArraySource(rows, torch.as_tensor(Y[TRAIN]), shard_rows=500))
+    distances = torch.cdist(rows.double(), rows.double()).sort(dim=1).values[:, 50]
+    assert model.kernel_.bandwidth == pytest.approx(float(distances.mean()), rel=0.02)
+    sampled = torch.cdist(rows[:1000].double(), rows[:1000].double()).sort(dim=1).values[:, 50]
+    assert model.kernel_.bandwidth < 0.95 * float(sampled.mean())
 
 
 def test_standardize_with_gamma() -> None:

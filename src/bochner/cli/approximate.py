@@ -44,7 +44,7 @@ def approximate(
     rank: int,
     method: MethodName | Literal["all"] = "nystrom",
     kernel: str = "gaussian",
-    bandwidth: float | Literal["median", "mean"] | None = None,
+    bandwidth: float | Literal["median", "mean", "neighbor"] | None = None,
     standardize: bool = False,
     target: str | None = None,
     columns: Columns = None,

@@ -207,16 +207,18 @@ class KernelClassifier(ClassifierBase, KernelModel):
     preset : {"fast", "default", "best"} or None, default="default"
         How thorough the search is; "best" ends with the mean of up to four models. None searches nothing: the Gaussian
         kernel by the median rule, unless given. Kernel objects, kernels outside the power-exponential family,
-        bandwidth="mean" and `partial_fit` are not searched.
+        bandwidth="mean" or "neighbor" and `partial_fit` are not searched.
     kernel : str or Kernel, default="auto"
         "gaussian" (or "rbf"), "laplacian", "matern12" and "power-exponential", with which the rest is searched;
         "sparse-gaussian", "matern32", "matern52", "cauchy", "arc-cosine0", "arc-cosine1", "arc-cosine2", "polynomial",
         or a kernel object. "auto" searches exponent and norm of `bochner.kernels.PowerExponential`; without a preset it
         is "gaussian".
-    bandwidth : float, "median", "mean", "search" or None, default=None
-        None and "search" are searched. Without a preset, "search" tries multiples of the median rule on validation
-        rows, and None is the median rule for a kernel given by name and leaves a kernel object unchanged. A number
-        refers to distances of the inputs as they are, which are then not transformed unless `standardize` is set.
+    bandwidth : float, "median", "mean", "neighbor", "search" or None, default=None
+        "median" and "mean" are rules on distances between pairs of rows, "neighbor" on those to the 50th nearest row
+        of all (`bochner.kernels.Stationary.with_bandwidth`). None and "search" are searched. Without a preset, "search"
+        tries multiples of the median rule on validation rows, and None is the median rule for a kernel given by name
+        and leaves a kernel object unchanged. A number refers to distances of the inputs as they are, which are then not
+        transformed unless `standardize` is set.
     gamma : float or None, default=None
         scikit-learn's parameter, instead of `bandwidth`: exp(-gamma ||x - y||^2) for the Gaussian kernel,
         exp(-gamma ||x - y||_1) for the Laplacian. With kernel="auto" the kernel is Gaussian.

@@ -86,8 +86,9 @@ class LowRankRidge(RegressorMixin, LowRankEstimator):
     ----------
     kernel : str or Kernel, default="gaussian"
         A name (see `FourierFeatures`) or any kernel object.
-    bandwidth : float, "median", "mean" or None, default=None
-        None is the median rule for a kernel given by name and leaves a kernel object as it is.
+    bandwidth : float, "median", "mean", "neighbor" or None, default=None
+        A number or a rule of `bochner.kernels.Stationary.with_bandwidth`. None is the median rule for a kernel given
+        by name and leaves a kernel object as it is.
     gamma : float or None, default=None
         scikit-learn's parameter instead of `bandwidth`, as in `FourierFeatures`.
     method : str or callable, default="uniform-nystrom"

@@ -120,8 +120,9 @@ class FourierFeatures(MapTransformer):
     kernel : str or Kernel, default="gaussian"
         "gaussian", "laplacian", "sparse-gaussian", "matern12", "matern32", "matern52", "cauchy",
         "power-exponential", or a kernel object (for other exponents, sums, products, scales and metrics).
-    bandwidth : float, "median", "mean" or None, default=None
-        None is the median rule for a kernel given by name and leaves a kernel object as it is.
+    bandwidth : float, "median", "mean", "neighbor" or None, default=None
+        A number or a rule of `bochner.kernels.Stationary.with_bandwidth`. None is the median rule for a kernel given
+        by name and leaves a kernel object as it is.
     gamma : float or None, default=None
         scikit-learn's parameter instead of `bandwidth`: exp(-gamma ||x - y||^2) for the Gaussian kernel,
         exp(-gamma ||x - y||_1) for the Laplacian, (gamma x . y + offset)^degree for the polynomial kernel.

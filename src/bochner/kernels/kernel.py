@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Self
 
 import torch
@@ -77,7 +77,14 @@ class Kernel(Storable, abstract=True):
         self.register_buffer("metric", metric)
         self.register_buffer("_root", root, persistent=False)
 
-    def with_bandwidth(self, rule: str | float, X: Tensor, *, generator: Generator | None = None) -> Self:
+    def with_bandwidth(
+        self,
+        rule: str | float,
+        X: Tensor,
+        *,
+        generator: Generator | None = None,
+        rows: Iterable[Tensor] | None = None,
+    ) -> Self:
         """The same kernel with a given bandwidth, or one that suits X; only stationary kernels have one."""
         raise ValueError(f"bandwidth={rule!r} was given, but {self!r} has no bandwidth; use None.")
 

@@ -6,6 +6,7 @@ Bochner's theorem writes each as an expectation over random frequencies, which t
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Self
 
 import torch
@@ -14,8 +15,10 @@ from torch.nn.functional import pdist
 
 from bochner import checks
 from bochner.kernels.kernel import Kernel, Scale
+from bochner.kernels.neighbors import neighbor_distance
 from bochner.ops import accurate_squared_distances, power_sums, squared_distances
 
+BANDWIDTH_RULES = ["median", "mean", "neighbor"]
 # Points that a bandwidth rule uses: half a million pairs, whose statistic is within 2 % of that of all pairs.
 RULE_POINTS = 1000
 # Subsets of the inputs over which the rule of the sparse Gaussian kernel averages.
@@ -63,23 +66,33 @@ class Stationary(Spectral, abstract=True):
     """A spectral kernel with one bandwidth.
 
     The rules "median" and "mean" take that statistic t of `_rule_distances` over pairs of points and set
-    bandwidth = (t / rule_divisor) ** rule_power.
+    bandwidth = (t / rule_divisor) ** rule_power. The rule "neighbor" takes distances in the norm `rule_norm` over
+    `_rule_subsets` of the inputs.
     """
 
     bandwidth: float
-    rule_divisor, rule_power = 2.0, 0.5
+    rule_divisor, rule_power, rule_norm = 2.0, 0.5, 2.0
 
     def __init__(self, *, bandwidth: float = 1.0, scale: Scale = None, metric: Tensor | None = None) -> None:
         super().__init__(scale=scale, metric=metric)
         self.bandwidth = checks.positive_float("bandwidth", bandwidth)
 
-    def with_bandwidth(self, rule: str | float, X: Tensor, *, generator: Generator | None = None) -> Self:
+    def with_bandwidth(
+        self,
+        rule: str | float,
+        X: Tensor,
+        *,
+        generator: Generator | None = None,
+        rows: Iterable[Tensor] | None = None,
+    ) -> Self:
         """The same kernel with a given bandwidth, or one that suits the data X [n, d].
 
         "median" and "mean" take that statistic over the pairs of at most 1,000 points, drawn by `generator`:
         2 bandwidth^2 = squared l2 distance (Gaussian, sparse Gaussian over its subsets, Matern),
         bandwidth^2 = squared l2 distance (Cauchy), bandwidth = l1 distance (Laplacian), bandwidth = distance in its own
         norm (power-exponential).
+        "neighbor" sets bandwidth = the mean distance of these points, l2, l1 (Laplacian) or in its own norm, to their
+        50th nearest neighbour among all rows: those of X, or of blocks `rows` [., d] if X is a sample of them.
 
         >>> import torch; from bochner.kernels import Gaussian
         >>> X = torch.tensor([[0.0], [2.0]])
@@ -88,13 +101,20 @@ class Stationary(Spectral, abstract=True):
         """
         if not isinstance(rule, str):
             return self.replace(bandwidth=rule)
-        checks.one_of("bandwidth", rule, ["median", "mean"])
+        checks.one_of("bandwidth", rule, BANDWIDTH_RULES)
         checks.finite("X", checks.inputs("X", X))
         if len(X) < 2:
             raise ValueError(f"bandwidth={rule!r} needs at least two points, got n_samples = {len(X)}; give a number.")
         generator = generator or Generator().manual_seed(0)
         chosen = torch.randperm(len(X), generator=generator, device=generator.device)[:RULE_POINTS]
         points = self.prepare(X[chosen.to(X.device)]).double()
+        if rule == "neighbor":
+            blocks = (self.prepare(block) for block in ([X] if rows is None else rows))
+            subsets = self._rule_subsets(points.shape[1], generator)
+            bandwidth = neighbor_distance(points, blocks, norm=self.rule_norm, subsets=subsets.to(points.device))
+            if bandwidth == 0:
+                raise ValueError("bandwidth='neighbor' finds 50 copies of every point of X; give it as a number.")
+            return self.replace(bandwidth=bandwidth)
         distances = self._rule_distances(points, generator)
         typical = float(distances.median() if rule == "median" else distances.mean())
         if typical == 0 and (distances > 0).any():  # more than half of the pairs coincide: use the others
@@ -106,6 +126,10 @@ class Stationary(Spectral, abstract=True):
     def _rule_distances(self, points: Tensor, generator: Generator) -> Tensor:
         """Distances between pairs of points [n, d] in the sense of this kernel; by default squared l2 distances."""
         return pdist(points).square()
+
+    def _rule_subsets(self, num_inputs: int, generator: Generator) -> Tensor:
+        """Subsets [s, k] of the inputs, over which distances are averaged; by default one, of all inputs."""
+        return torch.arange(num_inputs)[None]
 
 
 class Gaussian(Stationary):
@@ -142,7 +166,7 @@ class Laplacian(Stationary):
     tensor([[0.3679]])
     """
 
-    rule_divisor, rule_power = 1.0, 1.0
+    rule_divisor, rule_power, rule_norm = 1.0, 1.0, 1.0
 
     def _evaluate(self, U: Tensor, V: Tensor) -> Tensor:
         return torch.cdist(U, V, p=1).mul(-1 / self.bandwidth).exp_()
@@ -192,7 +216,7 @@ class PowerExponential(Stationary):
             raise ValueError(
                 f"exponent must be at most norm={self.norm!r} for a positive definite kernel, got {exponent!r}."
             )
-        self.isotropic = self.norm == 2
+        self.isotropic, self.rule_norm = self.norm == 2, self.norm
 
     def _evaluate(self, U: Tensor, V: Tensor) -> Tensor:
         differentiated = torch.is_grad_enabled() and (U.requires_grad or V.requires_grad)
@@ -358,9 +382,12 @@ class SparseGaussian(Stationary):
         return places, torch.special.ndtri(uniforms[:, k:]) / self.bandwidth
 
     def _rule_distances(self, points: Tensor, generator: Generator) -> Tensor:
-        uniforms = open_uniforms((RULE_SUBSETS, self._checked_size(points.shape[1])), generator=generator)
-        subsets = _distinct_places(uniforms, points.shape[1]).to(points.device)
+        subsets = self._rule_subsets(points.shape[1], generator).to(points.device)
         return torch.cat([pdist(points[:, F]).square() for F in subsets])
+
+    def _rule_subsets(self, num_inputs: int, generator: Generator) -> Tensor:
+        uniforms = open_uniforms((RULE_SUBSETS, self._checked_size(num_inputs)), generator=generator)
+        return _distinct_places(uniforms, num_inputs)
 
     def _checked_size(self, num_inputs: int) -> int:
         if self.subset_size > num_inputs:

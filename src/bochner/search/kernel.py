@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from numbers import Real
@@ -35,6 +35,7 @@ from bochner.kernels import (
     Stationary,
     kernel_named,
 )
+from bochner.kernels.stationary import BANDWIDTH_RULES
 from bochner.models.heads import BottleneckHead, FeatureModel, Head, LinearHead
 from bochner.models.landmarks import LandmarkModel
 from bochner.models.losses import LOSSES, Criterion
@@ -60,7 +61,7 @@ BASIS = BasisSettings(
 
 KERNEL_CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [StrOptions({*KERNEL_NAMES, *KERNEL_ALIASES}), Kernel],
-    "bandwidth": [None, StrOptions({"median", "mean", "search"}), Interval(Real, 0, None, closed="neither")],
+    "bandwidth": [None, StrOptions({*BANDWIDTH_RULES, "search"}), Interval(Real, 0, None, closed="neither")],
     "gamma": [None, Interval(Real, 0, None, closed="neither")],
 }
 # Bandwidth search: multiples of the median rule in steps of sqrt(2), at most 8 times larger or smaller. A trial trains
@@ -76,9 +77,9 @@ def choose_kernel(
 ) -> tuple[Kernel, dict[str, Any]]:
     """The kernel of a plan for the rows of a task, and what was chosen on validation rows.
 
-    First a bandwidth, by a rule on a sample of the rows or as given; then, with adapt="agop", a metric on the inputs;
-    then, with bandwidth="search", the multiple of the median rule of least validation loss. With a checkpoint_dir the
-    last two are computed once.
+    First a bandwidth, as given or by a rule on a sample of the rows ("neighbor" reads all of them); then, with
+    adapt="agop", a metric on the inputs; then, with bandwidth="search", the multiple of the median rule of least
+    validation loss. With a checkpoint_dir the last two are computed once.
     """
     searched = plan.bandwidth == "search"
     generator = seeded(task.seed, "bandwidth" if searched else "kernel")
@@ -86,11 +87,13 @@ def choose_kernel(
         task.train if searched else task.all_rows, TRIAL_ROWS if searched else RULE_ROWS, generator=generator
     )
     rule = "median" if searched else plan.bandwidth
-    X = sample.X.cpu()
+    X, rows = sample.X.cpu(), None
+    if rule == "neighbor":
+        rows = (block.X.cpu() for block in in_order(task.all_rows, batch_rows=ROWS_AT_ONCE))
     kernel: Kernel = (
-        _standardized(plan, task, X, rule, generator)
+        _standardized(plan, task, X, rule, generator, rows)
         if plan.standardize
-        else resolve_kernel(plan.kernel, rule, X, generator, gamma=plan.gamma)
+        else resolve_kernel(plan.kernel, rule, X, generator, gamma=plan.gamma, rows=rows)
     )
     learns_metric = isinstance(plan.adapt, AdaptParams) and plan.adapt.method == "agop"
     if not searched and not learns_metric:
@@ -104,9 +107,17 @@ def choose_kernel(
 
 
 def resolve_kernel(
-    kernel: str | Kernel, bandwidth: float | str | None, X: Tensor, generator: Generator, *, gamma: float | None = None
+    kernel: str | Kernel,
+    bandwidth: float | str | None,
+    X: Tensor,
+    generator: Generator,
+    *,
+    gamma: float | None = None,
+    rows: Iterable[Tensor] | None = None,
 ) -> Kernel:
     """The kernel for data like X [n, d]: a name gets the median rule unless `bandwidth` or `gamma` is given.
+
+    `rows` are blocks of all rows if X is a sample of them; only the rule "neighbor" reads them.
 
     >>> X = torch.randn(10, 2, generator=Generator().manual_seed(0))
     >>> resolve_kernel("laplacian", None, X, Generator(), gamma=0.5)
@@ -119,7 +130,7 @@ def resolve_kernel(
         return with_gamma(resolved, gamma)
     if bandwidth is None and isinstance(kernel, str) and isinstance(resolved, Stationary):
         bandwidth = "median"
-    return resolved if bandwidth is None else resolved.with_bandwidth(bandwidth, X, generator=generator)
+    return resolved if bandwidth is None else resolved.with_bandwidth(bandwidth, X, generator=generator, rows=rows)
 
 
 def with_gamma(kernel: Kernel, gamma: float) -> Kernel:
@@ -142,7 +153,14 @@ def with_gamma(kernel: Kernel, gamma: float) -> Kernel:
     )
 
 
-def _standardized(plan: KernelPlan, task: Task, X: Tensor, rule: float | str | None, generator: Generator) -> Kernel:
+def _standardized(
+    plan: KernelPlan,
+    task: Task,
+    X: Tensor,
+    rule: float | str | None,
+    generator: Generator,
+    rows: Iterable[Tensor] | None,
+) -> Kernel:
     """The kernel on inputs divided by their standard deviations, as a scale inside the kernel."""
     std = statistics(task.all_rows).std.to(X)
     kernel = kernel_named(plan.kernel, num_inputs=X.shape[1]) if isinstance(plan.kernel, str) else plan.kernel
@@ -151,7 +169,7 @@ def _standardized(plan: KernelPlan, task: Task, X: Tensor, rule: float | str | N
     scaled = kernel.replace(scale=torch.where(std > 0, std, 1.0).reciprocal())
     if rule is None and plan.gamma is None and isinstance(plan.kernel, str):
         rule = "median"
-    return resolve_kernel(scaled, rule, X, generator, gamma=plan.gamma)
+    return resolve_kernel(scaled, rule, X, generator, gamma=plan.gamma, rows=rows)
 
 
 def _learn_metric(kernel: Kernel, plan: KernelPlan, task: Task, memory: MemoryPlan) -> Stationary:

@@ -269,7 +269,7 @@ class KernelPlan:
         if self.preset is not None:
             checks.one_of("preset", self.preset, PRESET_NAMES)
         is_named = isinstance(self.kernel, str) and KERNEL_ALIASES.get(self.kernel, self.kernel) in SEARCHED_KERNELS
-        is_searched = self.preset is not None and is_named and self.bandwidth != "mean"
+        is_searched = self.preset is not None and is_named and self.bandwidth not in ("mean", "neighbor")
         object.__setattr__(self, "is_searched", is_searched)
         if not is_searched:
             object.__setattr__(self, "kernel", "gaussian" if self.kernel == "auto" else self.kernel)
