@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +20,7 @@ from filelock import FileLock, Timeout
 
 from bochner.storage import write_atomically
 
-LOCK_NAME = ".lock"
+LOCK_NAME, HOLDER_NAME = ".lock", ".lock-holder"
 
 
 class Stage:
@@ -102,14 +104,28 @@ def check_inputs(record: Path, there: Mapping[str, Any], here: Mapping[str, Any]
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Hold the lock of `directory`, which is created if necessary. The same process may take it more than once."""
+    """Hold the lock of `directory`, which is created if necessary. The same process may take it more than once.
+
+    The lock is advisory and ends with the process, however it ends. A file beside it names its holder.
+    """
     directory.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(directory / LOCK_NAME, timeout=0, is_singleton=True)
+    lock, holder = FileLock(directory / LOCK_NAME, timeout=0, is_singleton=True), directory / HOLDER_NAME
     try:
-        with lock:
-            yield
+        lock.acquire()
     except Timeout:
-        raise ValueError(f"{directory} is in use by another process; wait, or choose another directory.") from None
+        try:
+            process = holder.read_text().strip()
+        except OSError:
+            process = "another process"
+        raise ValueError(f"{directory} is in use by {process}; wait, or choose another directory.") from None
+    try:
+        if lock.lock_counter == 1:
+            holder.write_text(f"process {os.getpid()} on {platform.node()}\n")
+        yield
+    finally:
+        if lock.lock_counter == 1:
+            holder.unlink(missing_ok=True)
+        lock.release()
 
 
 def fingerprint(inputs: Mapping[str, Any]) -> str:

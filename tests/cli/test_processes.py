@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
+import psutil
 import pytest
 import torch
+import torch.distributed.run
 
 import bochner
-from bochner.cli.launch import LaunchOptions
+from bochner.cli.launch import LaunchOptions, _run_here, launch
 from tests.cli.files import rings, rings_csv, run
 
 Capture = pytest.CaptureFixture[str]
@@ -25,13 +32,37 @@ OPTIONS = [
 ]
 
 
+@contextmanager
+def listening_addresses() -> Iterator[set[str]]:
+    """The addresses at which processes started within the block listen."""
+    addresses: set[str] = set()
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.02):
+            for process in psutil.Process().children(recursive=True):
+                with suppress(psutil.Error):
+                    listening = (c for c in process.net_connections("inet") if c.status == psutil.CONN_LISTEN)
+                    addresses.update(connection.laddr.ip for connection in listening)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield addresses
+    finally:
+        done.set()
+        thread.join()
+
+
 def test_two_processes_make_the_model_of_one(tmp_path: Path, capsys: Capture) -> None:
     X, y = rings(500)
     np.savez(tmp_path / "rings.npz", X=X, y=y)
     words = ["train", tmp_path / "rings.npz", *OPTIONS, "--precision=float64"]
     assert run(capsys, *words, f"--output_dir={tmp_path / 'one'}").code == 0
-    launch = ["--processes=2", "--feature_parallel=2", "--max_restarts=1", f"--output_dir={tmp_path / 'two'}"]
-    assert run(capsys, *words, *launch).code == 0
+    launch = ["--processes=2", "--feature_parallel=2", "--oversubscribe", f"--output_dir={tmp_path / 'two'}"]
+    with listening_addresses() as addresses:
+        assert run(capsys, *words, *launch).code == 0
+    assert addresses == {"127.0.0.1"}  # messages are not authenticated: nothing beyond this machine may send them
     one, two = (bochner.load(tmp_path / name / "model.safetensors") for name in ("one", "two"))
     torch.testing.assert_close(two.model_.head.weights, one.model_.head.weights, rtol=0, atol=1e-10)
     assert (tmp_path / "one" / "config.json").read_bytes() == (tmp_path / "two" / "config.json").read_bytes()
@@ -59,7 +90,10 @@ def test_a_model_has_a_card(tmp_path: Path, capsys: Capture) -> None:
     [
         (["--gpus=2", "--processes=2"], "processes must not be given with gpus=2"),
         (["--processes=0"], "processes must be an integer"),
-        (["--processes=2", "--nodes=2"], "rendezvous is required for nodes=2"),
+        (["--processes=1", "--nodes=2"], "rendezvous is required for nodes=2"),
+        (["--processes=1", "--nodes=2", "--rendezvous=localhost:29400"], "run_id is required for nodes=2"),
+        (["--processes=99999"], "--oversubscribe"),
+        (["--processes=1", "--solver=ridge"], "'ridge' runs in one process"),
         (["--feature_parallel=2"], "feature_parallel=2 needs several processes"),
     ],
 )
@@ -73,6 +107,30 @@ def test_what_cannot_be_started(words: list[str], message: str, tmp_path: Path, 
 
 def test_more_gpus_than_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
-    assert LaunchOptions(gpus=4).torchrun_arguments()[0] == "--nproc-per-node=4"
+    assert LaunchOptions(gpus=4).processes_per_node() == 4
     with pytest.raises(ValueError, match=r"gpus.*4.*got 8"):
-        LaunchOptions(gpus=8).torchrun_arguments()
+        LaunchOptions(gpus=8).processes_per_node()
+
+
+def test_several_machines_are_warned_of(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    arguments: list[str] = []
+    monkeypatch.setattr(torch.distributed.run, "main", arguments.extend)
+    options = LaunchOptions(processes=1, nodes=2, rendezvous="localhost:29400", run_id="9d1f")
+    launch("train", {}, options)
+    assert {"--nnodes=2", "--rdzv-id=9d1f"} <= set(arguments)
+    assert "without authentication" in caplog.text
+
+
+def test_a_failed_process_ends_the_others_and_is_restarted(tmp_path: Path) -> None:
+    """The second process fails twice while the first waits for ever."""
+    starts = tmp_path / "starts"
+    script = tmp_path / "rank.py"
+    script.write_text(
+        "import os, sys, time\n"
+        f"with open({str(starts)!r}, 'a') as file: file.write(os.environ['RANK'])\n"
+        "time.sleep(60 if os.environ['RANK'] == '0' else 0)\n"
+        "sys.exit(7)\n"
+    )
+    with patch.dict(os.environ, {"PYTHONPATH": str(tmp_path)}):
+        assert _run_here(["rank"], 2, tmp_path / "store", max_restarts=1) == 7
+    assert sorted(starts.read_text()).count("1") == 2

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.cli.files import rings, run
+from bochner.cli import main
+from bochner.solvers import sgd
+from bochner.storage import read_tensors
+from tests.cli.files import rings, rings_csv, run
 
 Capture = pytest.CaptureFixture[str]
 # Epochs of milliseconds, and more of them than there is time for before the kill.
 SHORT_EPOCHS = ["--batch_size=32", "--learning_rate=0.05", "--max_epochs=20", "--max_halvings=25"]
 OPTIONS = {
-    "kernel": ["--preset=fast", "--solver=sgd", "--n_components=32", "--preconditioner_rank=0", *SHORT_EPOCHS],
+    "kernel": ["--preset=fast", "--solver=sgd", "--n_components=33", *SHORT_EPOCHS],
     "network": ["--model=network", "--hidden=[8]", "--optimizer=sgd", *SHORT_EPOCHS],
 }
 
@@ -61,12 +68,104 @@ def _kill_after_the_first_checkpoint(words: list[str], directory: Path) -> None:
     assert process.returncode == -signal.SIGKILL
 
 
+TRAINED = ["--preset=none", "--solver=sgd", "--n_components=33", *SHORT_EPOCHS]
+
+
+def end_at(block: int, number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send the signal to this process after so many blocks of rows."""
+    blocks, steps = iter(range(1, 10**9)), sgd.run_steps
+
+    def run_steps(*arguments: Any, **options: Any) -> Iterator[int]:
+        for rows in steps(*arguments, **options):
+            if next(blocks) == block:
+                os.kill(os.getpid(), number)
+            yield rows
+
+    monkeypatch.setattr(sgd, "run_steps", run_steps)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_leaves_a_checkpoint_of_the_last_step(
+    number: signal.Signals, code: int, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, ended, whole = rings_csv(tmp_path / "rings.csv", 1500), tmp_path / "ended", tmp_path / "whole"
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    words = ["train", data, "--target=ring", *TRAINED]
+    with monkeypatch.context() as patched:
+        end_at(60, number, patched)  # 43 blocks are an epoch
+        outcome = run(capsys, *words, f"--output_dir={ended}")
+    assert outcome.code == code
+    assert len(outcome.err.splitlines()) == 1
+    assert "checkpoint is kept" in outcome.err
+    _, state = read_tensors(ended / "checkpoint" / "checkpoint.safetensors")
+    assert (state["epoch"], state["batch"]) == (1, 17)
+    gc.collect()
+    assert not list(temporary.iterdir())
+    assert run(capsys, *words, f"--output_dir={ended}").code == 0
+    assert run(capsys, *words, f"--output_dir={whole}").code == 0
+    assert (ended / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+
+
+def changed_label(table: str) -> str:
+    """The last row becomes green."""
+    *rows, last = table.splitlines(keepends=True)
+    east, north, _ = last.split(",", 2)
+    return "".join([*rows, f"{east},{north},green\n"])
+
+
+CHANGES: dict[str, tuple[Callable[[str], str], str]] = {
+    "a class is renamed": (lambda table: table.replace("green", "grey"), "classes"),
+    "two classes are exchanged": (
+        lambda table: table.replace("red", "x").replace("green", "red").replace("x", "green"),
+        "training y",
+    ),
+    "a label is changed": (changed_label, "y"),
+    "a number is changed": (lambda table: table.replace("0.1257", "0.1258", 1), "X"),
+    "columns are exchanged": (lambda table: table.replace("east,north", "north,east"), "columns"),
+    "a column is renamed": (lambda table: table.replace("east", "west"), "columns"),
+    "rows are in another order": (
+        lambda table: "\n".join([table.split("\n")[0], *reversed(table.strip().split("\n")[1:]), ""]),
+        "X",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
+    """A table, the directory of a run on it that was interrupted, and the content of the table."""
+    directory = tmp_path_factory.mktemp("interrupted")
+    data = rings_csv(directory / "rings.csv", 200)
+    with pytest.MonkeyPatch.context() as patched:
+        end_at(10, signal.SIGTERM, patched)
+        with pytest.raises(SystemExit):
+            main(["train", str(data), "--target=ring", *TRAINED, f"--output_dir={directory / 'm'}"])
+    return data, directory / "m", data.read_text()
+
+
+@pytest.mark.parametrize(("change", "name"), CHANGES.values(), ids=CHANGES)
+def test_a_run_does_not_resume_on_changed_data(
+    change: Callable[[str], str], name: str, interrupted: tuple[Path, Path, str], capsys: Capture
+) -> None:
+    data, directory, table = interrupted
+    assert change(table) != table
+    data.write_text(change(table))
+    outcome = run(capsys, "train", data, "--target=ring", *TRAINED, f"--output_dir={directory}")
+    data.write_text(table)
+    assert outcome.code == 1
+    assert name in outcome.err
+    assert "other data" in outcome.err
+
+
 def test_a_directory_in_use_is_refused(tmp_path: Path, capsys: Capture) -> None:
     X, y = rings(60)
     np.savez(tmp_path / "rings.npz", X=X, y=y)
-    holder = "import filelock, sys\nwith filelock.FileLock(sys.argv[1]): print(flush=True); sys.stdin.read()"
-    (tmp_path / "m").mkdir()
-    words = [sys.executable, "-c", holder, str(tmp_path / "m" / ".lock")]
+    holder = (
+        "import pathlib, sys\nfrom bochner.stages import locked\n"
+        "with locked(pathlib.Path(sys.argv[1])): print(flush=True); sys.stdin.read()"
+    )
+    words = [sys.executable, "-c", holder, str(tmp_path / "m")]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -74,5 +173,5 @@ def test_a_directory_in_use_is_refused(tmp_path: Path, capsys: Capture) -> None:
         process.communicate()
     assert outcome.code == 1
     assert len(outcome.err.splitlines()) == 1
-    assert f"{tmp_path / 'm'} is in use by another process" in outcome.err
+    assert f"{tmp_path / 'm'} is in use by process {process.pid} on " in outcome.err
     assert run(capsys, "train", tmp_path / "rings.npz", f"--output_dir={tmp_path / 'm'}").code == 0

@@ -285,9 +285,19 @@ def test_a_finished_run_is_kept_unless_told_otherwise(tmp_path: Path, capsys: Ca
     run(capsys, *words)
     (directory / "notes.txt").write_text("mine")
     before = (directory / "model.safetensors").read_bytes()
+    again = run(capsys, *words)  # as a scheduler repeats a command
+    assert again.code == 0
+    assert str(directory) in again.out
     code, _, err = run(capsys, *words, "--kernel=laplacian")
     assert code == 1
+    assert "kernel: 'auto' there, 'laplacian' here" in err
     assert "choose another --output_dir" in err
+    table = data.read_text()
+    data.write_text(table.replace("red", "pink"))
+    code, _, err = run(capsys, *words)
+    assert code == 1
+    assert str(data) in err
+    data.write_text(table)
     assert (directory / "model.safetensors").read_bytes() == before
     assert run(capsys, *words, "--kernel=laplacian", "--overwrite").code == 0
     assert bochner.load(directory / "model.safetensors").kernel == "laplacian"

@@ -120,5 +120,5 @@ def test_a_network_continues(pretrain: bool, tmp_path: Path, monkeypatch: pytest
 def test_a_stage_of_other_settings_is_an_error(tmp_path: Path) -> None:
     make(tmp_path, selection=2).fit(X, y)
     for change in ({"selection": 3}, {"random_state": 1}, {"kernel": "laplacian"}):
-        with pytest.raises(ValueError, match=r"other inputs.*there.*here|another configuration"):
+        with pytest.raises(ValueError, match=r"other inputs.*there.*here|another configuration|other data"):
             make(tmp_path, **{"selection": 2, **change}).fit(X, y)

@@ -138,6 +138,18 @@ def test_an_unknown_utterance(tmp_path: Path) -> None:
         write_frames(tmp_path / "store", arrays())["zoe"]
 
 
+def test_a_flipped_bit_is_an_error(tmp_path: Path) -> None:
+    store = write_frames(tmp_path / "frames", [("a", np.zeros((5, 3), "float32")), ("b", np.ones((4, 3), "float32"))])
+    part = tmp_path / "frames" / "00000000.npy"
+    content = bytearray(part.read_bytes())
+    content[-1] ^= 1
+    part.write_bytes(bytes(content))
+    damaged = FrameStore(store.directory)
+    np.testing.assert_array_equal(damaged["a"], np.zeros((5, 3)))
+    with pytest.raises(ValueError, match=r"00000000\.npy is damaged.*'b'"):
+        damaged["b"]
+
+
 def test_damage_is_named(tmp_path: Path) -> None:
     folder = write_frames(tmp_path / "store", arrays()).directory
     part, index, summary = folder / "00000000.npy", folder / "00000000.jsonl", folder / "store.json"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,11 +54,20 @@ def test_a_complete_line_without_its_newline_is_kept(path: Path) -> None:
     assert [results.get(Cell(name)) for name in "bc"] == [{"value": [1, 2]}, {"value": 3}]
 
 
-@pytest.mark.parametrize("line", ['{"cell": {"kind": 1}, "result": {}}', '{"result": {}}', "[]", '{"cell"', ""])
-def test_a_damaged_line_before_the_end_is_named(path: Path, line: str) -> None:
+@pytest.mark.parametrize("line", ['{"cell"', "\0\0\0", "\udcff"])
+def test_a_cut_line_before_the_end_is_ignored(path: Path, line: str, caplog: pytest.LogCaptureFixture) -> None:
+    first, second = path.read_text().splitlines()
+    path.write_bytes(f"{first}\n{line}\n{second}\n".encode(errors="surrogateescape"))
+    results = ResultsFile(path, Cell)
+    assert "cells.jsonl, line 2 is incomplete" in caplog.text
+    assert (results.get(Cell("a", (1, 2))), results.get(Cell("b"))) == ({"value": 0.5}, {"value": [1, 2]})
+
+
+@pytest.mark.parametrize("line", ['{"cell": {"kind": 1}, "result": {}}', '{"result": {}}', "[]"])
+def test_a_line_that_is_no_cell_is_shown(path: Path, line: str) -> None:
     first, second = path.read_text().splitlines()
     path.write_text(f"{first}\n{line}\n{second}\n")
-    with pytest.raises(ValueError, match=r"cells.jsonl, line 2 must be .*; remove that line"):
+    with pytest.raises(ValueError, match=re.escape(f"remove the line {line}")):
         ResultsFile(path, Cell)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -122,7 +123,7 @@ except ValueError as error:
 """
     with locked(tmp_path):
         process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert f"{tmp_path} is in use by another process" in process.stdout
+    assert f"{tmp_path} is in use by process {os.getpid()}" in process.stdout
     assert not (tmp_path / "cells").exists()
 
 
@@ -154,14 +155,15 @@ def test_a_write_error_is_raised_and_no_failed_cell(tmp_path: Path, monkeypatch:
     assert measured == [Cell("a", 0)]  # the next one would be lost, too
 
 
-def test_a_full_disk_while_measuring_stops_the_study(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS])
+def test_a_full_disk_while_measuring_stops_the_study(number: int, tmp_path: Path) -> None:
     measured: list[Cell] = []
 
     def measure(cell: Cell) -> dict[str, Any]:
         measured.append(cell)
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise OSError(number, os.strerror(number))
 
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match=os.strerror(number)):
         run_study(a_study(measure), tmp_path, tmp_path / "out", size="smoke")
     assert measured == [Cell("a", 0)]
 

@@ -34,7 +34,7 @@ from bochner.speech.frames import FrameStore, write_frames
 from bochner.speech.manifest import PARTS
 from bochner.speech.pipeline.aligned_corpus import AlignedCorpus, at_speeds, open_aligned
 from bochner.speech.pipeline.alignment import AlignSettings, Execution, align_corpus
-from bochner.stages import Stage, fingerprint, write_json
+from bochner.stages import Stage, fingerprint, locked, write_json
 
 logger = logging.getLogger(__name__)
 ACOUSTIC = "acoustic"  # in the directory of a decoded model: what `AcousticModel.load` and `bochner transcribe` read
@@ -57,9 +57,13 @@ def run_recipe(
 
     Every model is trained once per seed and decoded on dev. The kernel model and the network of least mean error on dev
     are chosen; only these, their combination and the GMM are decoded on test. The chosen models of the first seed are
-    linked as models/kernel, models/network and, the better on dev, models/best.
+    linked as models/kernel, models/network and, the better on dev, models/best. `output_dir` is locked meanwhile.
     """
-    root = Path(output_dir)
+    with locked(Path(output_dir)):
+        return _run_recipe(recipe, Path(output_dir), device=device, workers=workers, verbose=verbose)
+
+
+def _run_recipe(recipe: AsrRecipe, root: Path, *, device: str, workers: int, verbose: bool) -> Results:
     write_json(root / "recipe.json", recipe.to_dict())
     execution = Execution(workers, verbose)
     experiment = setup(recipe, root, device=str(resolve_device(device)), execution=execution)

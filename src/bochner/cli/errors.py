@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import NoReturn
 
 import torch
@@ -19,26 +22,59 @@ logger = logging.getLogger(__name__)
 # Raised by the library for invalid arguments, unreadable files, missing packages, diverged training and study cells
 # that could not be measured. Anything else is a bug and keeps its traceback.
 USER_ERRORS = (ValueError, OSError, ImportError, FloatingPointError, FailedCellsError)
-INTERRUPTED, PIPE_CLOSED = 130, 141  # 128 + the number of the signal, the convention of shells
+INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143  # 128 + the number of the signal, the convention of shells
+# What torch raises when it cannot allocate, on Linux and on Windows.
+OUT_OF_MEMORY = ("can't allocate memory", "not enough memory")
+
+
+class TerminatedError(BaseException):
+    """SIGTERM was received. Like KeyboardInterrupt, not an Exception: nothing within a command may swallow it."""
 
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
     """Print user errors as `bochner: error: ...` and exit with code 1; log warnings as one line each."""
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _sigterm_raised():
             warnings.showwarning = lambda message, *args, **kwargs: logger.warning("%s", message)
             yield
             sys.stdout.flush()  # a full disk or a closed pipe must raise while it can still be reported
     except KeyboardInterrupt as error:
         _exit(str(error) or "interrupted.", INTERRUPTED)
+    except TerminatedError as error:
+        _exit(str(error) or "terminated.", TERMINATED)
     except BrokenPipeError:
         _flush_or_discard_stdout()
         raise SystemExit(PIPE_CLOSED) from None
-    except (MemoryError, torch.OutOfMemoryError) as error:
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, FailedCellsError):
+            _exit(f"error: {_one_line(error)}", 1)
+        if not _is_out_of_memory(error):
+            raise
         _exit(f"error: out of memory: {_one_line(error)}; try --memory_budget, or fewer --n_components.", 1)
     except USER_ERRORS as error:
         _exit(f"error: {_one_line(error)}", 1)
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(text in str(error) for text in OUT_OF_MEMORY)
+
+
+@contextmanager
+def _sigterm_raised() -> Iterator[None]:
+    """Raise SIGTERM as an exception, so that temporary files are removed and the run is reported."""
+
+    def terminate(number: int, frame: FrameType | None) -> NoReturn:
+        raise TerminatedError
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
 
 
 def _exit(message: str, code: int) -> NoReturn:

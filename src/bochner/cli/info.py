@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -14,7 +13,7 @@ from bochner import __version__
 from bochner.cli.evaluate import Scores
 from bochner.cli.logs import labelled
 from bochner.cli.tables import Split, feature_names
-from bochner.cli.train_directory import Options, load_model, model_file
+from bochner.cli.train_directory import Options, data_checksums, load_model, model_file
 from bochner.data.blocks import num_rows
 from bochner.data.labels import abbreviated
 from bochner.estimators.base import TRANSFORM_NAMES
@@ -92,7 +91,7 @@ def model_card(model: Any, split: Split, options: Options, scores: Scores, *, us
             "classes": model.classes_.tolist() if hasattr(model, "classes_") else None,
         },
         "data": {
-            "sha256": {str(path): checksum(path) for path in _data_files(options)},
+            "sha256": data_checksums(options),
             "training_rows": num_rows(split.training),
             "validation_rows": num_rows(split.validation),
             "validation_protocol": split.protocol,
@@ -104,23 +103,6 @@ def model_card(model: Any, split: Split, options: Options, scores: Scores, *, us
         "versions": {"bochner": __version__, "python": platform.python_version()}
         | {name: version(name) for name in PACKAGES},
     }
-
-
-def checksum(path: Path) -> str:
-    """SHA-256 of a file, as sha256sum prints it; of a directory, that of one line "CHECKSUM  NAME" per file in it.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     _ = Path(directory, "a").write_bytes(b"abc")
-    ...     checksum(Path(directory, "a"))[:16], checksum(Path(directory))[:16]
-    ('ba7816bf8f01cfea', '60eb527cba799edb')
-    """
-    if not path.is_dir():
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    files = sorted(file for file in path.rglob("*") if file.is_file())
-    lines = (f"{checksum(file)}  {file.relative_to(path).as_posix()}\n" for file in files)
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def card_page(card: Mapping[str, Any]) -> str:
@@ -146,11 +128,3 @@ def card_page(card: Mapping[str, Any]) -> str:
 def _table(first: str, second: str, rows: Mapping[str, Any]) -> list[str]:
     lines = [f"| {name} | {str(value).replace('|', chr(92) + '|')} |" for name, value in rows.items()]
     return [f"| {first} | {second} |", "|---|---|", *lines, ""]
-
-
-def _data_files(options: Options) -> list[Path]:
-    """The files the rows came from; target and weight may be files of their own."""
-    names = [Path(str(options[name])) for name in ("target", "weight") if options.get(name) is not None]
-    arrays = [path for path in names if path.suffix == ".npy" and path.is_file()]
-    validation = [Path(options["validation_data"])] if options.get("validation_data") else []
-    return [Path(options["data"]), *validation, *arrays]

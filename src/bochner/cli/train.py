@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from bochner.cli.errors import INTERRUPTED, TERMINATED, TerminatedError
 from bochner.cli.evaluate import score_rows
 from bochner.cli.info import architecture, card_page, model_card, settings_of
 from bochner.cli.launch import LaunchOptions, launch
@@ -89,8 +90,10 @@ def train(
     processes: int | None = None,
     nodes: int = 1,
     rendezvous: str | None = None,
+    run_id: str | None = None,
     feature_parallel: int = 1,
     max_restarts: int = 0,
+    oversubscribe: bool = False,
     **settings: Any,
 ) -> None:
     """Fit a kernel model or a network on a file of rows, which may be larger than memory.
@@ -147,13 +150,13 @@ def train(
         processes: Number of processes on the CPU of this machine.
         nodes: Number of machines; the command is run on each, and output_dir must be shared between them.
         rendezvous: HOST:PORT of one of several machines.
+        run_id: A random text, the same on each of several machines.
         feature_parallel: Number of processes that share the features; it must divide the number of processes.
         max_restarts: How often all processes are restarted from the last checkpoint when one has failed.
+        oversubscribe: Allow more processes than cores.
     """
     directory = TrainDirectory(Path("out", data.resolve().name.partition(".")[0]) if output_dir is None else output_dir)
     overwrite = overwrite and num_restarts() == 0  # after a restart, what is in the directory belongs to this run
-    if not overwrite:
-        directory.check_unfinished()
     planned = build_estimator(model, "regress" if task == "regress" else "classify", random_state, settings)
     params = planned.make_plan().params  # invalid settings are errors before a large file is read
     table: dict[str, Any] = {"target": target, "columns": column_list(columns), "weight": weight}
@@ -162,11 +165,19 @@ def train(
     arguments = {"data": data, "model": model, **table, **text._asdict()}
     arguments |= {"validation_data": validation_data, "task": task}
     options = plain_options({**arguments, **settings_of(planned)})
-    launch_options = LaunchOptions(gpus, processes, nodes, rendezvous, max_restarts)
+    launch_options = LaunchOptions(gpus, processes, nodes, rendezvous, run_id, max_restarts, oversubscribe)
+    if launch_options.is_needed and launch_options.uses_cpu:
+        options["device"] = "cpu"
+    if not overwrite and directory.is_finished(options):
+        if not quiet:
+            logger.info(labelled("model", f"{directory.path} holds the finished model of this command."))
+        return
     if launch_options.is_needed:
+        if getattr(planned, "solver", "auto") not in ("auto", "sgd"):
+            raise ValueError(f"solver: {planned.solver!r} runs in one process; use --solver sgd.")
         options |= {"output_dir": str(directory.path), "overwrite": overwrite, "quiet": quiet}
         options |= {"verbose": planned.verbose, "feature_parallel": feature_parallel}
-        launch("train", options | ({"device": "cpu"} if launch_options.uses_cpu else {}), launch_options)
+        launch("train", options, launch_options)
         return
     with ExitStack() as stack:
         group = stack.enter_context(joined(feature_parallel=feature_parallel, device=params.device))
@@ -230,7 +241,7 @@ def solver_of(estimator: Any, choice: TaskChoice, split: Split, group: Workers |
 
 @contextmanager
 def _run(directory: TrainDirectory, options: Options, group: Workers | None, *, overwrite: bool) -> Iterator[None]:
-    """The first process holds the directory; an interrupt reports whether there is a checkpoint."""
+    """The first process holds the directory; an interrupt or SIGTERM reports whether there is a checkpoint."""
     try:
         if group is not None and not group.is_first:
             group.wait()
@@ -240,13 +251,17 @@ def _run(directory: TrainDirectory, options: Options, group: Workers | None, *, 
             if group is not None:
                 group.wait()
             yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, TerminatedError) as error:
+        is_interrupt = isinstance(error, KeyboardInterrupt)
+        if group is not None and not group.is_first:  # the first process reports it
+            raise SystemExit(INTERRUPTED if is_interrupt else TERMINATED) from None
         outcome = (
             "its checkpoint is kept: run the same command again to resume"
             if directory.has_checkpoint()
             else "no checkpoint was written yet: the same command will start again"
         )
-        raise KeyboardInterrupt(f"interrupted; {outcome} ({directory.path}).") from None
+        message = f"{'interrupted' if is_interrupt else 'terminated'}; {outcome} ({directory.path})."
+        raise type(error)(message) from None
 
 
 def fit(model: Any, split: Split, directory: TrainDirectory, group: Workers | None, *, validation: Rows | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Mapping
@@ -34,11 +35,20 @@ class TrainDirectory:
         self.card, self.card_page = path / "model_card.json", path / "model_card.md"
         self.checkpoint = path / "checkpoint"
 
-    def check_unfinished(self) -> None:
-        if self.model.exists():
+    def is_finished(self, options: Options) -> bool:
+        """Whether the model of these options and their data files is there; a model of others is an error."""
+        if not self.model.exists():
+            return False
+        try:
+            check_inputs(self.path, self._stored_options(), json.loads(json.dumps(options)))
+            stored = dict(json.loads(self.card.read_bytes())["data"]["sha256"])
+            check_inputs(self.path, stored, data_checksums(options))
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(
-                f"output_dir: {self.path} holds a finished model; choose another --output_dir, or give --overwrite."
-            )
+                f"output_dir: {self.path} holds a finished model of another run ({error}); choose another "
+                "--output_dir, or give --overwrite."
+            ) from error
+        return True
 
     @contextmanager
     def run(self, options: Options, *, overwrite: bool) -> Iterator[None]:
@@ -47,12 +57,14 @@ class TrainDirectory:
         An interrupted run with other options is an error unless `overwrite` is set.
         """
         with locked(self.path):
-            if not overwrite:  # again: another process may have finished a run since the first check
-                self.check_unfinished()
+            if not overwrite and self.model.exists():
+                raise ValueError(f"output_dir: another process has finished a run in {self.path} just now.")
             if not overwrite and self.has_checkpoint():
                 check_inputs(self.path, self._stored_options(), json.loads(json.dumps(options)))
             else:
                 self.clear()
+            for unfinished in self.path.glob("*.part"):  # of a process that was killed while it wrote
+                unfinished.unlink()
             write_json(self.config, options)
             yield
             shutil.rmtree(self.checkpoint, ignore_errors=True)
@@ -93,6 +105,31 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return {key: _plain(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def data_checksums(options: Options) -> dict[str, str]:
+    """The SHA-256 of the files that the rows came from; target and weight may be files of their own."""
+    names = [Path(str(options[name])) for name in ("target", "weight") if options.get(name) is not None]
+    arrays = [path for path in names if path.suffix == ".npy" and path.is_file()]
+    validation = [Path(options["validation_data"])] if options.get("validation_data") else []
+    return {str(path): checksum(path) for path in (Path(options["data"]), *validation, *arrays)}
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file, as sha256sum prints it; of a directory, that of one line "CHECKSUM  NAME" per file in it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     _ = Path(directory, "a").write_bytes(b"abc")
+    ...     checksum(Path(directory, "a"))[:16], checksum(Path(directory))[:16]
+    ('ba7816bf8f01cfea', '60eb527cba799edb')
+    """
+    if not path.is_dir():
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    lines = (f"{checksum(file)}  {file.relative_to(path).as_posix()}\n" for file in files)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def model_file(model: Path) -> Path:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
-import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -17,6 +15,7 @@ from bochner.data.arrays import ArraySource, resolve_shard_rows
 from bochner.data.blocks import Block, Source, read_shard, rebatch
 from bochner.data.labels import StoredNames, checked_labels, column_names_of, labels_of, write_names
 from bochner.data.npy import FilePath, ShardedSource
+from bochner.temporary import PREFIX, TemporaryDirectory
 
 
 def cache_to_disk(
@@ -47,7 +46,12 @@ def cache_to_disk(
             raise ValueError(f"directory must be new or empty, got {final}, which holds something.")
         final.parent.mkdir(parents=True, exist_ok=True)
     # Beside the final directory, so that the last step is a rename: a killed run leaves no incomplete `directory`.
-    written = Path(tempfile.mkdtemp(prefix="bochner-cache-", dir=None if final is None else final.parent))
+    temporary = None
+    if final is None:
+        temporary = TemporaryDirectory()
+        written = temporary.path
+    else:
+        written = Path(tempfile.mkdtemp(prefix=PREFIX, dir=final.parent))
     try:
         source: Any = blocks
         shards = [shard for shard, size in enumerate(getattr(source, "shard_sizes", [])) if size]
@@ -55,24 +59,28 @@ def cache_to_disk(
         rows = _write(_converted(stream, names.labels), written, shard_rows)
         write_names(written, names)
         if final is None:
-            return CachedSource(written, shard_rows=rows, temporary=True)
+            return CachedSource(written, shard_rows=rows, temporary=temporary)
         written.chmod(0o755)
         return CachedSource(written.replace(final), shard_rows=rows)
     except BaseException:
         shutil.rmtree(written, ignore_errors=True)
+        if temporary is not None:
+            temporary.remove()
         raise
 
 
 class CachedSource(ShardedSource):
     """The files of `cache_to_disk`; a `temporary` directory is removed on `close`, on exit and with the object."""
 
-    def __init__(self, directory: FilePath, *, shard_rows: int | None = None, temporary: bool = False) -> None:
+    def __init__(
+        self, directory: FilePath, *, shard_rows: int | None = None, temporary: TemporaryDirectory | None = None
+    ) -> None:
         super().__init__(directory, shard_rows=shard_rows)
-        self._remove = weakref.finalize(self, shutil.rmtree, os.fspath(directory), True) if temporary else None
+        self._temporary = temporary
 
     def close(self) -> None:
-        if self._remove is not None:
-            self._remove()
+        if self._temporary is not None:
+            self._temporary.remove()
 
     def __enter__(self) -> Self:
         return self

@@ -25,6 +25,7 @@ from bochner.data.batches import in_order
 from bochner.data.blocks import Block, MappedSource, Source
 from bochner.data.encoder import TableEncoder
 from bochner.data.frames import is_frame
+from bochner.data.labels import column_names_of
 from bochner.data.transforms import split
 from bochner.estimators.report import write_report
 from bochner.estimators.store import SavableMixin
@@ -179,7 +180,12 @@ class BaseModel(SavableMixin):
         self, plan: KernelPlan | NetworkPlan, rows: Rows, *, num_classes: int | None, seed: int, group: Any
     ) -> Fitted:
         """Fit `model_`: see `bochner.search.fit_model`, which reads from top to bottom."""
-        task = make_task(*rows, num_classes=num_classes, seed=seed, params=plan.params)
+        names: dict[str, Any] = {}
+        if plan.params.checkpoint_dir is not None:
+            columns = getattr(self, "feature_names_in_", column_names_of(rows.train))
+            names = {"columns": None if columns is None else list(columns)}
+            names["classes"] = np.asarray(getattr(self, "classes_", ())).tolist()
+        task = make_task(*rows, num_classes=num_classes, seed=seed, params=plan.params, names=names)
         fitted = fit_model(plan, task, verbose=self.verbose, group=group)
         if self.encoder_ is None:
             self.n_features_in_ = rows.train.num_inputs

@@ -31,7 +31,7 @@ from bochner.search.kernel import (
     validation_loss,
 )
 from bochner.search.memory import MemoryPlan, Sizes, plan_memory
-from bochner.search.plan import AdaptParams, KernelPlan, NetworkPlan, Task, parse_bytes
+from bochner.search.plan import AdaptParams, KernelPlan, NetworkPlan, Task, check_data, parse_bytes
 from bochner.search.searched import fit_all_rows, is_exact, search_plan
 from bochner.solvers import (
     fit_landmark_logistic,
@@ -93,6 +93,8 @@ def fit_model(
     if plan.params.tracking is not None and not callbacks:
         with make_callbacks(plan.params.tracking, group=group) as callbacks:
             return fit_model(plan, task, verbose=verbose, group=group, callbacks=callbacks)
+    if plan.params.checkpoint_dir is not None and (group is None or group.is_first):
+        check_data(plan.params, task)
     run: dict[str, Any] = {"verbose": verbose, "callbacks": callbacks, "group": group}
     if isinstance(plan, NetworkPlan):
         return _fit_network(plan, task, run)

@@ -6,6 +6,7 @@ The estimators, `bochner train`, acoustic models and studies all describe a mode
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -20,6 +21,7 @@ from torch import Tensor
 
 from bochner import checks
 from bochner.data.blocks import Block, MappedSource, Source, num_rows
+from bochner.data.content import content_hashes
 from bochner.features import PROJECTION_NAMES
 from bochner.kernels import KERNEL_ALIASES, Kernel
 from bochner.models.losses import Criterion
@@ -27,7 +29,7 @@ from bochner.models.network import ACTIVATIONS
 from bochner.solvers.optimizers import OPTIMIZERS, PRECISIONS, SGDSettings
 from bochner.solvers.rows import summarize
 from bochner.solvers.tracking import check_tracking
-from bochner.stages import Stage
+from bochner.stages import Stage, fingerprint, write_json
 from bochner.storage import Storable, checksum, load, save
 
 SOLVERS = ["auto", "exact", "sgd", "ridge", "landmarks", "newton", "saga"]
@@ -39,6 +41,7 @@ UNITS = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 BUFFERED_SHARDS = 11  # shuffling holds 8 shards; one more is being read, with its parts, and a batch is assembled
 MAX_BUFFER_BYTES = 2**26  # a larger shuffling buffer does not mix rows noticeably better
 MIN_SHARD_ROWS, MAX_SHARD_ROWS = 64, 8192
+DATA_FILE = "data.json"  # hashes of the rows that the checkpoints beside it belong to
 # Types of the options that are neither numbers nor one of a few words.
 SOLVER_TYPES: dict[str, tuple[type, ...]] = {
     "device": (str, torch.device),
@@ -391,7 +394,8 @@ class Task:
     """Rows to fit on, rows to choose by, both together, and what their targets are.
 
     y are class indices where `num_classes` is given, otherwise numbers [n, t]. `mean` [t] is the mean of the targets,
-    one-hot for classes: the constant that models start from.
+    one-hot for classes: the constant that models start from. `names`, of classes and columns, are what checkpoints
+    belong to besides the rows; None once they have been compared.
     """
 
     train: Source
@@ -403,6 +407,7 @@ class Task:
     seed: int
     device: torch.device
     dtype: torch.dtype
+    names: Mapping[str, Any] | None = None
 
     def mapped(self, transform: Callable[[Block], Block], num_inputs: int) -> Task:
         """The task with `transform` applied to every block, whose inputs it turns into `num_inputs`."""
@@ -410,7 +415,7 @@ class Task:
             MappedSource(source, transform, num_inputs=num_inputs)
             for source in (self.train, self.validation_data, self.all_rows)
         )
-        return replace(self, train=train, validation_data=validation_data, all_rows=all_rows)
+        return replace(self, train=train, validation_data=validation_data, all_rows=all_rows, names=None)
 
     @property
     def has_own_validation(self) -> bool:
@@ -428,11 +433,12 @@ def make_task(
     params: SolverParams,
     loss: str | None = None,
     mean: Tensor | None = None,
+    names: Mapping[str, Any] | None = None,
 ) -> Task:
     """A task on the device and in the dtype of `params`.
 
     `loss` is "squared" for numbers, "logistic" for two classes and "softmax" for more, unless given; `mean` is that of
-    all rows unless given.
+    all rows unless given. `names` are those of classes and columns.
     """
     device, dtype = resolve_device(params.device), params.dtype
     move = partial(move_block, device=device, dtype=dtype)
@@ -443,7 +449,7 @@ def make_task(
         mean = summarize(all_rows, num_classes=num_classes).mean
     if loss is None:
         loss = "squared" if num_classes is None else "logistic" if num_classes == 2 else "softmax"
-    return Task(train_rows, validation_data, all_rows, num_classes, mean, loss, seed, device, dtype)
+    return Task(train_rows, validation_data, all_rows, num_classes, mean, loss, seed, device, dtype, names or {})
 
 
 def move_block(block: Block, *, device: torch.device, dtype: torch.dtype) -> Block:
@@ -484,6 +490,30 @@ def resolve_device(device: str | torch.device) -> torch.device:
         return torch.empty(0, device=device).device
     except (RuntimeError, AssertionError) as error:
         raise ValueError(f"device must be 'auto' or a device torch can use here, got {device!r}: {error}") from error
+
+
+def check_data(params: SolverParams, task: Task) -> None:
+    """Refuse to resume in a checkpoint_dir that was written for other rows, classes or columns; one pass."""
+    directory = params.directory()
+    if directory is None or task.names is None:
+        return
+    data = {name: fingerprint({name: value}) for name, value in task.names.items()}
+    for part, rows in {"training": task.train, "validation": task.validation_data}.items():
+        data |= {f"{part} {name}": digest for name, digest in content_hashes(rows).items()}
+    path = directory / DATA_FILE
+    if not path.exists():
+        write_json(path, data)
+        return
+    try:
+        there = dict(json.loads(path.read_bytes()))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path} is not the record of the data of a run: {error!r}") from error
+    changes = sorted(name for name in {*there, *data} if there.get(name) != data.get(name))
+    if changes:
+        raise ValueError(
+            f"checkpoint_dir: {directory} belongs to other data, whose {', '.join(changes)} differ; restore the data, "
+            "delete the directory or choose another one."
+        )
 
 
 def stored(

@@ -7,6 +7,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -20,6 +21,7 @@ from tqdm import tqdm
 from bochner import checks
 from bochner.data.batches import batches, num_batches
 from bochner.data.blocks import Block, Source
+from bochner.data.content import content_hashes
 from bochner.models.losses import Criterion
 from bochner.solvers.checkpoint import Checkpoint, read_checkpoint, readable, write_checkpoint
 from bochner.solvers.learning_rate import find_rate
@@ -33,6 +35,7 @@ from bochner.solvers.optimizers import (
     trainable,
 )
 from bochner.solvers.preconditioner import Preconditioner, fit_preconditioner, stored_preconditioner
+from bochner.solvers.signals import HeldSignals
 from bochner.solvers.step import compute_precision, evaluate, resident, run_steps
 
 if TYPE_CHECKING:
@@ -127,7 +130,7 @@ def train(
         settings: Loss, optimizer, rate and schedule.
         checkpoint_dir: Directory for a checkpoint of every epoch, and of every `checkpoint_seconds` within epochs, and
             for history.jsonl. The same call made again resumes there; on a CPU the result is bit-equal to that of an
-            uninterrupted run.
+            uninterrupted run. SIGTERM and SIGINT take effect when the current block of rows is done and stored.
         verbose: Whether to show progress bars; None shows them on a terminal only.
         callbacks: Called with the record of each epoch, such as those of `bochner.solvers.tracking`.
         group: The processes that train together (see `bochner.solvers.parallel`). All of them make the same call, and
@@ -148,7 +151,7 @@ def train(
     with compute_precision(settings.precision, device):
         fingerprint, stored = {}, None
         if checkpoint_dir is not None:
-            fingerprint = _fingerprint(model, source, settings)
+            fingerprint = _fingerprint(model, source, validation_data, settings)
             stored = read_checkpoint(checkpoint_dir, fingerprint, model=model, group=group)
 
         preconditioner = None
@@ -174,38 +177,42 @@ def train(
             if checkpoint_dir is not None and isinstance(settings.learning_rate, str):
                 _checkpoint(state, checkpoint_dir, fingerprint, group)  # the search is not repeated
 
-        while state.schedule.halvings < settings.max_halvings and state.epoch < settings.max_epochs:
-            last = time.monotonic()
-            for _ in _epoch(state, source, settings, preconditioner, verbose, group):
-                if checkpoint_dir is not None:
-                    elapsed = time.monotonic() - last
-                    if (elapsed if group is None else group.agree(elapsed)) >= checkpoint_seconds:
-                        _checkpoint(state, checkpoint_dir, fingerprint, group)
-                        last = time.monotonic()
+        with HeldSignals() if checkpoint_dir is not None else nullcontext() as held:
+            while state.schedule.halvings < settings.max_halvings and state.epoch < settings.max_epochs:
+                last = time.monotonic()
+                for _ in _epoch(state, source, settings, preconditioner, verbose, group):
+                    if checkpoint_dir is not None and held is not None:
+                        elapsed = math.inf if held.received else time.monotonic() - last
+                        elapsed = elapsed if group is None else group.agree(elapsed)
+                        if elapsed >= checkpoint_seconds:
+                            _checkpoint(state, checkpoint_dir, fingerprint, group)
+                            last = time.monotonic()
+                        if math.isinf(elapsed):
+                            held.deliver()
 
-            with torch.no_grad():
-                for name, mean in state.mean.items():
-                    trainable(model)[name].copy_(mean)
-            scores = evaluate(model, validation_data, loss=settings.loss, group=group)
-            value, rate = criterion.of(scores), state.schedule.rate
-            if group is not None:
-                value = group.agree(value)
-            decision = state.schedule.update(value)
-            if decision is Decision.REVERT:
-                _restore(state, state.start)
-            state.epoch, state.batch, state.start, state.mean = state.epoch + 1, 0, {}, {}
-            record = {"epoch": state.epoch, "rate": rate, "decision": decision.value, settings.criterion: value}
-            state.history.append({**record, **scores.summary()})
+                with torch.no_grad():
+                    for name, mean in state.mean.items():
+                        trainable(model)[name].copy_(mean)
+                scores = evaluate(model, validation_data, loss=settings.loss, group=group)
+                value, rate = criterion.of(scores), state.schedule.rate
+                if group is not None:
+                    value = group.agree(value)
+                decision = state.schedule.update(value)
+                if decision is Decision.REVERT:
+                    _restore(state, state.start)
+                state.epoch, state.batch, state.start, state.mean = state.epoch + 1, 0, {}, {}
+                record = {"epoch": state.epoch, "rate": rate, "decision": decision.value, settings.criterion: value}
+                state.history.append({**record, **scores.summary()})
 
-            if group is None or group.is_first:
-                for callback in callbacks:
-                    callback(state.history[-1])
-            if checkpoint_dir is not None:
                 if group is None or group.is_first:
-                    checkpoint_dir.mkdir(parents=True, exist_ok=True)
-                    lines = (json.dumps(epoch) + "\n" for epoch in state.history)
-                    (checkpoint_dir / "history.jsonl").write_text("".join(lines))
-                _checkpoint(state, checkpoint_dir, fingerprint, group)
+                    for callback in callbacks:
+                        callback(state.history[-1])
+                if checkpoint_dir is not None:
+                    if group is None or group.is_first:
+                        checkpoint_dir.mkdir(parents=True, exist_ok=True)
+                        lines = (json.dumps(epoch) + "\n" for epoch in state.history)
+                        (checkpoint_dir / "history.jsonl").write_text("".join(lines))
+                    _checkpoint(state, checkpoint_dir, fingerprint, group)
     if group is not None:
         group.gather(model, whole)
     if all(record["decision"] == Decision.REVERT.value for record in state.history):
@@ -271,14 +278,16 @@ def _restore(state: TrainingState, tensors: Mapping[str, Tensor]) -> None:
         restore_optimizer(state.optimizer, {name: tensor.clone() for name, tensor in tensors.items()})
 
 
-def _fingerprint(model: nn.Module, source: Source, settings: SGDSettings) -> dict[str, Any]:
-    """What must be equal for a checkpoint to be used: shapes, the sum of frozen weights, data size, settings."""
+def _fingerprint(model: nn.Module, source: Source, validation_data: Source, settings: SGDSettings) -> dict[str, Any]:
+    """What must be equal for a checkpoint to be used: shapes, the sum of frozen weights, all rows, settings."""
     frozen = [p for p in model.parameters() if not p.requires_grad]
     return {
         "model": repr(model),
         "frozen": sum(float(p.double().sum()) for p in frozen),
         "rows": sum(source.shard_sizes),
         "num_inputs": source.num_inputs,
+        "training_data": content_hashes(source),
+        "validation_data": content_hashes(validation_data),
         **asdict(settings),
     }
 

@@ -10,6 +10,7 @@ import io
 import json
 import secrets
 import shutil
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -80,6 +81,7 @@ class FrameStore(Mapping[str, Array]):
         self.shape, self.dtype, self.about = tuple(summary["shape"]), np.dtype(summary["dtype"]), summary["about"]
         self._places = dict(_places(self.directory))
         self._parts: dict[str, Array] = {}
+        self._checked: set[str] = set()  # utterances whose checksum was compared, once by each object
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -108,7 +110,15 @@ class FrameStore(Mapping[str, Array]):
             self._parts[place.part] = _map(self.directory / f"{place.part}.npy", self.shape, self.dtype)
         if place.stop > len(self._parts[place.part]):
             raise ValueError(f"{self.directory / place.part}.npy ends before the frames of {name!r}.")
-        return self._parts[place.part][place.start : place.stop]
+        frames = self._parts[place.part][place.start : place.stop]
+        if name not in self._checked:
+            if place.crc32 is not None and place.crc32 != _crc32(frames):
+                raise ValueError(
+                    f"{self.directory / place.part}.npy is damaged: the frames of {name!r} have another checksum; "
+                    f"delete {self.directory} to compute them again."
+                )
+            self._checked.add(name)
+        return frames
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
@@ -161,7 +171,8 @@ class FrameWriter:
         content = io.BytesIO()
         np.save(content, np.concatenate([array for _, array in self._held]), allow_pickle=False)
         write_atomically(self.directory / f"{part}.npy", content.getvalue())
-        lines = "".join(json.dumps({"id": name, "frames": len(array)}) + "\n" for name, array in self._held)
+        rows = ({"id": name, "frames": len(array), "crc32": _crc32(array)} for name, array in self._held)
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
         write_atomically(self.directory / f"{part}.jsonl", lines.encode())  # last: marks the part as complete
         self._number, self._held = self._number + 1, []
 
@@ -191,11 +202,12 @@ class FrameWriter:
 
 
 class _Place(NamedTuple):
-    """Rows start <= i < stop of the part of that name."""
+    """Rows start <= i < stop of the part of that name, and their CRC-32 where the writer stored it."""
 
     part: str
     start: int
     stop: int
+    crc32: int | None = None
 
 
 def _places(directory: Path) -> Iterator[tuple[str, _Place]]:
@@ -205,10 +217,15 @@ def _places(directory: Path) -> Iterator[tuple[str, _Place]]:
             try:
                 row = json.loads(line)
                 name, size = str(row["id"]), int(row["frames"])
+                crc32 = int(row["crc32"]) if "crc32" in row else None
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise ValueError(f"{path}, line {number}, is not the id and size of frames: {error!r}.") from error
-            yield name, _Place(path.stem, start, start + size)
+            yield name, _Place(path.stem, start, start + size, crc32)
             start += size
+
+
+def _crc32(array: Array) -> int:
+    return zlib.crc32(np.ascontiguousarray(array).data)
 
 
 def _read_summary(directory: Path) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -40,12 +41,13 @@ class ResultsFile(Generic[Cell]):
     def __init__(self, path: Path, make: Callable[..., Cell]) -> None:
         self.path, self._runs_path = path, path.with_suffix(".runs.jsonl")
         self._results: dict[Cell, Result] = {}
-        for number, line in enumerate(read_lines(path), start=1):
+        for line in read_lines(path):
             try:
                 cell = make(**{name: _frozen(value) for name, value in line["cell"].items()})
                 self._results[cell] = line["result"]
             except (TypeError, KeyError) as error:
-                raise ValueError(f"{path}, line {number} must be a measured cell; remove that line: {error}") from error
+                text = json.dumps(line)[:80]
+                raise ValueError(f"{path} must hold measured cells; remove the line {text}: {error}") from error
 
     def get(self, cell: Cell) -> Result | None:
         return self._results.get(cell)
@@ -65,27 +67,22 @@ class ResultsFile(Generic[Cell]):
 def read_lines(path: Path) -> list[Any]:
     """The values of a JSONL file, none if it does not exist.
 
-    A process that is killed or runs out of disk space may leave the beginning of a line at the end of the file. It is
-    skipped with a warning: the cell counts as not measured.
+    A process that is killed, a full disk or a loss of power may leave a part of a line. It is skipped with a warning:
+    the cell counts as not measured.
     """
     if not path.exists():
         return []
-    *lines, last = path.read_bytes().split(b"\n")
     values = []
-    for number, line in enumerate(lines, start=1):
-        try:
+    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+        if _is_json(line):
             values.append(json.loads(line))
-        except ValueError as error:
-            raise ValueError(f"{path}, line {number} must be JSON; remove that line: {error}") from error
-    if last and _is_json(last):
-        values.append(json.loads(last))
-    elif last:
-        logger.warning("%s, line %d is incomplete and is ignored; its cell is measured again.", path, len(lines) + 1)
+        elif line:
+            logger.warning("%s, line %d is incomplete and is ignored; its cell is measured again.", path, number)
     return values
 
 
 def append_line(path: Path, value: Mapping[str, Any]) -> None:
-    """Append one value to a JSONL file, in place of an incomplete last line."""
+    """Append one value to a JSONL file, in place of an incomplete last line; on disk when this returns."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b") as file:  # writes go to the end, wherever the file was read
         file.seek(max(0, file.seek(0, 2) - 1))
@@ -98,6 +95,8 @@ def append_line(path: Path, value: Mapping[str, Any]) -> None:
             else:
                 file.truncate(len(content) - len(last))
         file.write(json.dumps(value).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _is_json(line: bytes) -> bool:

@@ -31,7 +31,8 @@ Cell = TypeVar("Cell")
 Measure = Callable[[Any], Result]
 # Not "fork": a forked copy of a process with threads, such as torch's, may deadlock.
 START_METHOD = "forkserver" if "forkserver" in get_all_start_methods() else "spawn"
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT)  # not the fault of a cell: the study stops
+# Files that cannot be written are not the fault of a cell: the study stops.
+WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ def measure_here(cells: Iterable[Any], measure: Measure) -> Iterator[Outcome]:
         try:
             result = measure(cell)
         except Exception as error:  # whatever it is, the others are measured
-            _raise_if_disk_full(error)
+            _raise_write_error(error)
             logger.warning("%s failed: %s", cell, error_text(error))
             result = error
         yield cell, result
@@ -176,7 +177,7 @@ def measure_by(pool: WorkerPool, cells: Iterable[Any], *, retries: int) -> Itera
             if error is None:
                 yield cell, future.result()
                 continue
-            _raise_if_disk_full(error)
+            _raise_write_error(error)
             again = attempt <= retries
             logger.warning("%s failed, attempt %d%s: %s", cell, attempt, ", repeated" if again else "", error)
             if again:
@@ -194,8 +195,8 @@ def error_text(error: BaseException) -> str:
     return str(error) if type(error) is RuntimeError else f"{type(error).__name__}: {error}"
 
 
-def _raise_if_disk_full(error: BaseException) -> None:
-    if isinstance(error, OSError) and error.errno in DISK_FULL:
+def _raise_write_error(error: BaseException) -> None:
+    if isinstance(error, OSError) and error.errno in WRITE_ERRORS:
         raise error
 
 
@@ -296,7 +297,7 @@ def _attempt(measure: Measure, cell: Any) -> Result | BaseException:
     try:
         return measure(cell)
     except OSError as error:
-        return OSError(error.errno, str(error)) if error.errno in DISK_FULL else RuntimeError(error_text(error))
+        return OSError(error.errno, str(error)) if error.errno in WRITE_ERRORS else RuntimeError(error_text(error))
     except Exception as error:  # as text: not every exception can be pickled
         return RuntimeError(f"{type(error).__name__}: {error}")
 

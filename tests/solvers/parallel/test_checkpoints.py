@@ -108,7 +108,8 @@ def watch(folder: Path, reads: int, group: Workers | None = None) -> list[int]:
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_every_row_is_learned_from_once_also_after_a_stop(tmp_path: Path) -> None:
     """203 rows in batches of 50: two by four processes, which then stop, and the rest by three."""
-    first = run_ranks(watch, 4, tmp_path / "a", tmp_path / "run", 13 + 10)  # one look at all 13 shards comes before
+    # before that, all 13 shards are read twice: for the fingerprint and for the initial score
+    first = run_ranks(watch, 4, tmp_path / "a", tmp_path / "run", 2 * 13 + 10)
     assert [len(rows) for rows in first] == [24, 26, 24, 26]
     rest = run_ranks(watch, 3, tmp_path / "b", tmp_path / "run", 10**9)
     assert Counter(row for rows in [*first, *rest] for row in rows) == Counter(range(203))

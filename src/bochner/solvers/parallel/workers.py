@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -29,6 +30,8 @@ from bochner.solvers.parallel.parts import (
     split_preconditioner,
 )
 from bochner.solvers.preconditioner import Preconditioner
+
+STORE_VARIABLE = "BOCHNER_STORE"  # the environment variable with the path of the file through which processes meet
 
 
 class Workers:
@@ -225,6 +228,8 @@ def joined(*, feature_parallel: int = 1, device: str | torch.device = "auto") ->
             raise ValueError(f"feature_parallel={feature_parallel} needs several processes; start them by torchrun.")
         yield None
         return
+    if STORE_VARIABLE in os.environ:
+        threading.Thread(target=_end_with_launcher, daemon=True).start()
     own = _own_device(str(device))
     store, rank, size = _rendezvous()
     backend = "cpu:gloo,cuda:nccl" if own.type == "cuda" else "gloo"
@@ -236,14 +241,25 @@ def joined(*, feature_parallel: int = 1, device: str | torch.device = "auto") ->
 def _rendezvous() -> tuple[Store, int, int]:
     """The store through which processes exchange their addresses, the rank of this one and the number of processes.
 
-    torchrun keeps one store for all its restarts (torch 2.13), where a process may read the address of one that was
-    killed and wait for it forever: each start has its own prefix. Only the machine of the failure counts a restart, so
-    that this is for one machine; for several, see `bochner.cli.launch`.
+    The store is a file where `bochner.cli.launch` has started the processes. torchrun keeps one store for all its
+    restarts (torch 2.13), where a process may read the address of one that was killed and wait for it forever: each
+    start has its own prefix. Only the machine of the failure counts a restart, so that this is for one machine; for
+    several, see `bochner.cli.launch`.
     """
+    if STORE_VARIABLE in os.environ:
+        size = int(os.environ["WORLD_SIZE"])
+        meeting = dist.FileStore(os.environ[STORE_VARIABLE], size)  # type: ignore[attr-defined]
+        return meeting, int(os.environ["RANK"]), size
     store, rank, size = next(rendezvous("env://"))
     if size == int(os.environ["LOCAL_WORLD_SIZE"]):
         store = PrefixStore(f"start-{num_restarts()}", store)
     return store, rank, size
+
+
+def _end_with_launcher() -> None:
+    """End this process when its stdin, a pipe from the launcher, is closed: the launcher was killed."""
+    os.read(0, 1)
+    os._exit(1)
 
 
 def num_restarts() -> int:
