@@ -117,6 +117,33 @@ def test_predictions_that_cannot_be(wave_model: Path, ring_model: Path, tmp_path
     assert "cut.safetensors is not a readable safetensors file" in err
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("trian rings.csv", "did you mean 'train'?"),
+        ("study rnu", "did you mean 'run'?"),
+        ("train rings.csv --target rnig", "did you mean 'ring'?"),
+        ("train rings.csv --target ring --num_featurs 3", "did you mean '--n_components'?"),
+        ("train rings.csv --target ring --n-componets 3", "did you mean '--n_components'?"),
+        ("train rings.csv --target ring --outputdir m", "did you mean '--output_dir'?"),
+        ("train rings.csv --target ring --kernel guassian", "did you mean 'gaussian'?"),
+        ("train rings.csv --target ring --solver sdg", "did you mean 'sgd'?"),
+        ("train rings.csv --target ring --task clasify", "did you mean 'classify'?"),
+        ("train rings.csv --target ring --columns esat,north", "did you mean 'east'?"),
+        ("train rings.csv --target ring --n_components many", "Expected an int. Got value: many."),
+    ],
+)
+def test_typos_get_suggestions(
+    words: str, message: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rings_csv(tmp_path / "rings.csv", 40)
+    monkeypatch.chdir(tmp_path)
+    outcome = run(capsys, *words.split())
+    assert outcome.code in (1, 2)
+    assert message in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+
+
 @pytest.fixture
 def little_disk() -> Iterator[None]:
     """No file may grow beyond 2,000 bytes."""

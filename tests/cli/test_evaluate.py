@@ -74,10 +74,68 @@ def test_a_class_that_training_had_not_is_named(ring_model: Path, tmp_path: Path
     assert "'violet'" in err
 
 
-def test_without_a_target_the_columns_are_named(ring_model: Path, capsys: Capture) -> None:
-    code, _, err = run(capsys, "evaluate", ring_model / "model", ring_model / "test.csv")
+def test_the_target_of_training_is_the_default(ring_model: Path, tmp_path: Path, capsys: Capture) -> None:
+    known, given = (
+        run(capsys, "evaluate", ring_model / "model", ring_model / "test.csv", *words)
+        for words in ([], ["--target=ring"])
+    )
+    assert known == given
+    assert known.code == 0
+    alone = tmp_path / "model.safetensors"
+    alone.write_bytes((ring_model / "model" / "model.safetensors").read_bytes())
+    code, _, err = run(capsys, "evaluate", alone, ring_model / "test.csv")
     assert code == 1
     assert "with --target" in err
+    assert "no model card beside" in run(capsys, "evaluate", alone, ring_model / "test.csv", "--target=-1").out
+
+
+def test_files_of_training_are_recognised(ring_model: Path, tmp_path: Path, capsys: Capture) -> None:
+    same = tmp_path / "copy.csv"
+    same.write_bytes((ring_model / "train.csv").read_bytes())
+    outcome = run(capsys, "evaluate", ring_model / "model", same, "--json", tmp_path / "s.json")
+    assert f"{same} is the file of training: 180 of its rows were trained on" in outcome.err
+    assert "is the file of training" in json.loads((tmp_path / "s.json").read_text())["relation"]
+    new = run(capsys, "evaluate", ring_model / "model", ring_model / "test.csv")
+    assert new.err == ""
+    assert "not a file of training, by its SHA-256" in new.out
+
+
+def test_the_validation_file_of_training_is_recognised(ring_model: Path, tmp_path: Path, capsys: Capture) -> None:
+    validation, model = ring_model / "test.csv", tmp_path / "m"
+    words = ["train", ring_model / "train.csv", "--target=ring", f"--validation_data={validation}", "--preset=fast"]
+    assert run(capsys, *words, f"--output_dir={model}").code == 0
+    assert (
+        "is the validation file of training; not trained on, but used" in run(capsys, "evaluate", model, validation).err
+    )
+
+
+def test_intervals_hold_the_scores_of_new_rows() -> None:
+    """95 % intervals of 300 samples of 60 rows hold the expected score about as often as they should."""
+    rng = np.random.default_rng(0)
+    held: dict[str, list[bool]] = {}
+    for _ in range(300):
+        correct = rng.random(60) < 0.8
+        y = rng.integers(0, 2, 60)
+        p = np.full((60, 2), 0.3)
+        p[np.arange(60), np.where(correct, y, 1 - y)] = 0.7
+        classes = score_rows(Oracle(["a", "b"]), ArraySource(np.log(p), np.array(["a", "b"])[y])).intervals()
+        numbers = rng.normal(size=60)
+        f = numbers + 0.5 * rng.normal(size=60)
+        errors = score_rows(Oracle(), ArraySource(f[:, None], numbers)).intervals()
+        ce = -(0.8 * np.log(0.7) + 0.2 * np.log(0.3))
+        expected = {"accuracy": 0.8, "error": 0.2, "balanced_accuracy": 0.8, "ce": ce, "perplexity": np.exp(ce)}
+        expected |= {"r2": 0.75, "rmse": 0.5, "mae": 0.5 * np.sqrt(2 / np.pi)}
+        for name, (low, high) in (classes | errors).items():
+            held.setdefault(name, []).append(low <= expected[name] <= high)
+    for name, inside in held.items():
+        assert 0.9 <= np.mean(inside) <= 0.99, name
+
+
+def test_no_errors_in_few_rows_are_not_certainty() -> None:
+    logs = np.log([[0.9, 0.1]] * 7 + [[0.1, 0.9]] * 7)
+    scorer = score_rows(Oracle(["a", "b"]), ArraySource(logs, np.array(["a"] * 7 + ["b"] * 7)))
+    assert scorer.intervals()["accuracy"] == pytest.approx((0.7847, 1), abs=1e-3)
+    assert scorer.intervals()["balanced_accuracy"][0] < 0.9
 
 
 def test_info(ring_model: Path, capsys: Capture) -> None:

@@ -22,8 +22,14 @@ def test_the_commands_are_named(capsys: Capture) -> None:
     assert all(f"\n    {name} " in out for name in COMMANDS)
 
 
-def test_the_version(capsys: Capture) -> None:
-    assert re.fullmatch(r"bochner \d+\.\d+\.\d+(\.dev\d+)?\n", run(capsys, "--version").out)
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_the_version(option: str, capsys: Capture) -> None:
+    assert re.fullmatch(r"bochner \d+\.\d+\.\d+(\.dev\d+)?\n", run(capsys, option).out)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_types_in_help_are_plain(name: str, capsys: Capture) -> None:
+    assert not re.search(r"<class|typing\.|Literal\[", run(capsys, name, "--help").out)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -53,3 +59,10 @@ def test_examples_parse(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for line in lines:
         words = shlex.split(line.partition(">")[0].replace("--print_config", ""))
         assert parser.parse_args(words[1:]).subcommand == name
+
+
+def test_shell_completion(capsys: Capture) -> None:
+    pytest.importorskip("shtab")
+    code, out, _ = run(capsys, "--print_completion", "shtab-bash")
+    assert code == 0
+    assert "--n_components" in out

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import bochner
-from bochner.cli.tables import choose_task, open_training_rows
+from bochner.cli.tables import choose_task, folds, open_training_rows
 from bochner.data import ArraySource, open_source, split
 from bochner.search import SolverParams
 from bochner.search.plan import rows_per_shard
@@ -223,7 +223,7 @@ def test_a_validation_file_has_its_columns_found_by_name(tmp_path: Path, capsys:
     columns = {"ring": [NAMES[place] for place in y], "north": X[:, 1], "other": y, "east": X[:, 0]}
     validation = write_csv(tmp_path / "validation.csv", columns)
     words = ["train", data, "--target=ring", f"--validation_data={validation}", f"--output_dir={tmp_path / 'm'}"]
-    assert f"all 40 rows of {validation}; used for choices" in run(capsys, *words).out
+    assert f"all 40 rows of {validation}; not trained on, but used for choices" in run(capsys, *words).out
     model = bochner.load(tmp_path / "m" / "model.safetensors")
     accuracy = (model.predict(torch.tensor(X)) == np.array(NAMES)[y]).mean()
     assert json.loads((tmp_path / "m" / "validation_scores.json").read_text())["accuracy"] == pytest.approx(accuracy)
@@ -310,3 +310,58 @@ def test_a_memory_budget_cuts_the_rows_finer(tmp_path: Path) -> None:
     whole, fine = (open_training_rows(tmp_path / "d.npz", **named, memory_budget=budget) for budget in (None, "30MB"))
     assert max(whole.shard_sizes) == 5000
     assert max(fine.shard_sizes) == rows_per_shard(30 * 2**20, row_bytes=8 * 40 + 16) < 5000
+
+
+def test_validation_on_the_training_rows_is_named_as_such(tmp_path: Path, capsys: Capture) -> None:
+    data, copy = rings_csv(tmp_path / "rings.csv", 80), tmp_path / "copy.csv"
+    copy.write_bytes(data.read_bytes())
+    words = ["train", data, "--target=ring", "--preset=fast", f"--output_dir={tmp_path / 'm'}"]
+    code, out, err = run(capsys, *words, f"--validation_data={copy}")
+    assert code == 0
+    assert f"{copy} is the file of the training rows" in err
+    assert "the training rows themselves" in out
+    assert "not trained on" not in out + (tmp_path / "m" / "model_card.md").read_text()
+
+
+def test_cross_validation(tmp_path: Path, capsys: Capture) -> None:
+    data = rings_csv(tmp_path / "rings.csv", 90)
+    words = ["train", data, "--target=ring", "--preset=fast", f"--output_dir={tmp_path / 'm'}"]
+    code, out, err = run(capsys, *words, "--cv=3")
+    assert (code, err) == (0, "")
+    assert "3-fold cross-validation of 90 rows" in out
+    assert "fold      3 of 3" in out
+    scores = json.loads((tmp_path / "m" / "validation_scores.json").read_text())
+    assert scores["num_rows"] == 90
+    assert 0.6 < scores["accuracy"] < 1
+    assert scores["intervals"]["accuracy"][0] < scores["accuracy"] < scores["intervals"]["accuracy"][1]
+    assert len(bochner.load(tmp_path / "m" / "model.safetensors").model_.model.landmarks) == 90
+    refused = run(capsys, *words, "--overwrite", "--cv=3", f"--validation_data={data}")
+    assert "cv must not be given with validation_data" in refused.err
+    assert "cv must be from 2 to the number of rows, 90, got 1" in run(capsys, *words, "--overwrite", "--cv=1").err
+
+
+def test_folds_are_stratified_and_leave_out_every_row_once() -> None:
+    y = np.array([0] * 50 + [1] * 10 + [2])
+    source = ArraySource(np.arange(61.0)[:, None], y, shard_rows=7)
+    seen: list[float] = []
+    for training, validation in folds(source, count=5, is_classification=True, seed=0):
+        parts = [np.concatenate([rows.read(s).X[:, 0] for s in range(9)]) for rows in (training, validation)]
+        assert len(np.intersect1d(*parts)) == 0
+        assert len(parts[0]) + len(parts[1]) == 61
+        assert np.bincount(y[parts[1].astype(int)], minlength=3).tolist() == [10, 2, 0]
+        seen += parts[1].tolist()
+    assert sorted(seen) == list(range(60))
+
+
+@pytest.mark.parametrize(("name", "directory"), [("w.csv", "w_csv"), ("w.npz", "w_npz")])
+def test_the_default_directory_names_the_format(
+    name: str, directory: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    X, y = rings(40)
+    np.savez("w.npz", X=X, y=y)
+    write_csv(Path("w.csv"), {"a": X[:, 0], "b": X[:, 1], "y": y})
+    assert run(capsys, "train", name, *(["--target=y"] if name == "w.csv" else []), "--preset=fast").code == 0
+    assert Path("out", directory, "model.safetensors").exists()
+    Path(name).unlink()  # a finished directory is named before anything is read
+    assert f"out/{directory} holds a finished model" in run(capsys, "train", name).err

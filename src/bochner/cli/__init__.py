@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from jsonargparse import auto_cli, set_parsing_settings
@@ -36,11 +37,14 @@ GROUPS: dict[str, Any] = {"speech": SPEECH, "asr": ASR, "study": STUDY}
 def main(arguments: list[str] | None = None) -> None:
     """Run `bochner COMMAND ...`."""
     # A `class_path` in a configuration is imported, which runs code: only bochner's kernels may be named.
-    set_parsing_settings(import_path_denylist=["*"], import_path_allowlist=["bochner.kernels"])
+    set_parsing_settings(
+        import_path_denylist=["*"], import_path_allowlist=["bochner.kernels"], add_print_completion_argument=True
+    )
+    words = sys.argv[1:] if arguments is None else arguments
     with console_logging(), one_line_errors():
         auto_cli(
             COMMANDS | GROUPS,
-            args=arguments,
+            args=["--version"] if words[:1] == ["-V"] else words,
             parser_class=CommandParser,
             prog="bochner",
             description="Kernel methods at scale.",

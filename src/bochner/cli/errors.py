@@ -15,6 +15,7 @@ from typing import NoReturn
 
 import torch
 
+from bochner.cli.suggestions import with_suggestion
 from bochner.studies.results_file import FailedCellsError
 
 logger = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ def one_line_errors() -> Iterator[None]:
             raise
         _exit(f"error: out of memory: {_one_line(error)}; try --memory_budget, or fewer --n_components.", 1)
     except USER_ERRORS as error:
-        _exit(f"error: {_one_line(error)}", 1)
+        _exit(f"error: {with_suggestion(_one_line(error))}", 1)
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

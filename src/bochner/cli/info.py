@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bochner import __version__
-from bochner.cli.evaluate import Scores
+from bochner.cli.evaluate import Scorer
 from bochner.cli.logs import labelled
 from bochner.cli.tables import Split, feature_names
 from bochner.cli.train_directory import Options, data_checksums, load_model, model_file
@@ -26,7 +26,7 @@ def info(model: Path) -> None:
 
     Example:
 
-        bochner info out/iris
+        bochner info out/iris_csv
 
     Args:
         model: The output directory of `bochner train`, or a model file.
@@ -77,7 +77,7 @@ def search_text(estimator: Any) -> str:
 # -- the model card --------------------------------------------------------------------------------------------
 
 
-def model_card(model: Any, split: Split, options: Options, scores: Scores, *, use: str) -> dict[str, Any]:
+def model_card(model: Any, split: Split, options: Options, scorer: Scorer, *, use: str) -> dict[str, Any]:
     """What a model is, which data it was trained on and how good it is, as plain values; equal for equal runs.
 
     `use` says what the validation rows were used for.
@@ -93,11 +93,12 @@ def model_card(model: Any, split: Split, options: Options, scores: Scores, *, us
         "data": {
             "sha256": data_checksums(options),
             "training_rows": num_rows(split.training),
-            "validation_rows": num_rows(split.validation),
+            "validation_rows": scorer.num_rows,
             "validation_protocol": split.protocol,
             "validation_use": use,
         },
-        "validation_scores": dict(scores),
+        "validation_scores": scorer.scores(),
+        "validation_intervals": {name: list(ends) for name, ends in scorer.intervals().items()},
         "seed": options["random_state"],
         "settings": {name: value for name, value in options.items() if value is not None},
         "versions": {"bochner": __version__, "python": platform.python_version()}
@@ -109,15 +110,20 @@ def card_page(card: Mapping[str, Any]) -> str:
     """A model card in Markdown."""
     model, data = card["model"], card["data"]
     architecture_name = "kernel" if "kernel" in model else "network"
+    ends = card["validation_intervals"]
+    shown = {
+        name: f"{value:.6g} ({ends[name][0]:.4g} to {ends[name][1]:.4g})"
+        for name, value in card["validation_scores"].items()
+    }
     inputs = f"{model['num_inputs']:,} inputs" + (f", {len(model['classes']):,} classes" if model["classes"] else "")
     return "\n".join(
         [
             f"# {model['estimator']}\n",
             f"{inputs}; {architecture_name} `{model[architecture_name]}`, solver `{model['solver']}`, "
             f"seed {card['seed']}.\n",
-            f"Trained on {data['training_rows']:,} rows. Validation: {data['validation_protocol']}; not trained on, "
+            f"Trained on {data['training_rows']:,} rows. Validation: {data['validation_protocol']}; "
             f"{data['validation_use']}.\n",
-            *_table("validation", "score", {name: f"{value:.6g}" for name, value in card["validation_scores"].items()}),
+            *_table("validation", "score (95 % interval)", shown),
             *_table("data", "SHA-256", data["sha256"]),
             *_table("setting", "value", card["settings"]),
             *_table("package", "version", card["versions"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 from argparse import SUPPRESS, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,6 +16,7 @@ import docstring_parser
 import yaml  # type: ignore[import-untyped]
 from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace, get_loader, set_loader
 
+from bochner.cli.suggestions import option_hint, with_suggestion
 from bochner.plain_yaml import read_yaml
 
 PLAIN = "plain"  # the parser mode of jsonargparse that `load_plain` implements
@@ -104,8 +106,14 @@ class CommandParser(ArgumentParser):
         """One line on stderr, and exit code 2."""
         parser = getattr(ex, "subcommand_parser", None) or self
         name = parser._command
-        text = " ".join(message.replace('Parser key "', 'option "').split())
-        self.exit(2, f"{name}: error: {text.rstrip('.')}. See: {name} --help\n")
+        text = plain_types(" ".join(message.replace('Parser key "', 'option "').split()))
+        if unknown := re.match(r"unrecognized arguments: (-\S+)", text):
+            text = text.rstrip(".") + option_hint(unknown[1], parser._option_string_actions)
+        text = with_suggestion(text)
+        self.exit(2, f"{name}: error: {text}{'' if text[-1] in '.?' else '.'} See: {name} --help\n")
+
+    def format_help(self, *args: Any, **kwargs: Any) -> str:
+        return plain_types(super().format_help(*args, **kwargs))
 
     @property
     def _command(self) -> str:
@@ -140,6 +148,17 @@ class CommandParser(ArgumentParser):
     def _is_switch(self, option: str) -> bool:
         typehint = getattr(self._option_string_actions.get(option), "_typehint", None)
         return typehint is bool or (bool in get_args(typehint) and set(get_args(typehint)) <= {bool, NoneType})
+
+
+def plain_types(text: str) -> str:
+    """Types as users write them; line breaks in help may divide them.
+
+    >>> plain_types("Expected a <class 'int'>, or typing.Literal['a', 'b']")
+    "Expected an int, or one of 'a', 'b'"
+    """
+    text = re.sub(r"(?:typing\.)?Literal\[([^]]*)\]", r"one of \1", text)
+    text = re.sub(r"<class\s+'(?:[\w.]+\.)?(\w+)'>", r"\1", text)
+    return re.sub(r"\ba one of ", "one of ", re.sub(r"\ba (?=[ieaou]\w+\b[.,])", "an ", text))
 
 
 def _body(function: Callable[..., Any]) -> str:

@@ -47,9 +47,9 @@ def predict(
 
     Examples:
 
-        bochner predict out/iris new.csv
-        bochner predict out/iris new.csv --output predictions.csv --id plant
-        bochner predict out/iris new.csv --output probabilities.npy --probabilities
+        bochner predict out/iris_csv new.csv
+        bochner predict out/iris_csv new.csv --output predictions.csv --id plant
+        bochner predict out/iris_csv new.csv --output probabilities.npy --probabilities
 
     In tables, the inputs are the columns with the names of the training columns; other columns are ignored, and those
     of --id are written before the predictions.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -14,6 +14,7 @@ from bochner.data.blocks import num_rows, read_targets, seeded
 from bochner.data.labels import abbreviated
 from bochner.data.table_files import table_files
 from bochner.data.table_rows import warn_of_columns
+from bochner.data.transforms import SelectedSource
 from bochner.search.plan import parse_bytes, rows_per_shard
 
 Columns = list[str] | str | None
@@ -216,6 +217,7 @@ class Split(NamedTuple):
     training: Rows
     validation: Rows
     protocol: str
+    is_training: bool = False  # whether the validation rows are those of training
 
 
 def draw_validation(rows: Rows, *, fraction: float, seed: int) -> Split:
@@ -246,3 +248,29 @@ def open_validation(
     """Take all rows of another file for validation."""
     validation = open_like(data, rows, target=target, weight=weight, text=text)
     return Split(rows, validation, f"all {num_rows(validation):,} rows of {data}")
+
+
+def folds(rows: Rows, *, count: int, is_classification: bool, seed: int) -> Iterator[tuple[Rows, Rows]]:
+    """Training and validation rows of `count` folds, stratified by class.
+
+    The only row of a class is in no validation fold: a model that was trained without it does not know the class.
+    """
+    N = num_rows(rows)
+    if not 2 <= count <= N:
+        raise ValueError(f"cv must be from 2 to the number of rows, {N:,}, got {count}.")
+    order = torch.randperm(N, generator=seeded(seed, "folds")).numpy()
+    fold = np.empty(N, dtype=np.int64)
+    single = np.zeros(N, dtype=bool)
+    if is_classification:
+        y = np.concatenate([read_targets(rows, shard).numpy() for shard, size in enumerate(rows.shard_sizes) if size])
+        _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+        order = order[np.argsort(codes[order], kind="stable")]
+        single = counts[codes] == 1
+    fold[order] = np.arange(N) % count
+    fold[single] = count
+    for number in range(count):
+        parts = fold != number, fold == number
+        if isinstance(rows, TableRows):
+            yield rows.take(np.flatnonzero(parts[0])), rows.take(np.flatnonzero(parts[1]))
+        else:
+            yield SelectedSource(rows, parts[0]), SelectedSource(rows, parts[1])

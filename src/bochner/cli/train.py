@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 import json
 import logging
+import math
 import shlex
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, fields
@@ -16,9 +18,10 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from sklearn.base import clone
 
 from bochner.cli.errors import INTERRUPTED, TERMINATED, TerminatedError
-from bochner.cli.evaluate import score_rows
+from bochner.cli.evaluate import Scorer, score_rows
 from bochner.cli.info import architecture, card_page, model_card, settings_of
 from bochner.cli.launch import LaunchOptions, launch
 from bochner.cli.logs import labelled, logging_at
@@ -32,14 +35,15 @@ from bochner.cli.tables import (
     choose_task,
     column_list,
     draw_validation,
+    folds,
     open_training_rows,
     open_validation,
 )
-from bochner.cli.train_directory import Options, TrainDirectory, plain_options
+from bochner.cli.train_directory import Options, TrainDirectory, checksum, plain_options
 from bochner.data import Rows, TableRows, classes_of, column_names_of, statistics
 from bochner.data.blocks import num_rows
 from bochner.data.labels import abbreviated
-from bochner.data.table_files import table_files
+from bochner.data.table_files import column_kind, table_files
 from bochner.estimators import KernelClassifier, KernelRegressor, NetworkClassifier, NetworkRegressor
 from bochner.kernels import Stationary
 from bochner.search import KernelPlan, SolverParams, choose_solver
@@ -64,8 +68,9 @@ SOLVER_OPTIONS = [option.name for option in fields(SolverParams)]
 # Arguments that are options of the command itself, or not options at all.
 SKIPPED = ["solver_params", "checkpoint_dir", "random_state"]
 # What validation rows were used for, besides the scores at the end.
-USED = "used for choices such as when to stop"
-UNUSED = "not used for any choice"
+USED = "not trained on, but used for choices such as when to stop"
+UNUSED = "not trained on, and not used for any choice"
+TRAINED = "the training rows themselves: these scores are better than those of new rows"
 
 
 @options_of(KernelClassifier, NetworkClassifier, SolverParams, skip=SKIPPED)
@@ -83,6 +88,7 @@ def train(
     sep: str | None = None,
     encoding: str | None = None,
     decimal: Literal[".", ","] | None = None,
+    cv: int | None = None,
     overwrite: bool = False,
     quiet: bool = False,
     random_state: int = 0,
@@ -101,6 +107,7 @@ def train(
     Examples:
 
         bochner train iris.csv --target species
+        bochner train iris.csv --target -1 --ignore plant --cv 5
         bochner train houses.parquet --target price --preset best --time_limit 600
         bochner train houses.parquet --target price --preset none --standardize --solver landmarks
         bochner train mnist.npz --solver sgd --n_components 16384 --output_dir out/mnist
@@ -135,7 +142,7 @@ def train(
         task: "auto": text and at most 100 distinct integers are classes, other numbers are regressed.
         validation_data: Another file of rows to validate on, instead of a part of data.
         output_dir: Directory for model.safetensors, its card, config.json, history.jsonl and validation_scores.json.
-            Default: out/NAME for a file NAME.csv.
+            Default: out/NAME_csv for a file NAME.csv.
         columns: Names of the inputs, separated by commas. Default: all columns but target and weight. For an .npz the
             name of its array of inputs.
         ignore: Names of columns that are no inputs, separated by commas, such as identifiers of rows.
@@ -143,6 +150,8 @@ def train(
         sep: Separator of a CSV file, a character or "tab". Default: detected.
         encoding: Encoding of a CSV file, such as "cp1252". Default: detected.
         decimal: Decimal sign of a CSV file. Default: detected.
+        cv: Number of folds. The scores are those of cross-validation, for which as many more models are fitted, and the
+            model is trained on all rows.
         overwrite: Start again in a directory that holds another run.
         quiet: Print only warnings and errors.
         random_state: Seed of all random numbers.
@@ -155,7 +164,7 @@ def train(
         max_restarts: How often all processes are restarted from the last checkpoint when one has failed.
         oversubscribe: Allow more processes than cores.
     """
-    directory = TrainDirectory(Path("out", data.resolve().name.partition(".")[0]) if output_dir is None else output_dir)
+    directory = TrainDirectory(Path("out", data.resolve().name.replace(".", "_")) if output_dir is None else output_dir)
     overwrite = overwrite and num_restarts() == 0  # after a restart, what is in the directory belongs to this run
     planned = build_estimator(model, "regress" if task == "regress" else "classify", random_state, settings)
     params = planned.make_plan().params  # invalid settings are errors before a large file is read
@@ -163,7 +172,9 @@ def train(
     table |= {"ignore": column_list(ignore)}
     text = TextOptions(sep, encoding, decimal)
     arguments = {"data": data, "model": model, **table, **text._asdict()}
-    arguments |= {"validation_data": validation_data, "task": task}
+    arguments |= {"validation_data": validation_data, "task": task, "cv": cv}
+    if cv is not None and validation_data is not None:
+        raise ValueError(f"cv must not be given with validation_data, got {cv} and {validation_data}.")
     options = plain_options({**arguments, **settings_of(planned)})
     launch_options = LaunchOptions(gpus, processes, nodes, rendezvous, run_id, max_restarts, oversubscribe)
     if launch_options.is_needed and launch_options.uses_cpu:
@@ -186,10 +197,15 @@ def train(
         rows = open_training_rows(data, memory_budget=params.memory_budget, text=text, **table)
         choice = choose_task(task, rows)
         estimator = build_estimator(model, choice.task, random_state, settings)
-        if validation_data is None:
+        if cv is not None:
+            split = Split(rows, rows, f"{cv}-fold cross-validation of {num_rows(rows):,} rows, seed {random_state}")
+        elif validation_data is None:
             split = draw_validation(rows, fraction=estimator.validation_fraction, seed=random_state)
         else:
             split = open_validation(rows, validation_data, target=target, weight=weight, text=text)
+            split = split._replace(is_training=checksum(data) == checksum(validation_data))
+            if split.is_training and is_first:
+                logger.warning(f"validation_data: {validation_data} is the file of the training rows, {data}.")
         solver = solver_of(estimator, choice, split, group)
         with _run(directory, options, group, overwrite=overwrite):
             _log_data(data, rows, split, choice)
@@ -201,10 +217,14 @@ def train(
                 estimator.set_params(solver_params=checkpoints)
             # A search divides the training rows itself; the scores of rows that no choice was based on are unbiased.
             decides = validation_data is not None or solver != "exact" or not estimator.make_plan().is_searched
+            decides = decides and cv is None
+            scorer = None
+            if cv is not None:
+                scorer = cross_validate(estimator, rows, cv, group, is_classification=choice.task == "classify")
             fit(estimator, split, directory, group, validation=split.validation if decides else None)
             if is_first:
-                finish(estimator, split, directory, options, decides=decides)
-        _log_next_commands(data, target, columns, directory.path)
+                finish(estimator, split, directory, options, scorer=scorer, decides=decides)
+        _log_next_commands(data, columns, directory.path)
 
 
 def build_estimator(model: str, task: str, random_state: int, settings: Mapping[str, Any]) -> Any:
@@ -268,11 +288,9 @@ def fit(model: Any, split: Split, directory: TrainDirectory, group: Workers | No
     """Fit the model, or resume from its checkpoint, and log what it took; choices are based on `validation`."""
     epochs_done, start = directory.epochs_done(), time.perf_counter()
     rows = split.training
-    if isinstance(rows, TableRows):
-        chosen_by = (validation.X, validation.y) if isinstance(validation, TableRows) else None
-        model.fit(rows.X, rows.y, rows.weight, validation_data=chosen_by, group=group)
-    else:
-        model.fit(rows, validation_data=validation, group=group)
+    if directory.has_checkpoint():
+        logger.info(labelled("resume", f"from the checkpoint of an interrupted run, {epochs_done} epochs done"))
+    fit_rows(model, rows, validation, group)
     seconds = max(time.perf_counter() - start, 1e-9)
     names = column_names_of(rows)
     if names is not None:  # `bochner predict` finds the inputs in other tables by these names
@@ -284,22 +302,67 @@ def fit(model: Any, split: Split, directory: TrainDirectory, group: Workers | No
     logger.info(labelled("fit", f"{epochs}{seconds:.1f} s, {rows_read / seconds:,.0f} rows/s{_peak_memory_text()}"))
 
 
-def finish(model: Any, split: Split, directory: TrainDirectory, options: Options, *, decides: bool) -> None:
+def fit_rows(model: Any, rows: Rows, validation: Rows | None, group: Workers | None) -> None:
+    if isinstance(rows, TableRows):
+        chosen_by = (validation.X, validation.y) if isinstance(validation, TableRows) else None
+        model.fit(rows.X, rows.y, rows.weight, validation_data=chosen_by, group=group)
+    else:
+        model.fit(rows, validation_data=validation, group=group)
+
+
+def cross_validate(
+    estimator: Any, rows: Rows, count: int, group: Workers | None, *, is_classification: bool
+) -> Scorer | None:
+    """Scores of all rows by models that were fitted without their fold."""
+    scorer: Scorer | None = None
+    seed = estimator.random_state
+    for number, (training, validation) in enumerate(
+        folds(rows, count=count, is_classification=is_classification, seed=seed)
+    ):
+        model, start = clone(estimator), time.perf_counter()
+        params = {**(model.solver_params or {})}
+        params.pop("checkpoint_dir", None)  # which is that of the model on all rows
+        model.set_params(solver_params=params or None)
+        fit_rows(model, training, None, group)
+        scorer = score_rows(model, validation, scorer)
+        logger.info(labelled("fold", f"{number + 1} of {count}, {time.perf_counter() - start:.1f} s"))
+    return scorer
+
+
+def finish(
+    model: Any, split: Split, directory: TrainDirectory, options: Options, *, scorer: Scorer | None, decides: bool
+) -> None:
     """Score the validation rows and write all files, the model last: a directory with a model is complete.
 
-    `decides` says whether choices were based on these rows.
+    `scorer` has the scores of cross-validation, if there was one; `decides` says whether choices were based on the
+    validation rows.
     """
-    scores = score_rows(model, split.validation).scores()
+    scorer = scorer or score_rows(model, split.validation)
+    scores, intervals = scorer.scores(), scorer.intervals()
     if model.history_:
         write_atomically(directory.history, "".join(json.dumps(record) + "\n" for record in model.history_).encode())
-    write_json(directory.scores, {"protocol": split.protocol, "num_rows": num_rows(split.validation), **scores})
-    use = USED if decides else UNUSED
-    card = model_card(model, split, options, scores, use=use)
+    stored = {"protocol": split.protocol, "num_rows": scorer.num_rows, **scores}
+    write_json(directory.scores, {**stored, "intervals": {name: list(ends) for name, ends in intervals.items()}})
+    use = TRAINED if split.is_training else USED if decides else UNUSED
+    card = model_card(model, split, options, scorer, use=use)
     write_json(directory.card, card)
     write_atomically(directory.card_page, card_page(card).encode())
     save(model, directory.model)
-    logger.info(labelled("scores", "  ".join(f"{name} {value:.4g}" for name, value in scores.items())))
-    logger.info(labelled("", f"(validation: {split.protocol}; {use})"))
+    for label, (name, value) in zip(["scores"] + [""] * len(scores), scores.items(), strict=False):
+        logger.info(labelled(label, score_text(name, value, intervals[name])))
+    logger.info(labelled("", f"(validation: {split.protocol}; {use}; 95 % intervals)"))
+
+
+def score_text(name: str, value: float, interval: tuple[float, float]) -> str:
+    """A score with its interval, to the digits that the interval leaves.
+
+    >>> score_text("accuracy", 0.8571428, (0.60064, 0.95991))
+    'accuracy 0.86 (0.60 to 0.96)'
+    """
+    low, high = interval
+    half = (high - low) / 2
+    digits = 4 if not half > 0 else min(max(1 - math.floor(math.log10(half)), 0), 6)
+    return f"{name} {value:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
 
 
 # -- log lines -------------------------------------------------------------------------------------------------
@@ -312,6 +375,9 @@ def _log_data(data: Path, rows: Rows, split: Split, choice: TaskChoice) -> None:
         classes = classes_of(rows).tolist()
         logger.info(labelled("classes", f"{len(classes):,}: {abbreviated(classes)}"))
     logger.info(labelled("split", f"{num_rows(split.training):,} training rows; validation: {split.protocol}"))
+    if isinstance(rows, TableRows):
+        kinds = Counter(map(column_kind, rows.X.schema.types))
+        logger.info(labelled("columns", ", ".join(f"{count} {kind}" for kind, count in kinds.items())))
 
 
 def _log_solver(solver: str, model: Any) -> None:
@@ -372,11 +438,10 @@ def _peak_memory_text() -> str:
     return f", peak memory {peak * (1 if sys.platform == 'darwin' else 1024) / 2**20:,.0f} MiB"
 
 
-def _log_next_commands(data: Path, target: str | None, columns: Columns, directory: Path) -> None:
+def _log_next_commands(data: Path, columns: Columns, directory: Path) -> None:
     """Commands to copy; a model knows the columns of its table, but not the name of its array in an .npz."""
     inputs = [] if columns is None or table_files(data) else ["--columns", ",".join(column_list(columns) or [])]
-    targets = [] if target is None else ["--target", target]
     predict = ["bochner", "predict", str(directory), str(data), *inputs, "--output", "predictions.csv"]
     logger.info(labelled("model", str(directory)))
     logger.info(labelled("next", shlex.join(predict)))
-    logger.info(labelled("", shlex.join(["bochner", "evaluate", str(directory), "TEST_DATA", *inputs, *targets])))
+    logger.info(labelled("", shlex.join(["bochner", "evaluate", str(directory), "TEST_DATA", *inputs])))

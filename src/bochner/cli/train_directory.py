@@ -18,7 +18,7 @@ from bochner.stages import check_inputs, locked, write_json
 from bochner.storage import Storable, load
 
 Options = dict[str, Any]
-MODEL_FILE = "model.safetensors"
+MODEL_FILE, CARD_FILE = "model.safetensors", "model_card.json"
 
 
 class TrainDirectory:
@@ -32,7 +32,7 @@ class TrainDirectory:
         self.path = path
         self.model, self.config = path / MODEL_FILE, path / "config.json"
         self.history, self.scores = path / "history.jsonl", path / "validation_scores.json"
-        self.card, self.card_page = path / "model_card.json", path / "model_card.md"
+        self.card, self.card_page = path / CARD_FILE, path / "model_card.md"
         self.checkpoint = path / "checkpoint"
 
     def is_finished(self, options: Options) -> bool:

@@ -109,6 +109,17 @@ def is_index(position: int, name: str) -> bool:
     return bool(_INDEX.fullmatch(name)) and (position == 0 or name.startswith("__"))
 
 
+def column_kind(kind: Any) -> str:
+    """The type of an Arrow column in words."""
+    types = pyarrow("types")
+    if types.is_boolean(kind):
+        return "boolean"
+    if types.is_temporal(kind):
+        return "date or time"
+    is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+    return "numeric" if is_number else "text"
+
+
 def _read_file(path: Path, kinds: Mapping[str, str] | None, options: dict[str, str | None]) -> Any:
     suffix = inner_suffix(path)
     with reading(path):

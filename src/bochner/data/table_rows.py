@@ -264,9 +264,9 @@ def _target_values(column: Any, name: str) -> Array:
         column = column.cast(column.type.value_type)
     kind = column.type
     if types.is_boolean(kind) or types.is_integer(kind):
-        return column.cast("int64").to_numpy()
+        return np.array(column.cast("int64").to_numpy())  # a copy: Arrow's memory is read-only
     if types.is_floating(kind) or types.is_decimal(kind):
-        values = column.cast("float64").to_numpy()
+        values = np.array(column.cast("float64").to_numpy())
         if not np.isfinite(values).all():
             row = int((~np.isfinite(values)).argmax())
             raise ValueError(f"{name} must be finite, but row {row} is {values[row]}.")
@@ -280,6 +280,6 @@ def _weights(column: Any, name: str) -> Array:
     if column.null_count:
         raise ValueError(f"{name} must have a value in every row, got {column.null_count} missing ones.")
     try:
-        return column.cast("float64").to_numpy()
+        return np.array(column.cast("float64").to_numpy())
     except pyarrow().ArrowException as error:
         raise ValueError(f"{name} must hold numbers, got type {column.type}.") from error

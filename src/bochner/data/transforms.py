@@ -146,6 +146,18 @@ class SubsetSource:
         return (order[:count] if self._is_validation else order[count:]).sort().values
 
 
+class SelectedSource(SubsetSource):
+    """The rows of `source` where `is_selected` [N] holds, in its order."""
+
+    def __init__(self, source: Source, is_selected: np.ndarray[Any, Any]) -> None:
+        ends = list(accumulate(source.shard_sizes, initial=0))
+        self._masks = [torch.from_numpy(is_selected[a:b]) for a, b in pairwise(ends)]
+        super().__init__(source, [int(mask.sum()) for mask in self._masks], 0, is_validation=True)
+
+    def _rows(self, shard: int) -> Tensor:
+        return self._masks[shard].nonzero()[:, 0]
+
+
 def classes_of(source: Shards) -> Classes:
     """The classes [C] of a source: its labels, or the sorted distinct numbers in y.
 
