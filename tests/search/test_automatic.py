@@ -149,6 +149,44 @@ def test_predictions_are_those_of_kernel_ridge(p: float, q: float, weighted: boo
             np.testing.assert_allclose(predicted.numpy(), expected, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_near_penalties_share_a_factorisation(weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = normal(200, 3), normal(200, 2, seed=1)
+    weight = normal(200, seed=2).exp() if weighted else None
+    geometry = automatic._Geometry(X, make_rows(X, y, weight), Fold(torch.arange(150), torch.arange(150, 200)), None, 1)
+    penalties = [10 ** (power / 2) for power in range(-8, 3)]
+    separate = [geometry.predict(1.0, 1.0, [penalty])[0] for penalty in penalties]
+    calls, cholesky = [], torch.linalg.cholesky_ex
+    monkeypatch.setattr(torch.linalg, "cholesky_ex", lambda K: calls.append(len(K)) or cholesky(K))
+    together = geometry.predict(1.0, 1.0, penalties)
+    assert len(calls) == 3  # for five penalties each, and the last
+    for expected, predicted in zip(separate, together, strict=True):
+        assert float((predicted - expected).norm() / y[150:].norm()) < 3 * automatic.SHIFT_TOLERANCE
+
+
+def test_equal_rows_and_the_least_penalty_have_a_model() -> None:
+    """Rounding errors of float32 make such matrices indefinite, and the trial must not lose for that."""
+    X = normal(60, 2).float().round().repeat(30, 1)
+    rows = make_rows(X, X[:, :1])
+    geometry = automatic._Geometry(X, rows, Fold(torch.arange(1500), torch.arange(1500, 1800)), None, 2)
+    for penalty in (1e-5, 1e-6):
+        (predicted,) = geometry.predict(2.0, 16.0, [penalty])
+        torch.testing.assert_close(predicted, rows.Y[1500:], rtol=0, atol=0.3)
+
+
+def test_trials_far_behind_the_best_go_no_further() -> None:
+    search = make_search(make_rows(normal(400, 2), normal(400)))
+    noise, other, validated = normal(400, seed=1), normal(400, seed=2), torch.arange(400)
+    other = (other - other.mean()) / other.std()  # a standard error of 1/20
+
+    def trial(gap: float) -> Trial:
+        losses = 3 + noise if gap == 0 else 3 + noise + other + gap / 20
+        return Trial(Recipe("standard", 1.0, 1.0), 100, float(losses.mean()), losses, validated, losses[:, None], ())
+
+    best, near, far = trial(0), trial(2), trial(6)  # in standard errors of the difference
+    assert search._contenders([far, near, best]) == [best, near]
+
+
 def autograd_gradients(X: Tensor, a: Tensor, s: float, p: float, q: float, linear: Tensor | None) -> Tensor:
     """The gradients [n, t, d] of f = K a at the rows of X [n, d]; a row's own term has gradient 0."""
     gradients = torch.zeros(len(X), a.shape[1], X.shape[1], dtype=X.dtype)
@@ -169,6 +207,7 @@ def test_gradients_are_those_of_autograd(p: float, q: float, form: str) -> None:
     if form == "full" and q < 2:
         pytest.skip("a product over columns has diagonal maps only")
     X, a = normal(25, 3), normal(25, 2, seed=1)
+    X[:, 1] = (X[:, 1] > 0) * 1.5  # two values
     root = normal(3, 3, seed=2)
     linear = {"none": None, "diagonal": torch.tensor([0.3, 1.0, 2.0]).double(), "full": root @ root.T}[form]
     rows = make_rows(X, a)

@@ -8,7 +8,7 @@ from bochner.ops.descent import (
     minibatches_at_once,
     superbatch_steps,
 )
-from bochner.ops.distances import accurate_squared_distances, power_sums, squared_distances
+from bochner.ops.distances import BinaryColumns, accurate_squared_distances, power_sums, squared_distances
 from bochner.ops.hadamard import hadamard_matrix, hadamard_transform
 from bochner.ops.linalg import TILE_ELEMENTS, row_tiles
 from bochner.ops.step import (
@@ -22,6 +22,7 @@ from bochner.ops.step import (
 
 __all__ = [
     "TILE_ELEMENTS",
+    "BinaryColumns",
     "FeatureColumns",
     "accurate_squared_distances",
     "bottleneck_gradient",

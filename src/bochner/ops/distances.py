@@ -65,7 +65,7 @@ def power_sums(X: Tensor, Y: Tensor, power: float) -> Tensor:
 
     Inputs that take two values l < h only in Y, such as one-hot columns, are one matrix product: their terms are
     |x_i - l|^power or |x_i - h|^power. The others take one pass each, in tiles that stay in a CPU's second-level cache.
-    The gradient is computed the same way and holds no array per input; |x_i - y_i|^power has derivative 0 where
+    Where X is Y, half of the pairs are computed. The gradient is computed the same way and holds no array per input; |x_i - y_i|^power has derivative 0 where
     x_i = y_i. Cost O(nmd).
 
     >>> power_sums(torch.tensor([[0.0, 3.0]]), torch.tensor([[4.0, 3.0], [1.0, 2.0]]), 1.5)
@@ -81,7 +81,7 @@ def power_sums(X: Tensor, Y: Tensor, power: float) -> Tensor:
     sums = X.new_zeros(len(X), len(Y))
     if sums.numel() == 0:
         return sums
-    binary = _Binary(Y)
+    binary = BinaryColumns(Y)
     if binary.any:
         from_low, from_high = (_powers(gap.abs(), power) for gap in binary.gaps(X))
         # no term is negative: from_low + (from_high - from_low) is_high in one product would not be 0 for equal rows
@@ -93,14 +93,18 @@ def power_sums(X: Tensor, Y: Tensor, power: float) -> Tensor:
     # one pair of arrays for all passes: allocating them anew takes as long as a pass
     gaps, roots = (sums.new_empty(tiles[0].stop, len(Y)) for _ in range(2))
     for tile in tiles:
-        part = sums[tile]
-        gap, root = gaps[: len(part)], roots[: len(part)]
-        for x, y in zip(rows[:, tile], columns, strict=True):
+        width = tile.stop if X is Y else len(Y)
+        part = sums[tile, :width]
+        shape = part.shape
+        gap, root = (array.view(-1)[: part.numel()].view(shape) for array in (gaps, roots))
+        for x, y in zip(rows[:, tile], columns[:, :width], strict=True):
             torch.sub(x[:, None], y, out=gap).abs_()
             if power == 1.5:
                 part.addcmul_(gap, torch.sqrt(gap, out=root))
             else:
                 part += _powers(gap, power)
+        if X is Y:
+            sums[: tile.start, tile] = part[:, : tile.start].T
     return sums
 
 
@@ -120,7 +124,7 @@ class _PowerSums(Function):
         dX, dY = torch.zeros_like(X), torch.zeros_like(Y) if ctx.needs_input_grad[1] else None
         if gradient.numel() == 0:
             return dX, dY, None
-        binary = _Binary(Y)
+        binary = BinaryColumns(Y)
         if binary.any:
             from_low, from_high = (_slopes(gap, ctx.power) for gap in binary.gaps(X))
             dX[:, binary.columns] = from_low * (gradient @ binary.is_low) + from_high * (gradient @ binary.is_high)
@@ -135,7 +139,7 @@ class _PowerSums(Function):
         return dX, dY, None
 
 
-class _Binary:
+class BinaryColumns:
     """The columns of Y [m, d] with at most two values, which of them each row has [m, b], and the other columns."""
 
     def __init__(self, Y: Tensor) -> None:

@@ -20,7 +20,7 @@ from tqdm import tqdm
 from bochner.data.blocks import seeded
 from bochner.kernels import PowerExponential
 from bochner.models.inputs import TRANSFORMS, InputTransform
-from bochner.ops import power_sums
+from bochner.ops import BinaryColumns, power_sums
 
 # Penalties in half decades and bandwidths in factors of 2 of the median distance: finer steps change scores by less
 # than their standard error.
@@ -34,14 +34,19 @@ KERNELS = ((1.0, 1.0), (0.7, 1.0), (1.5, 1.5), (0.7, 2.0), (1.0, 2.0), (1.5, 2.0
 # columns keeps its form under a diagonal map only.
 FULL_METRICS = (("full", 0.5), ("full", 0.25), ("diagonal", 0.5))
 DIAGONAL_METRICS = (("diagonal", 0.5), ("diagonal", 0.25))
+# On a CPU penalties within this factor of one another share a factorisation, and are solved for to this residual.
+MAX_SHIFT, SHIFT_TOLERANCE, MAX_SHIFT_STEPS = 10.5, 3e-4, 20
 GRADIENT_ROWS = 500  # rows at which gradients are averaged
 MAX_PROBES = 8  # more outputs are combined by random signs
 MIN_SCALE = 1e-4  # of a column in a diagonal map, relative to the largest: no column is dropped for good
 MEDIAN_ROWS = 500
+MAX_GEOMETRIES = 8  # arrays of distances that are kept: 500 MB with 2,000 rows and three folds
 WIDE_COLUMNS = 50  # with more columns that are not two-valued, |x_i - y_i|^1.5 takes longer than everything else
+# Standard errors of the difference on the same rows: trials that are farther behind the best go no further. With
+# twice the rows the order of two trials changed for differences up to 2.4 standard errors, on 12 tables.
+FAR_BEHIND = 4
 NUM_FOLDS = 5
 REPEATED_ROWS = 1000  # below, cross-validation is repeated with other folds
-HOLDOUT_ROWS = 4000  # above, a third of the rows, or some thousands, is held out once
 
 
 @dataclass(frozen=True)
@@ -57,14 +62,26 @@ class Preset:
     max_rounds: int
     transforms: tuple[str, ...] = tuple(TRANSFORMS)
     kernels: tuple[tuple[float, float], ...] = KERNELS
+    max_folds: int = 10
+    holdout_rows: int = 4000  # above, a third of the rows, or some thousands, is held out once
     members: int = 1
 
 
 PRESETS = {
     "fast": Preset(
-        500, 1000, 1000, 0, 2, 1, 1, transforms=("standard", "normal"), kernels=((1.0, 1.0), (1.5, 1.5), (1.5, 2.0))
+        first_rows=500,
+        middle_rows=1000,
+        last_rows=1000,
+        final_rows=0,
+        num_middle=2,
+        num_last=1,
+        max_rounds=1,
+        transforms=("standard", "normal"),
+        kernels=((1.0, 1.0), (1.5, 1.5), (1.5, 2.0)),
+        max_folds=3,
+        holdout_rows=1500,
     ),
-    "default": Preset(700, 2000, 3000, 8000, 5, 3, 4),
+    "default": Preset(700, 2000, 3000, 6000, 5, 3, 4),
     "best": Preset(1500, 3000, 6000, 12000, 8, 6, 6, members=4),
 }
 GPU_ROWS = 4  # a GPU takes so many times the rows in less time
@@ -211,7 +228,7 @@ def search_model(
             trials = search.metrics(trials, middle_folds)
         if preset.last_rows > preset.middle_rows and len(folds[0].train) > preset.middle_rows:
             trials = search.last(trials, [_shortened(fold, preset.last_rows) for fold in folds])
-        if len(folds) == 1 and preset.last_rows * 2 < min(preset.final_rows, len(folds[0].train)):
+        if len(folds) == 1 and preset.last_rows * 1.5 < min(preset.final_rows, len(folds[0].train)):
             trials = search.final(trials, _shortened(folds[0], preset.final_rows))
     chosen = search.choose(trials)
     kernels = [search.kernel(trial, folds) for trial in chosen]
@@ -235,6 +252,7 @@ class _Search:
         self.factor = 1.0 if fixed.bandwidth is not None else fixed.factor
         self.generator = seeded(seed, "probes")
         self.trials: list[Trial] = []
+        self._geometries: dict[tuple[Any, ...], list[_Geometry]] = {}
         names = preset.transforms if fixed.transform is None else (fixed.transform,)
         if fixed.transform is None and bool(rows.binary.all()):
             names = ("standard",)  # which all transformations are for two-valued columns
@@ -310,6 +328,8 @@ class _Search:
 
     def last(self, trials: list[Trial], folds: Sequence[Fold]) -> list[Trial]:
         """The best trial of each kind on many rows."""
+        self._geometries.clear()
+        trials = self._contenders(trials)
         kinds: dict[tuple[Any, ...], Trial] = {}
         for trial in sorted(trials, key=lambda trial: trial.loss):
             recipe = trial.recipe
@@ -324,7 +344,7 @@ class _Search:
 
     def final(self, trials: list[Trial], fold: Fold) -> list[Trial]:
         """The best trial of each norm on most rows, under the metric it has."""
-        ranked = sorted(trials, key=lambda trial: trial.loss)
+        ranked = self._contenders(trials)
         groups = ([t for t in ranked if (t.recipe.norm == 2) == euclidean] for euclidean in (False, True))
         finals: list[Trial] = []
         for trial in [group[0] for group in groups if group]:
@@ -350,6 +370,17 @@ class _Search:
             if float(gap.mean()) < float(gap.std(correction=0)) / self._num_validated(trial) ** 0.5:
                 best = trial
         return _ensemble(best, final, self.rows, self.preset.members, self.criterion)
+
+    def _contenders(self, trials: list[Trial]) -> list[Trial]:
+        """Trials in the order of their losses without those that are far behind the best on the same rows."""
+        ranked = sorted(trials, key=lambda trial: trial.loss)
+        best, error = ranked[0], len(ranked[0].validated.unique()) ** -0.5
+
+        def is_near(trial: Trial) -> bool:
+            gap = trial.losses - best.losses
+            return not float(gap.mean()) > FAR_BEHIND * error * float(gap.std(correction=0))
+
+        return ranked if self.criterion.overall is not None else [trial for trial in ranked if is_near(trial)]
 
     def _num_validated(self, trial: Trial) -> int:
         """Different rows that a trial was validated on: repeated cross-validation has each twice."""
@@ -412,7 +443,7 @@ class _Search:
     def _products(self, trial: Trial, folds: Sequence[Fold]) -> list[Tensor | None]:
         """The average gradient outer product of the model of a trial, for each fold."""
         recipe = trial.recipe
-        parts = self._geometry(recipe.transform, recipe.norm, trial.maps, folds)
+        parts = self._kept_geometry(recipe.transform, recipe.norm, trial.maps, folds)
         return [self._product(part, recipe.exponent, *recipe.path[-1]) for part in parts]
 
     def _probed(self, coefficients: Tensor) -> Tensor:
@@ -427,6 +458,17 @@ class _Search:
         self, transform: str, norm: float, maps: Sequence[Tensor | None], folds: Sequence[Fold]
     ) -> list[_Geometry]:
         return [self._fold_geometry(transform, norm, linear, fold) for fold, linear in zip(folds, maps, strict=True)]
+
+    def _kept_geometry(
+        self, transform: str, norm: float, maps: Sequence[Tensor | None], folds: Sequence[Fold]
+    ) -> list[_Geometry]:
+        """The same, of which the last few are kept: kernels share one, and so do a trial and the metric from it."""
+        key = (transform, norm, *map(id, maps))
+        if key not in self._geometries:
+            if len(self._geometries) == MAX_GEOMETRIES:
+                del self._geometries[next(iter(self._geometries))]
+            self._geometries[key] = self._geometry(transform, norm, maps, folds)
+        return self._geometries[key]
 
     def _fold_geometry(self, transform: str, norm: float, linear: Tensor | None, fold: Fold) -> _Geometry:
         return _Geometry(self.inputs[transform], self.rows, fold, linear, norm, self.fixed.bandwidth)
@@ -486,7 +528,7 @@ class _Search:
     def _refined(self, trial: Trial, folds: Sequence[Fold]) -> Trial:
         """Bandwidth and penalty improved step by step from those of `trial`, on `folds`."""
         recipe = replace(trial.recipe, path=())
-        geometry = self._geometry(recipe.transform, recipe.norm, [None] * len(folds), folds)
+        geometry = self._kept_geometry(recipe.transform, recipe.norm, [None] * len(folds), folds)
         return self._descend(recipe, geometry, folds, trial.recipe.path[-1], max_factors=3)
 
     def _descend(
@@ -531,7 +573,7 @@ class _Search:
         if any(linear is None for linear in maps):
             return None
         recipe = replace(last.recipe, metric=metric, power=power, path=(*last.recipe.path, last.recipe.path[-1]))
-        geometry = self._geometry(recipe.transform, recipe.norm, maps, folds)
+        geometry = self._kept_geometry(recipe.transform, recipe.norm, maps, folds)
         max_factors = 3 if recipe.rounds == 1 else 1
         return self._descend(recipe, geometry, folds, recipe.path[-1], max_factors=max_factors)
 
@@ -577,17 +619,26 @@ class _Geometry:
         """Coefficients [n, t] for each penalty, None where the factorisation fails, and the bandwidth."""
         s = max(factor * self.median, 1e-12)
         K = _values(self.D, s, exponent, self.norm)
-        solutions: list[tuple[Tensor | None, float]] = []
-        for penalty in penalties:
+        solutions: dict[float, Tensor | None] = {}
+        for penalty in sorted(penalties, key=lambda penalty: abs(math.log(penalty / penalties[len(penalties) // 2]))):
+            if penalty in solutions:
+                continue
+            solutions[penalty] = None
             shifted = K.clone()
             shifted.diagonal().add_(penalty * self.inverse_weight)
-            factor_, failed = torch.linalg.cholesky_ex(shifted)
+            L, failed = torch.linalg.cholesky_ex(shifted)
+            if int(failed):  # rows that coincide, and a penalty below the rounding errors of float32
+                shifted = _values(self.D.double(), s, exponent, self.norm)
+                shifted.diagonal().add_(penalty * self.inverse_weight)
+                L, failed = torch.linalg.cholesky_ex(shifted)
+                L = L.to(K.dtype)
             if int(failed):
-                solutions.append((None, s))
                 continue
-            half = torch.linalg.solve_triangular(factor_, self.Y - self.mean, upper=False)
-            solutions.append((torch.linalg.solve_triangular(factor_.mT, half, upper=True), s))
-        return solutions
+            near = [p for p in penalties if p not in solutions and 1 / MAX_SHIFT < p / penalty < MAX_SHIFT]
+            shifts = [p - penalty for p in near] if K.device.type == "cpu" else []
+            parts = _shifted_solutions(L, self.Y - self.mean, self.inverse_weight, shifts)
+            solutions |= dict(zip([penalty, *near], parts, strict=False))
+        return [(solutions[penalty], s) for penalty in penalties]
 
     def predict(self, exponent: float, factor: float, penalties: Sequence[float]) -> list[Tensor]:
         """Predictions for the validation rows, infinite where there is no model."""
@@ -607,7 +658,7 @@ class _Geometry:
             if self.norm == 2:
                 M += G.T @ G
             else:
-                M[columns] = G.square().sum()
+                M[columns] = G.square().sum(dim=(0, 1))
         M = M.double()
         if self.linear is not None:  # back to the inputs before the map
             L = self.linear.double()
@@ -628,9 +679,9 @@ class _Geometry:
                 squares[:, columns] = G.square().sum(dim=1)
         return (squares if self.norm == 2 or self.linear is None else squares * self.linear.square()).sqrt()
 
-    def _gradients(self, coefficients: Tensor, exponent: float, s: float) -> Iterator[tuple[int, Tensor]]:
+    def _gradients(self, coefficients: Tensor, exponent: float, s: float) -> Iterator[tuple[Tensor, Tensor]]:
         """Gradients of f = K a at the first r = 500 rows, up to a factor: [r, d] for each output, if the norm is 2;
-        otherwise those in each input, [r, t].
+        otherwise those in some inputs, [r, t, inputs], with the indices of these inputs.
 
         With D = sum |delta_i|^q, the gradient of k in x_i is proportional to
         k (D / s^q)^{p/q - 1} sign(delta_i) |delta_i|^{q-1}. O(r n d t).
@@ -642,16 +693,52 @@ class _Geometry:
             relative = D / s**q
             W *= relative.clamp_min(1e-8).pow_(exponent / q - 1).masked_fill_(relative < 1e-8, 0)
         if q == 2:
-            for output, a in enumerate(coefficients.T):
+            for a in coefficients.T:
                 V = W * a
-                yield output, U * V.sum(dim=1, keepdim=True) - V @ A
+                yield torch.arange(A.shape[1]), U * V.sum(dim=1, keepdim=True) - V @ A
             return
-        for column in range(A.shape[1]):
-            gap = U[:, column, None] - A[:, column]
+        binary = BinaryColumns(A)
+        if binary.any:  # sign(x_i - y_i) is the difference of two indicators: one product for all such inputs
+            is_high, gap = binary.is_high, (binary.ends[1] - binary.ends[0]).pow(q - 1)
+            slopes = [
+                is_high[: len(U)] * (W @ a)[:, None] - W @ (is_high * a[:, None]) for a in coefficients.T
+            ]
+            yield binary.columns, torch.stack(slopes, dim=1).mul_(gap)
+        for column in binary.others[:, None]:
+            gap = U[:, column] - A[:, column].T
             direction = gap.sign()
             if q != 1:
                 direction *= gap.abs_().sqrt_() if q == 1.5 else gap.abs_().pow_(q - 1)
-            yield column, direction.mul_(W) @ coefficients
+            yield column, (direction.mul_(W) @ coefficients)[:, :, None]
+
+
+def _shifted_solutions(L: Tensor, Y: Tensor, diagonal: Tensor, shifts: Sequence[float]) -> list[Tensor]:
+    """(L L^T)^-1 Y for Y [n, t], then (L L^T + h diag(diagonal))^-1 Y for each shift h.
+
+    With B = L^-1 diag L^-T the shifted matrix is L (I + h B) L^T, and conjugate gradients solve for I + h B: its
+    eigenvalues lie between 1 and the ratio of the penalties, and are 1 for all directions that K dominates, so that
+    few iterations reach the accuracy of float32. O(n^2 t) per iteration instead of O(n^3) for another factor.
+    """
+    half = torch.linalg.solve_triangular(L, Y, upper=False)
+    if not shifts:
+        return [torch.linalg.solve_triangular(L.mT, half, upper=True)]
+    t = Y.shape[1]
+    h = half.new_tensor(shifts).repeat_interleave(t)
+    residual = half.repeat(1, len(shifts))
+    solution, direction = torch.zeros_like(residual), residual.clone()
+    squares = residual.square().sum(dim=0)
+    tolerance = squares * SHIFT_TOLERANCE**2
+    for _ in range(MAX_SHIFT_STEPS):
+        back = torch.linalg.solve_triangular(L.mT, direction, upper=True).mul_(diagonal[:, None])
+        image = torch.linalg.solve_triangular(L, back, upper=False).mul_(h).add_(direction)
+        step = squares / (direction * image).sum(dim=0).clamp_min(1e-30)
+        solution.addcmul_(step, direction)
+        residual.addcmul_(step, image, value=-1)
+        previous, squares = squares, residual.square().sum(dim=0)
+        if bool((squares <= tolerance).all()):
+            break
+        direction = direction.mul_(squares / previous.clamp_min(1e-30)).add_(residual)
+    return list(torch.linalg.solve_triangular(L.mT, torch.cat([half, solution], dim=1), upper=True).split(t, dim=1))
 
 
 def _power_map(M: Tensor, metric: str, power: float) -> Tensor:
@@ -699,7 +786,7 @@ def _make_folds(
         order = torch.arange(n)
         return [Fold(order[: n - validation], order[n - validation :])]
     order = _spread(torch.randperm(n, generator=generator), labels)  # the first rows of a part have all classes as well
-    if n > HOLDOUT_ROWS:
+    if n > preset.holdout_rows:
         held = order[: min(n // 3, max(2000, preset.last_rows))]
         kept = torch.ones(n, dtype=torch.bool)
         kept[held] = False
@@ -713,7 +800,7 @@ def _make_folds(
             chosen[spread[part * n // count : (part + 1) * n // count]] = True
             folds.append(Fold(order[~chosen[order]], order[chosen[order]]))
     # with more rows three of the folds say as much as all of fewer rows, at three fifths of the time
-    return folds[:3] if n > REPEATED_ROWS else folds
+    return folds[: 3 if n > REPEATED_ROWS else preset.max_folds]
 
 
 def _spread(order: Tensor, labels: Tensor | None) -> Tensor:
