@@ -64,9 +64,9 @@ def power_sums(X: Tensor, Y: Tensor, power: float) -> Tensor:
     """sum_i |x_i - y_i|^power for X [n, d] and Y [m, d], as [n, m], 0 < power <= 2; exactly 0 for equal rows.
 
     Inputs that take two values l < h only in Y, such as one-hot columns, are one matrix product: their terms are
-    |x_i - l|^power or |x_i - h|^power. The others take one pass each, in tiles that stay in a CPU's second-level cache.
-    Where X is Y, half of the pairs are computed. The gradient is computed the same way and holds no array per input; |x_i - y_i|^power has derivative 0 where
-    x_i = y_i. Cost O(nmd).
+    |x_i - l|^power or |x_i - h|^power. The others take one pass each, in tiles that stay in a CPU's second-level cache;
+    where X is Y, over half of the pairs. The gradient is computed the same way and holds no array per input;
+    |x_i - y_i|^power has derivative 0 where x_i = y_i. Cost O(nmd).
 
     >>> power_sums(torch.tensor([[0.0, 3.0]]), torch.tensor([[4.0, 3.0], [1.0, 2.0]]), 1.5)
     tensor([[8., 2.]])

@@ -700,9 +700,7 @@ class _Geometry:
         binary = BinaryColumns(A)
         if binary.any:  # sign(x_i - y_i) is the difference of two indicators: one product for all such inputs
             is_high, gap = binary.is_high, (binary.ends[1] - binary.ends[0]).pow(q - 1)
-            slopes = [
-                is_high[: len(U)] * (W @ a)[:, None] - W @ (is_high * a[:, None]) for a in coefficients.T
-            ]
+            slopes = [is_high[: len(U)] * (W @ a)[:, None] - W @ (is_high * a[:, None]) for a in coefficients.T]
             yield binary.columns, torch.stack(slopes, dim=1).mul_(gap)
         for column in binary.others[:, None]:
             gap = U[:, column] - A[:, column].T

@@ -1,0 +1,27 @@
+"""`import bochner` is fast: what it needs is imported on first use."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import bochner
+from bochner import estimators
+
+
+def test_torch_and_scikit_learn_are_imported_on_first_use() -> None:
+    program = (
+        "import sys, bochner; assert not {'torch', 'sklearn', 'scipy'} & set(sys.modules); "
+        "bochner.KernelClassifier; assert {'torch', 'sklearn'} <= set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_every_public_name_can_be_imported() -> None:
+    assert set(estimators.__all__) < set(bochner.__all__)
+    assert all(getattr(bochner, name).__name__.endswith(name) for name in bochner.__all__)
+    assert set(bochner.__all__) < set(dir(bochner))
+    with pytest.raises(AttributeError, match="no attribute 'KernelClasifier'"):
+        bochner.KernelClasifier  # noqa: B018
