@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -471,7 +472,7 @@ def test_an_ensemble_averages_its_models(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setattr(
         automatic, "_ensemble", lambda best, trials, *_: [best, *(t for t in trials if t is not best)][:2]
     )
-    monkeypatch.setitem(PRESETS, "best", PRESETS["fast"])
+    monkeypatch.setitem(PRESETS, "best", replace(PRESETS["fast"], max_folds=10))
     X, y = make_classification(300, 8, n_informative=6, n_redundant=0, n_classes=3, random_state=0)
     model = classifier(preset="best").fit(X[:250], y[:250])
     assert model.choices_["members"] == 2

@@ -44,7 +44,7 @@ MAX_GEOMETRIES = 8  # arrays of distances that are kept: 500 MB with 2,000 rows 
 WIDE_COLUMNS = 50  # with more columns that are not two-valued, |x_i - y_i|^1.5 takes longer than everything else
 # Standard errors of the difference on the same rows: trials that are farther behind the best go no further. With
 # twice the rows the order of two trials changed for differences up to 2.4 standard errors, on 12 tables.
-FAR_BEHIND = 4
+FAR_BEHIND = 3
 NUM_FOLDS = 5
 REPEATED_ROWS = 1000  # below, cross-validation is repeated with other folds
 
@@ -417,7 +417,7 @@ class _Search:
         coefficients, s = geometry.solve(recipe.exponent, factor, [penalty])[0]
         if coefficients is None:
             return torch.full((d,), 1 / d, dtype=torch.float64)
-        slopes = geometry.slopes(self._probed(coefficients), recipe.exponent, s)
+        slopes = geometry.slopes(self._probed(coefficients.to(geometry.Y)), recipe.exponent, s)
         effects = (slopes * (Z[fold.train[: len(slopes)]] - Z.mean(dim=0)).abs()).double().mean(dim=0)
         transform = self.transforms[recipe.transform]
         sources = torch.arange(d, device=effects.device) if transform is None else transform.sources
@@ -438,7 +438,9 @@ class _Search:
 
     def _product(self, geometry: _Geometry, exponent: float, factor: float, penalty: float) -> Tensor | None:
         coefficients, s = geometry.solve(exponent, factor, [penalty])[0]
-        return None if coefficients is None else geometry.gradient_product(self._probed(coefficients), exponent, s)
+        if coefficients is None:
+            return None
+        return geometry.gradient_product(self._probed(coefficients.to(geometry.Y)), exponent, s)
 
     def _products(self, trial: Trial, folds: Sequence[Fold]) -> list[Tensor | None]:
         """The average gradient outer product of the model of a trial, for each fold."""
@@ -631,12 +633,11 @@ class _Geometry:
                 shifted = _values(self.D.double(), s, exponent, self.norm)
                 shifted.diagonal().add_(penalty * self.inverse_weight)
                 L, failed = torch.linalg.cholesky_ex(shifted)
-                L = L.to(K.dtype)
             if int(failed):
                 continue
             near = [p for p in penalties if p not in solutions and 1 / MAX_SHIFT < p / penalty < MAX_SHIFT]
             shifts = [p - penalty for p in near] if K.device.type == "cpu" else []
-            parts = _shifted_solutions(L, self.Y - self.mean, self.inverse_weight, shifts)
+            parts = _shifted_solutions(L, (self.Y - self.mean).to(L), self.inverse_weight.to(L), shifts)
             solutions |= dict(zip([penalty, *near], parts, strict=False))
         return [(solutions[penalty], s) for penalty in penalties]
 
@@ -645,7 +646,7 @@ class _Geometry:
         solutions = self.solve(exponent, factor, penalties)
         K = _values(self.D_validation, max(factor * self.median, 1e-12), exponent, self.norm)
         wrong = self.Y.new_full((len(K), self.Y.shape[1]), math.inf)
-        return [wrong if a is None else K @ a + self.mean for a, _ in solutions]
+        return [wrong if a is None else (K.to(a) @ a).to(wrong) + self.mean for a, _ in solutions]
 
     def gradient_product(self, coefficients: Tensor, exponent: float, s: float) -> Tensor | None:
         """M [d, d], or its diagonal [d] for norms below 2: the mean outer product of the gradients of f = K a.
