@@ -43,7 +43,7 @@ FINAL_OPERATIONS = {"cpu": 4e12, "cuda": 8e14}
 MAX_PART_BYTES = {"cpu": 3 * 2**29, "cuda": 40 * 2**30}  # of one kernel matrix
 MIN_PART_ROWS = 2000
 DOUBLE_PENALTY = 1e-4  # below, float32 does not resolve the solution and float64 is used
-FAST_SHARE = 0.0125  # of these operations that preset="fast" takes
+FAST_SHARE = 0.025  # of these operations that preset="fast" takes
 MAX_ROW_BYTES = 2**31  # rows beyond this size are not gathered in memory: features and minibatches instead
 
 
