@@ -194,7 +194,7 @@ def test_a_network_is_trained_saved_scored_and_used(target: str, tmp_path: Path,
     outcome = run(capsys, "train", data, *words, f"--output_dir={directory}")
     assert outcome.code == 0, outcome.err
     model = bochner.load(directory / "model.safetensors")
-    assert (list(model.hidden), model.standardize, model.make_plan().params.optimizer) == ([16, 8], True, "adam")
+    assert (list(model.hidden), model.standardize, model.make_plan().params.optimizer) == ([16, 8], True, "adamw")
     assert not (directory / "checkpoint").exists()
     assert len((directory / "history.jsonl").read_text().splitlines()) <= 3
     assert run(capsys, "evaluate", directory, data, "--target", target).code == 0

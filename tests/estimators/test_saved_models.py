@@ -111,7 +111,7 @@ def test_the_defaults_of_networks_are_restored(tmp_path: Path) -> None:
     X, y = rings()
     loaded = through_a_file(NetworkClassifier(**NETWORK).fit(X, y), tmp_path)
     assert loaded.make_plan() == NetworkClassifier(**NETWORK).make_plan()
-    assert loaded.make_plan().params.optimizer == "adam"
+    assert loaded.make_plan().params.optimizer == "adamw"
 
 
 # -- hostile files -----------------------------------------------------------------------------------------------------

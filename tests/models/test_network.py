@@ -216,7 +216,7 @@ def test_l2_shrinks_weights_and_not_biases() -> None:
 def test_bad_arguments() -> None:
     W, b = [torch.zeros(5, 3)], [torch.zeros(5)]
     head = LinearHead.zeros(num_features=5, num_outputs=2)
-    with pytest.raises(ValueError, match=r"activation must be one of \['tanh', 'relu'\], got 'sigmoid'"):
+    with pytest.raises(ValueError, match=r"activation must be one of \['tanh', 'relu', 'gelu'\], got 'sigmoid'"):
         Network(W, b, "sigmoid", head)
     with pytest.raises(ValueError, match=r"one tensor per layer.* got 0 and 0"):
         Network([], [], "tanh", head)

@@ -125,6 +125,38 @@ def test_networks(activation: str, rank: int | None, dtype: torch.dtype, path: P
     assert_same_scores(network, path, normal(1000, 6, dtype=dtype))
 
 
+@both_dtypes
+@pytest.mark.parametrize("dilations", [(), (1,), (1, 1)])
+@pytest.mark.parametrize("residual", [False, True])
+def test_modern_networks(residual: bool, dilations: tuple[int, ...], dtype: torch.dtype, path: Path) -> None:
+    network = Network.draw(
+        num_inputs=30,
+        hidden=[6, 6, 6, 7],
+        num_outputs=4,
+        activation="relu",
+        batch_norm=True,
+        dropout=0.5,
+        residual=residual,
+        dilations=dilations,
+        generator=seeded(),
+        dtype=dtype,
+    )
+    X = normal(1000, 30, dtype=dtype)
+    network.fit_statistics(2 * X + 1)
+    export_onnx(network, path)
+    assert_same_scores(network, path, X)
+
+
+@both_dtypes
+def test_gelu_is_rounded_to_float32_in_any_dtype(dtype: torch.dtype, path: Path) -> None:
+    network = Network.draw(
+        num_inputs=6, hidden=[8, 7], num_outputs=4, activation="gelu", generator=seeded(), dtype=dtype
+    )
+    export_onnx(network, path)
+    X = normal(1000, 6, dtype=dtype)
+    np.testing.assert_allclose(run(path, X)["scores"], network(X).detach().numpy(), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("num_features", [1, 2, 7])
 def test_a_sketch_of_any_width(num_features: int, path: Path) -> None:
     z = TensorSketchMap.draw(Polynomial(degree=3), num_inputs=6, num_features=num_features, generator=seeded())

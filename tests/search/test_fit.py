@@ -110,7 +110,7 @@ def test_the_settings_of_a_network_reach_its_layers() -> None:
     network = NetworkClassifier(**options(NETWORK, hidden=(5, 7), activation="tanh", rank=2)).fit(X, y)
     shapes = {tuple(parameter.shape) for parameter in network.model_.parameters()}
     assert {(5, 2), (7, 5)} <= shapes or {(2, 5), (5, 7)} <= shapes
-    penalised = NetworkClassifier(**options(NETWORK, alpha=0.05)).fit(X, y)
+    penalised = NetworkClassifier(**options(NETWORK, alpha=3.0)).fit(X, y)
     plain = NetworkClassifier(**NETWORK).fit(X, y)
 
     def norm(estimator: NetworkClassifier) -> float:

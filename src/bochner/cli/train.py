@@ -127,7 +127,7 @@ def train(
     Keep rows that no choice was based on for `bochner evaluate`.
 
     The arguments of `KernelClassifier` or `NetworkClassifier` and of `SolverParams` are options. Their defaults are
-    those of kernel models; a network standardizes its inputs and is trained by Adam in batches of 256.
+    those of kernel models; a network standardizes its inputs and is trained by 30 epochs of AdamW.
 
     With the solver "sgd", and for networks, an interrupted run resumes from its last checkpoint (one per epoch, and one
     per minute) when the same command is run again. Several processes (--gpus, --processes, or torchrun) share the rows

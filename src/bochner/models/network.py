@@ -1,42 +1,88 @@
-"""Fully connected networks, the baseline of the papers' kernel models."""
+"""Networks of fully connected or time-delay layers, plain as in the papers or with batch normalisation and dropout."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 import torch
 from torch import Generator, Tensor, nn
 
 from bochner import checks
+from bochner.data.blocks import seeded
 from bochner.models.heads import BottleneckHead, Head, LinearHead, glorot_uniform
 from bochner.storage import Storable
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu": torch.relu}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+    "gelu": nn.functional.gelu,
+}
+EPSILON = 1e-5  # added to variances, as in torch.nn.BatchNorm1d
+KERNEL = 3  # frames that a time-delay layer sees: t - dilation, t and t + dilation
 
 
 class Network(Storable):
-    """L hidden layers of tanh or ReLU units under a linear head, whole or through a bottleneck:
+    """L hidden layers under a linear head, whole or through a bottleneck:
 
-        z_0 = x,   z_l = activation(W_l z_{l-1} + b_l),   logits = head(z_L)
+        z_0 = x,   z_l = dropout(activation(a_l)),   logits = head(z_L)
+        a_l = W_l z_{l-1} + b_l,   or with batch normalisation   g_l (W_l z_{l-1} - m_l) / sqrt(v_l + 1e-5) + b_l
 
-    X [N, d_0]; W_l [d_l, d_{l-1}] as in `torch.nn.Linear`, b_l [d_l]; weights[0] is W_1; the head takes d_L features.
-    O(N sum_l d_l d_{l-1}) and the head's cost; training keeps O(B sum_l d_l) activations of a batch of B rows.
-    Source: May 2018, Section 4.3 (4 layers of 1000, 2000 or 4000 tanh units were best); JMLR 2019, Section 6.
+    Batch normalisation has `scales` g_l. With `residual`, z_{l-1} is added to z_l from the second layer on, where both
+    have the same width. In training mode m_l and v_l are the mean and variance over the batch, and dropout sets a share
+    of the units to 0 and scales up the others. A network is in evaluation mode unless `train()` is called: m_l and v_l
+    are then `means` and `variances`, which `fit_statistics` computes, and dropout does nothing.
+
+    `dilations` makes the first layers time-delay layers (TDNN): 1-d convolutions of width 3 over the frames of a row,
+    which is 1 + 2 sum(dilations) spliced frames. Layer l computes its units at the frames t that later layers need,
+    from t - dilation, t and t + dilation of the layer below; the last of them is at the middle frame only.
+
+    X [N, d_0]; W_l [d_l, d_{l-1}] as in `torch.nn.Linear`, or [d_l, 3 d_{l-1}] of a time-delay layer; the vectors of a
+    layer are [d_l]; weights[0] is W_1; the head takes d_L features. O(N sum_l d_l d_{l-1}) and the head's cost, times
+    the frames of each time-delay layer; training keeps O(B sum_l d_l) activations of a batch of B rows.
+    Sources: May 2018, Section 4.3 (4 layers of 1000, 2000 or 4000 tanh units were best); JMLR 2019, Section 6. Ioffe &
+    Szegedy 2015; Srivastava et al. 2014; He et al. 2016; Peddinti, Povey & Khudanpur 2015 (sub-sampled TDNN).
 
     >>> network = Network.draw(num_inputs=3, hidden=[8, 8], num_outputs=5, generator=Generator().manual_seed(0))
     >>> network(torch.ones(2, 3)).shape
     torch.Size([2, 5])
     """
 
-    def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor], activation: str, head: Head) -> None:
+    def __init__(
+        self,
+        weights: Sequence[Tensor],
+        biases: Sequence[Tensor],
+        activation: str,
+        head: Head,
+        *,
+        scales: Sequence[Tensor] | None = None,
+        means: Sequence[Tensor] | None = None,
+        variances: Sequence[Tensor] | None = None,
+        dropout: float = 0.0,
+        residual: bool = False,
+        dilations: Sequence[int] = (),
+    ) -> None:
         super().__init__()
         checks.one_of("activation", activation, ACTIVATIONS)
-        self.num_outputs = _check_shapes(list(weights), list(biases), head)
+        self.dilations = check_dilations(dilations, len(weights))
+        self.num_outputs = _check_shapes(list(weights), list(biases), head, len(self.dilations))
         self.weights, self.biases = nn.ParameterList(weights), nn.ParameterList(biases)
         self.activation = activation
         self.head = head
+        for name, values in (("scales", scales), ("means", means), ("variances", variances)):
+            if (values is None) != (scales is None):
+                raise ValueError("scales, means and variances must be given together, or none of them.")
+            if values is not None and [value.shape for value in values] != [bias.shape for bias in biases]:
+                shapes = [tuple(value.shape) for value in values]
+                raise ValueError(f"{name} must have the shapes of biases, got {shapes}.")
+        self.scales = None if scales is None else nn.ParameterList(scales)
+        self.means = None if means is None else nn.ParameterList(_frozen(means))
+        self.variances = None if variances is None else nn.ParameterList(_frozen(variances))
+        self.dropout = check_dropout(dropout)
+        self.residual = bool(residual)
+        self.neighbours = _neighbours(self.dilations)
+        self._noise: Generator | None = None
+        self.eval()
 
     @classmethod
     def draw(
@@ -47,27 +93,52 @@ class Network(Storable):
         num_outputs: int,
         activation: str = "tanh",
         rank: int | None = None,
+        batch_norm: bool = False,
+        dropout: float = 0.0,
+        residual: bool = False,
+        dilations: Sequence[int] = (),
         generator: Generator,
         dtype: torch.dtype = torch.float32,
     ) -> Network:
         """A network at its random start, on the generator's device; `rank` puts a linear bottleneck before the output.
 
         Tanh layers and the head start uniform in +-sqrt(6 / (d_in + d_out)) (Glorot & Bengio 2010), as in the papers.
-        ReLU layers start uniform in +-sqrt(6 / d_in) (He et al. 2015): a ReLU passes on half of the mean square it is
-        given, so that Glorot's variance, right for tanh near 0, would halve the signal in every layer. Biases are 0.
+        ReLU and GELU layers start uniform in +-sqrt(6 / d_in) (He et al. 2015): a ReLU passes on half of the mean
+        square it is given, so that Glorot's variance, right for tanh near 0, would halve the signal in every layer.
+        Biases are 0.
         """
         checks.positive_int("num_inputs", num_inputs)
         checks.positive_int("num_outputs", num_outputs)
         checks.one_of("activation", activation, ACTIVATIONS)
-        widths = [num_inputs, *_check_widths(hidden)]
-        start = _he_uniform if activation == "relu" else glorot_uniform
-        weights = [start(b, a, generator=generator, dtype=dtype) for a, b in pairwise(widths)]
-        biases = [torch.zeros(len(W), dtype=dtype, device=W.device) for W in weights]
-        return cls(weights, biases, activation, _draw_head(widths[-1], num_outputs, rank, generator, dtype))
+        widths = _check_widths(hidden)
+        dilations = check_dilations(dilations, len(widths))
+        frames = 1 + 2 * sum(dilations)
+        if num_inputs % frames:
+            raise ValueError(
+                f"num_inputs must be a multiple of {frames}, the frames of dilations={list(dilations)}, "
+                f"got {num_inputs}."
+            )
+        inputs = [num_inputs // frames, *widths[:-1]]
+        inputs[: len(dilations)] = [KERNEL * width for width in inputs[: len(dilations)]]
+        start = glorot_uniform if activation == "tanh" else _he_uniform
+        weights = [start(b, a, generator=generator, dtype=dtype) for a, b in zip(inputs, widths, strict=True)]
+        zeros = [torch.zeros(len(W), dtype=dtype, device=W.device) for W in weights]
+        statistics = {"scales": [b + 1 for b in zeros], "means": zeros, "variances": [b + 1 for b in zeros]}
+        return cls(
+            weights,
+            [b.clone() for b in zeros],
+            activation,
+            _draw_head(widths[-1], num_outputs, rank, generator, dtype),
+            dropout=dropout,
+            residual=residual,
+            dilations=dilations,
+            **(statistics if batch_norm else {}),
+        )
 
     @property
     def num_inputs(self) -> int:
-        return self.weights[0].shape[1]
+        width = self.weights[0].shape[1]
+        return width // KERNEL * (1 + 2 * sum(self.dilations)) if self.dilations else width
 
     @property
     def widths(self) -> list[int]:
@@ -76,16 +147,87 @@ class Network(Storable):
 
     def forward(self, X: Tensor) -> Tensor:
         Z = checks.inputs("X", X, width=self.num_inputs)
-        for W, b in zip(self.weights, self.biases, strict=True):
-            Z = ACTIVATIONS[self.activation](nn.functional.linear(Z, W, b))
-        return self.head(Z)
+        return self.head(self._hidden(Z, self.training))
+
+    def _hidden(self, X: Tensor, training: bool, *, refit: bool = False) -> Tensor:
+        """z_L; with `refit` the statistics of each layer become those of X, in evaluation mode."""
+        Z = X.unflatten(1, (1 + 2 * sum(self.dilations), -1)) if self.dilations else X
+        for layer, (W, b) in enumerate(zip(self.weights, self.biases, strict=True)):
+            below = Z
+            if layer < len(self.dilations):
+                around = Z[:, self.neighbours[layer]]  # [N, frames of this layer, 3, d]
+                below, Z = around[:, :, KERNEL // 2], around.flatten(2)
+                if Z.shape[1] == 1:
+                    below, Z = below.squeeze(1), Z.squeeze(1)
+            if self.scales is None:
+                A = nn.functional.linear(Z, W, b)
+            else:
+                A = self._normalize(nn.functional.linear(Z, W), layer, training, refit)
+            Z = ACTIVATIONS[self.activation](A)
+            if training and self.dropout:
+                kept = torch.empty_like(Z).bernoulli_(1 - self.dropout, generator=self._noise)
+                Z = Z * kept / (1 - self.dropout)
+            if self.residual and layer and below.shape == Z.shape:
+                Z = Z + below
+        return Z
+
+    def _normalize(self, A: Tensor, layer: int, training: bool, refit: bool) -> Tensor:
+        assert self.scales is not None
+        assert self.means is not None
+        assert self.variances is not None
+        mean, variance, scale, bias = self.means[layer], self.variances[layer], self.scales[layer], self.biases[layer]
+        rows = A.reshape(-1, A.shape[-1])
+        if refit:
+            variance.copy_(rows.to(variance).var(dim=0, correction=0))
+            mean.copy_(rows.to(mean).mean(dim=0))
+        if training and len(rows) > 1:  # one row has no variance
+            normal = nn.functional.batch_norm(rows, None, None, scale, bias, True, 0.0, EPSILON)
+        else:
+            normal = nn.functional.batch_norm(rows, mean, variance, scale, bias, False, 0.0, EPSILON)
+        return normal.reshape(A.shape)
+
+    @torch.no_grad()
+    def fit_statistics(self, X: Tensor) -> None:
+        """Set `means` and `variances` of each layer to those of the rows X [N, d_0], without dropout.
+
+        They belong to the current weights: running averages lag behind these, do not fit weights that were averaged,
+        and contain the variance that dropout adds. Source: Izmailov et al. 2018; Li et al. 2019.
+        """
+        if self.scales is not None:
+            self._hidden(checks.inputs("X", X, width=self.num_inputs), False, refit=True)
+
+    def seed_dropout(self, seed: int, *path: int) -> None:
+        """Make the units that the next training steps drop depend on `seed` and `path` only."""
+        device = self.weights[0].device
+        self._noise = Generator(device).manual_seed(seeded(seed, "dropout", *path).initial_seed())
+
+    @torch.no_grad()
+    def folded_layers(self) -> list[tuple[Tensor, Tensor]]:
+        """W and b of each layer with batch normalisation as part of them, as it is in evaluation mode, in float64."""
+        layers = [(W.double(), b.double()) for W, b in zip(self.weights, self.biases, strict=True)]
+        if self.scales is None or self.means is None or self.variances is None:
+            return layers
+        folded = []
+        for (W, b), g, m, v in zip(layers, self.scales, self.means, self.variances, strict=True):
+            factor = g.double() / (v.double() + EPSILON).sqrt()
+            folded.append((factor[:, None] * W, b - factor * m.double()))
+        return folded
 
     @torch.no_grad()
     def fold_inputs(self, mean: Tensor, std: Tensor) -> None:
-        """Turn f((x - mean) / std) into f(x), in place: W_1 <- W_1 / std, b_1 <- b_1 - W_1 mean / std."""
+        """Turn f((x - mean) / std) into f(x), in place.
+
+        W_1 <- W_1 / std, then b_1 <- b_1 - W_1 mean, or with batch normalisation m_1 <- m_1 + W_1 mean. Not for
+        time-delay layers, whose weights are shared by inputs with different means.
+        """
+        if self.dilations:
+            raise ValueError(f"dilations must be empty for fold_inputs, got {list(self.dilations)}.")
         W, b = self.weights[0], self.biases[0]
         W.copy_(W / std.to(W))
-        b.sub_(W @ mean.to(W))
+        if self.means is None:
+            b.sub_(W @ mean.to(W))
+        else:
+            self.means[0].add_(W @ mean.to(W))
 
     def lower(self, num_layers: int, *, generator: Generator) -> Network:
         """The first `num_layers` hidden layers under a fresh head of this one's kind.
@@ -100,10 +242,60 @@ class Network(Storable):
         """
         if checks.positive_int("num_layers", num_layers) > len(self.weights):
             raise ValueError(f"num_layers must be at most {len(self.weights)}, the hidden layers, got {num_layers}.")
+        if num_layers < len(self.dilations):
+            raise ValueError(
+                f"num_layers must be at least {len(self.dilations)}, the time-delay layers, got {num_layers}."
+            )
         top = self.weights[num_layers - 1]
         rank = min(self.head.rank, len(top), self.num_outputs) if isinstance(self.head, BottleneckHead) else None
         head = _draw_head(len(top), self.num_outputs, rank, generator, top.dtype).to(top.device)
-        return Network([*self.weights[:num_layers]], [*self.biases[:num_layers]], self.activation, head)
+        parts = {name: getattr(self, name) for name in ("scales", "means", "variances")}
+        return Network(
+            [*self.weights[:num_layers]],
+            [*self.biases[:num_layers]],
+            self.activation,
+            head,
+            dropout=self.dropout,
+            residual=self.residual,
+            dilations=self.dilations,
+            **{name: None if values is None else [*values[:num_layers]] for name, values in parts.items()},
+        )
+
+
+def check_dilations(dilations: Sequence[int], num_layers: int) -> tuple[int, ...]:
+    """The dilations as a tuple; one positive integer for each of the first layers."""
+    if len(dilations) > num_layers:
+        raise ValueError(f"dilations must be at most one per hidden layer, {num_layers}, got {list(dilations)}.")
+    return tuple(checks.positive_int(f"dilations[{i}]", dilation) for i, dilation in enumerate(dilations))
+
+
+def check_dropout(dropout: float) -> float:
+    if not 0 <= checks.nonnegative_float("dropout", dropout) < 1:
+        raise ValueError(f"dropout must be at least 0 and less than 1, got {dropout!r}.")
+    return float(dropout)
+
+
+def _neighbours(dilations: Sequence[int]) -> list[Tensor]:
+    """For each time-delay layer the places [frames, 3] of its inputs among the frames of the layer below.
+
+    >>> [places.tolist() for places in _neighbours([1, 2])]
+    [[[0, 1, 2], [2, 3, 4], [4, 5, 6]], [[0, 1, 2]]]
+    """
+    needed = [0]
+    places = []
+    for layer, dilation in reversed(list(enumerate(dilations))):
+        offsets = range(-dilation, dilation + 1, dilation)
+        below = sorted({t + offset for t in needed for offset in offsets})
+        if layer == 0:  # the row has all frames
+            below = list(range(-sum(dilations), sum(dilations) + 1))
+        places.append(torch.tensor([[below.index(t + offset) for offset in offsets] for t in needed]))
+        needed = below
+    return places[::-1]
+
+
+def _frozen(values: Sequence[Tensor]) -> list[nn.Parameter]:
+    """Statistics as parameters that no optimizer changes; those of another network stay shared with it."""
+    return [v if isinstance(v, nn.Parameter) else nn.Parameter(v, requires_grad=False) for v in values]
 
 
 def _draw_head(num_features: int, num_outputs: int, rank: int | None, generator: Generator, dtype: torch.dtype) -> Head:
@@ -126,15 +318,15 @@ def _check_widths(hidden: Sequence[int]) -> list[int]:
     return [checks.positive_int(f"hidden[{i}]", width) for i, width in enumerate(hidden)]
 
 
-def _check_shapes(weights: list[Tensor], biases: list[Tensor], head: Head) -> int:
+def _check_shapes(weights: list[Tensor], biases: list[Tensor], head: Head, num_delayed: int) -> int:
     """Whether each layer fits the next, and how many outputs come out of the last."""
     if len(weights) == 0 or len(weights) != len(biases):
         raise ValueError(
             f"weights and biases must hold one tensor per layer, at least one, got {len(weights)} and {len(biases)}."
         )
     for i, (W, b) in enumerate(zip(weights, biases, strict=True)):
-        d_in = len(weights[i - 1]) if i else W.shape[-1]
-        if W.ndim != 2 or W.shape[1] != d_in or b.shape != W.shape[:1]:
+        d_in = len(weights[i - 1]) * (KERNEL if i < num_delayed else 1) if i else W.shape[-1]
+        if W.ndim != 2 or W.shape[1] != d_in or b.shape != W.shape[:1] or (i < num_delayed and d_in % KERNEL):
             raise ValueError(
                 f"weights[{i}] must be [d_out, {d_in}] and biases[{i}] [d_out], "
                 f"got {tuple(W.shape)} and {tuple(b.shape)}."

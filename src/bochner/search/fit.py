@@ -31,7 +31,15 @@ from bochner.search.kernel import (
     validation_loss,
 )
 from bochner.search.memory import MemoryPlan, Sizes, plan_memory
-from bochner.search.plan import AdaptParams, KernelPlan, NetworkPlan, Task, check_data, parse_bytes
+from bochner.search.plan import (
+    WEIGHT_DECAY,
+    AdaptParams,
+    KernelPlan,
+    NetworkPlan,
+    Task,
+    check_data,
+    parse_bytes,
+)
 from bochner.search.searched import fit_all_rows, is_exact, search_plan
 from bochner.solvers import (
     fit_landmark_logistic,
@@ -257,7 +265,7 @@ def _fit_on_landmarks(
 def _fit_network(plan: NetworkPlan, task: Task, run: dict[str, Any]) -> Fitted:
     """A random start, layer-wise pre-training where asked for, then training of the whole.
 
-    Source: May 2018, Section 4.3.
+    Source: May 2018, Section 4.3 (pre-training).
     """
     params, bias = plan.params, LOSSES[task.loss].offset(task.mean)
     rows: tuple[Source, Source] = task.train, task.validation_data
@@ -271,10 +279,17 @@ def _fit_network(plan: NetworkPlan, task: Task, run: dict[str, Any]) -> Fitted:
         num_outputs=len(bias),
         activation=plan.activation,
         rank=params.rank,
+        batch_norm=plan.batch_norm,
+        dropout=plan.dropout,
+        residual=plan.residual,
+        dilations=plan.dilations,
         generator=seeded(task.seed, "network"),
         dtype=task.dtype,
     ).to(task.device)
-    settings = params.sgd_settings(task.loss, alpha=plan.alpha or 0.0, num_rows=num_rows(task.all_rows), seed=task.seed)
+    with torch.no_grad():
+        network.head.bias.copy_(bias)  # the best constant scores: steps are not spent on learning frequencies
+    alpha = plan.alpha if plan.alpha is not None else WEIGHT_DECAY if params.optimizer == "adamw" else 0.0
+    settings = params.sgd_settings(task.loss, alpha=alpha, num_rows=num_rows(task.all_rows), seed=task.seed)
     if plan.pretrain:
         generator, directory = seeded(task.seed, "heads"), params.directory("pretraining")
         pretrain(network, *rows, settings, generator=generator, checkpoint_dir=directory, **run)

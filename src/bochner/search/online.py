@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -41,8 +42,9 @@ def step_online(model: FeatureModel, plan: KernelPlan, source: Source, *, loss: 
     """
     rows, like = num_rows(source), model.head.bias
     source = MappedSource(source, partial(move_block, device=like.device, dtype=like.dtype))
-    batch_size = min(plan.params.batch_size, rows)
-    settings = plan.params.sgd_settings(loss, alpha=plan.alpha or 0.0, num_rows=rows, seed=0, batch_size=batch_size)
+    settings = plan.params.sgd_settings(loss, alpha=plan.alpha or 0.0, num_rows=rows, seed=0)
+    batch_size = min(settings.batch_size, rows)
+    settings = replace(settings, batch_size=batch_size)
     preconditioner = fit_preconditioner(model, source, settings)
     rate = settings.learning_rate
     if isinstance(rate, str):

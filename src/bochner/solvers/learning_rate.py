@@ -14,6 +14,7 @@ from bochner.data.batches import batches, in_order
 from bochner.data.blocks import BlockSource, Source, num_rows, sample_rows
 from bochner.models.heads import FeatureModel, Head
 from bochner.models.losses import Criterion
+from bochner.models.network import Network
 from bochner.solvers.optimizers import SGDSettings, make_optimizer, trainable
 from bochner.solvers.preconditioner import Preconditioner
 from bochner.solvers.step import Learner, evaluate_modules, rows_at_once, take_steps
@@ -102,16 +103,21 @@ def _train_copies(
     for first in range(0, len(rates), together):
         learners = []
         for rate in rates[first : first + together]:
-            duplicate = copy.deepcopy(module)
+            duplicate = copy.deepcopy(module).train()
+            if isinstance(duplicate, Network) and duplicate.dropout:
+                duplicate.seed_dropout(settings.seed)
             own = None if preconditioner is None else preconditioner.on(cast(Head, duplicate))
             learners.append(Learner(duplicate, make_optimizer(duplicate, settings, rate), own))
         epoch = batches(source, batch_size=settings.batch_size, seed=settings.seed, epoch=0)
         for block in itertools.islice(epoch, steps):
             share = block if group is None else group.share(block)
             take_steps(shared, learners, share, settings, rows=tile, size=len(block.y), group=group)
+        for learner in learners:
+            if isinstance(learner.module, Network):  # batch normalisation: statistics of the weights after these steps
+                learner.module.fit_statistics(block.X.to(learner.module.weights[0]))
         losses = []
         for part in (rows,) if shuffled is None else (rows, shuffled):
-            modules = [learner.module for learner in learners]
+            modules = [learner.module.eval() for learner in learners]
             scores = evaluate_modules(shared, modules, part, loss=settings.loss, rows=tile, group=group)
             losses.append([criterion.of(copied) for copied in scores])
         results += zip(rates[first : first + together], losses[0], losses[-1], strict=True)

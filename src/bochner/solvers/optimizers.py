@@ -15,6 +15,7 @@ from bochner.models.losses import LOSSES, Criterion
 
 OPTIMIZERS = ["sgd", "momentum", "adam", "adamw"]
 PRECISIONS = ["float32", "tf32", "bf16"]
+SCHEDULES = ["halving", "one-cycle"]
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,12 @@ class SGDSettings:
         preconditioner_rows: Rows from which the eigenvectors are estimated.
         average: Whether the model of an epoch is the mean of its iterates (Polyak averaging), which reduces their
             noise; where several steps are fused, of the last iterate of each.
-        alpha: Penalty alpha / 2 ||weights||^2; biases are not penalised.
+        alpha: Penalty alpha / 2 ||weights||^2; biases are not penalised. With "adamw" it is decoupled from the loss:
+            every step multiplies the weights by 1 - rate alpha (Loshchilov & Hutter 2019).
+        schedule: "halving" as in the papers, see `HalvingSchedule`; "one-cycle" raises the rate to `learning_rate` and
+            lowers it to 0 over exactly `max_epochs` epochs, see `OneCycleSchedule`.
         criterion: What drives the schedule: ce, ent, err, perplexity, erll:beta, capped:lambda, topk:fraction, mse.
-        max_epochs: An upper bound; the schedule usually ends earlier.
+        max_epochs: An upper bound; the schedule "halving" usually ends earlier.
         improvement: Relative improvement below which the rate is halved.
         max_halvings: Number of halvings after which training ends.
         precision: "float32"; "tf32" or "bf16" for products in the head, with weights in float32.
@@ -49,6 +53,7 @@ class SGDSettings:
     preconditioner_rows: int = 2048
     average: bool = False
     alpha: float = 0.0
+    schedule: str = "halving"
     criterion: str = "ce"
     max_epochs: int = 100
     improvement: float = 0.01
@@ -60,6 +65,7 @@ class SGDSettings:
         checks.one_of("loss", self.loss, LOSSES)
         checks.one_of("optimizer", self.optimizer, OPTIMIZERS)
         checks.one_of("precision", self.precision, PRECISIONS)
+        checks.one_of("schedule", self.schedule, SCHEDULES)
         for name in ("batch_size", "preconditioner_rows", "max_epochs", "max_halvings"):
             checks.positive_int(name, getattr(self, name))
         checks.nonnegative_float("alpha", self.alpha)

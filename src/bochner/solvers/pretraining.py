@@ -37,6 +37,7 @@ def pretrain(
 
     Stage l trains the hidden layers 1 .. l together, under a new head drawn by `generator`; layer l starts from the
     network's own random weights, and the last stage uses the network's own head. Then `train` fine-tunes the whole.
+    Time-delay layers begin together, since a head needs the last of them.
     Returns one record per stage: those of `train`, with "layers" = l. L epochs in all.
 
     Each stage is `train` with `max_epochs` = 1, at the initial `settings.learning_rate` ("auto" searches again) and in
@@ -61,10 +62,10 @@ def pretrain(
     """
     history: list[Record] = []
     constant = constant_loss(validation_data, settings.loss)
-    for layers in range(1, len(network.weights) + 1):
+    for layers in range(max(1, len(network.dilations)), len(network.weights) + 1):
         stage = network if layers == len(network.weights) else network.lower(layers, generator=generator)
         start = [p.detach().clone() for p in stage.parameters()]
-        attempt = replace(settings, max_epochs=1, seed=settings.seed + layers)
+        attempt = replace(settings, max_epochs=1, schedule="halving", seed=settings.seed + layers)
         for halvings in range(settings.max_halvings):
             with suppress(FloatingPointError, ConvergenceWarning), warnings.catch_warnings():
                 warnings.simplefilter("error", ConvergenceWarning)  # worse than the new head

@@ -1,4 +1,4 @@
-"""Minibatch training with the papers' schedule, which halves the rate, undoes epochs and ends the run."""
+"""Minibatch training by the papers' schedule, which halves the rate and undoes epochs, or by one cycle of the rate."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from bochner.data.batches import batches, num_batches
 from bochner.data.blocks import Block, Source
 from bochner.data.content import content_hashes
 from bochner.models.losses import Criterion
+from bochner.models.network import Network
 from bochner.solvers.checkpoint import Checkpoint, read_checkpoint, readable, write_checkpoint
 from bochner.solvers.learning_rate import find_rate
 from bochner.solvers.optimizers import (
@@ -46,6 +47,11 @@ Callback = Callable[[Record], None]
 
 # A criterion this many times its initial value (and at least 1) is divergence, not the noise of a hopeless problem.
 DIVERGED = 1e6
+# One cycle: the share of the steps in which the rate rises, and the first rate as a share of the largest, as in torch's
+# OneCycleLR.
+RISING, FIRST = 0.3, 0.04
+# Training rows whose statistics batch normalisation has in evaluation mode: variances to about 2 %.
+STATISTICS_ROWS = 8192
 
 
 class Decision(Enum):
@@ -91,6 +97,32 @@ class HalvingSchedule:
         self.rate /= 2
         self.halvings += 1
         return Decision.REVERT if worse else Decision.HALVE
+
+
+@dataclass
+class OneCycleSchedule(HalvingSchedule):
+    """A rate that rises from 1/25 of its peak in the first 30 % of the steps and falls to 0 by the last, as cosines.
+
+    The number of epochs is fixed, no epoch is undone, and the criterion is only recorded. Source: Smith & Topin 2019.
+    """
+
+    def update(self, criterion: float) -> Decision:
+        self.criterion = criterion
+        return Decision.GO_ON
+
+    def rate_at(self, progress: float) -> float:
+        """The rate after this share of all steps.
+
+        >>> schedule = OneCycleSchedule(rate=1.0)
+        >>> [round(schedule.rate_at(progress), 2) for progress in (0, 0.15, 0.3, 0.65, 1)]
+        [0.04, 0.52, 1.0, 0.5, 0.0]
+        """
+        if progress < RISING:
+            return self.rate * (FIRST + (1 - FIRST) * (1 - math.cos(math.pi * progress / RISING)) / 2)
+        return self.rate * (1 + math.cos(math.pi * (progress - RISING) / (1 - RISING))) / 2
+
+
+CLASSES: dict[str, type[HalvingSchedule]] = {"halving": HalvingSchedule, "one-cycle": OneCycleSchedule}
 
 
 @dataclass
@@ -164,15 +196,22 @@ def train(
             model, preconditioner = group.split(model, preconditioner)
 
         criterion = Criterion.parse(settings.criterion)
+        network = model if isinstance(model, Network) and model.scales is not None else None
+        if network is not None:  # batch normalisation needs the statistics of some rows
+            sample = next(batches(source, batch_size=STATISTICS_ROWS, seed=settings.seed, epoch=0)).X
+            sample = sample.to(network.weights[0])
+            network.fit_statistics(sample)
         if checkpoint_dir is not None and stored is not None:
             with readable(checkpoint_dir):
                 state = _resume(model, source, settings, stored)
+            if network is not None:
+                network.fit_statistics(sample)
         else:
             initial = criterion.of(evaluate(model, validation_data, loss=settings.loss, group=group))
             rate = settings.learning_rate
             if isinstance(rate, str):
                 rate = find_rate(model, source, validation_data, settings, preconditioner, group=group)
-            schedule = HalvingSchedule(rate, initial, settings.improvement, settings.max_halvings)
+            schedule = CLASSES[settings.schedule](rate, initial, settings.improvement, settings.max_halvings)
             state = TrainingState(model, make_optimizer(model, settings, rate), schedule)
             if checkpoint_dir is not None and isinstance(settings.learning_rate, str):
                 _checkpoint(state, checkpoint_dir, fingerprint, group)  # the search is not repeated
@@ -180,6 +219,7 @@ def train(
         with HeldSignals() if checkpoint_dir is not None else nullcontext() as held:
             while state.schedule.halvings < settings.max_halvings and state.epoch < settings.max_epochs:
                 last = time.monotonic()
+                model.train()
                 for _ in _epoch(state, source, settings, preconditioner, verbose, group):
                     if checkpoint_dir is not None and held is not None:
                         elapsed = math.inf if held.received else time.monotonic() - last
@@ -193,6 +233,9 @@ def train(
                 with torch.no_grad():
                     for name, mean in state.mean.items():
                         trainable(model)[name].copy_(mean)
+                model.eval()
+                if network is not None:
+                    network.fit_statistics(sample)
                 scores = evaluate(model, validation_data, loss=settings.loss, group=group)
                 value, rate = criterion.of(scores), state.schedule.rate
                 if group is not None:
@@ -200,6 +243,8 @@ def train(
                 decision = state.schedule.update(value)
                 if decision is Decision.REVERT:
                     _restore(state, state.start)
+                    if network is not None:
+                        network.fit_statistics(sample)
                 state.epoch, state.batch, state.start, state.mean = state.epoch + 1, 0, {}, {}
                 record = {"epoch": state.epoch, "rate": rate, "decision": decision.value, settings.criterion: value}
                 state.history.append({**record, **scores.summary()})
@@ -215,7 +260,11 @@ def train(
                     _checkpoint(state, checkpoint_dir, fingerprint, group)
     if group is not None:
         group.gather(model, whole)
-    if all(record["decision"] == Decision.REVERT.value for record in state.history):
+    if settings.schedule == "one-cycle":  # which undoes nothing
+        failed = not state.history[-1][settings.criterion] < math.inf
+    else:
+        failed = all(record["decision"] == Decision.REVERT.value for record in state.history)
+    if failed:
         _report_failure(state, settings)
     return state.history
 
@@ -234,8 +283,6 @@ def _epoch(
         state.start = _copies(state)
         if settings.average:
             state.mean = {name: torch.zeros_like(p) for name, p in trainable(model).items()}
-    for parameters in state.optimizer.param_groups:
-        parameters["lr"] = schedule.rate
 
     def read(rows: int) -> Iterator[Block]:
         start = state.batch * settings.batch_size // rows
@@ -253,7 +300,19 @@ def _epoch(
     )
     bar.set_postfix({settings.criterion: f"{schedule.criterion:.4f}", "rate": f"{schedule.rate:.3g}"})
     with bar:
-        for size in run_steps(model, state.optimizer, read, settings, preconditioner, group=group):
+        blocks = run_steps(model, state.optimizer, read, settings, preconditioner, group=group)
+        while True:
+            rate = schedule.rate
+            if isinstance(schedule, OneCycleSchedule):
+                per_epoch = num_batches(source, settings.batch_size)
+                rate = schedule.rate_at((state.epoch + (state.batch + 0.5) / per_epoch) / settings.max_epochs)
+            for parameters in state.optimizer.param_groups:
+                parameters["lr"] = rate
+            if isinstance(model, Network) and model.dropout:
+                model.seed_dropout(settings.seed, state.epoch, state.batch)
+            size = next(blocks, 0)
+            if size == 0:
+                break
             steps = -(-size // settings.batch_size)
             state.batch += steps
             for name, mean in state.mean.items():
@@ -313,7 +372,9 @@ def _resume(model: nn.Module, source: Source, settings: SGDSettings, stored: Che
     tensors, description = stored
     saved = description["schedule"]
     rate, halvings = checks.positive_float("rate", saved["rate"]), checks.nonnegative_int("halvings", saved["halvings"])
-    schedule = HalvingSchedule(rate, float(saved["criterion"]), settings.improvement, settings.max_halvings, halvings)
+    schedule = CLASSES[settings.schedule](
+        rate, float(saved["criterion"]), settings.improvement, settings.max_halvings, halvings
+    )
     epoch, batch = (checks.nonnegative_int(name, description[name]) for name in ("epoch", "batch"))
     if epoch > settings.max_epochs or batch > num_batches(source, settings.batch_size):
         raise ValueError(f"epoch {epoch}, batch {batch} are beyond the end of the run")
@@ -344,6 +405,11 @@ def _check_alike(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) 
 
 def _report_failure(state: TrainingState, settings: SGDSettings) -> None:
     """Every epoch was undone: an error if the last criterion was NaN or out of all bounds, else a warning."""
+    if settings.schedule == "one-cycle":
+        raise FloatingPointError(
+            f"training diverged: the validation {settings.criterion} is {state.history[-1][settings.criterion]} at the "
+            f"end. Give a learning_rate smaller than {state.schedule.rate:.3g}, or check for huge or constant inputs."
+        )
     last, initial = state.history[-1][settings.criterion], state.schedule.criterion
     values = f"{initial:.4g} at the start, {last:.4g} at the end"
     summary = f"training never improved the validation {settings.criterion}: {values}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,7 +20,7 @@ from bochner.models import LandmarkModel, LogitAverage
 from bochner.models.heads import BottleneckHead, FeatureModel, Head, LinearHead
 from bochner.models.inputs import TransformedModel
 from bochner.models.losses import SMALLEST_PROBABILITY
-from bochner.models.network import Network
+from bochner.models.network import KERNEL, Network
 from bochner.models.onnx.features import features, kernel_values
 from bochner.models.onnx.graph import Graph, Value, element_name, onnx
 from bochner.models.onnx.inputs import transformed
@@ -76,9 +77,7 @@ def scores(model: nn.Module, X: Value, *, raw: Value | None = None, dtype: torch
         case FeatureModel():
             return _on_head(model.head, *features(model.feature_map, X))
         case Network():
-            for W, b in zip(model.weights, model.biases, strict=True):
-                X = X.affine(W, b).apply({"tanh": "Tanh", "relu": "Relu"}[model.activation])
-            return _on_head(model.head, X, lambda weights: weights)
+            return _on_head(model.head, _hidden_layers(model, X), lambda weights: weights)
         case LandmarkModel():
             return kernel_values(model.kernel, X, model.landmarks).affine(model.coefficients.T, model.bias)
         case LogitAverage():
@@ -90,6 +89,37 @@ def scores(model: nn.Module, X: Value, *, raw: Value | None = None, dtype: torch
         case PartitionedModel():
             return _partitioned(model, X)
     raise TypeError(f"{type(model).__name__} has no ONNX form.")
+
+
+def _hidden_layers(network: Network, X: Value) -> Value:
+    """z_L in evaluation mode; the frames of time-delay layers are [N, frames, d]."""
+    if network.dilations:
+        width = network.weights[0].shape[1] // KERNEL
+        X = X.apply("Reshape", torch.tensor([-1, 1 + 2 * sum(network.dilations), width]))
+    d_in = network.num_inputs
+    for layer, (W, b) in enumerate(network.folded_layers()):
+        below = X
+        if layer < len(network.dilations):
+            places = network.neighbours[layer]
+            below = X.apply("Gather", places[:, KERNEL // 2], axis=1)
+            X = X.apply("Gather", places.flatten(), axis=1)
+            frames = [] if len(places) == 1 else [len(places)]
+            X = X.apply("Reshape", torch.tensor([-1, *frames, W.shape[1]]))
+            if not frames:
+                below = below.apply("Squeeze", torch.tensor([1]))
+            d_in = W.shape[1] // KERNEL
+        X = _activated(X @ W.T + b, network.activation)
+        if network.residual and layer and d_in == len(W):
+            X = X + below
+        d_in = len(W)
+    return X
+
+
+def _activated(A: Value, activation: str) -> Value:
+    if activation == "gelu":
+        scaled = (A * math.sqrt(0.5)).to(torch.float32)  # ONNX Runtime has Erf in float32 only
+        return A * 0.5 * (scaled.apply("Erf").to(A.graph.dtype) + 1.0)
+    return A.apply({"tanh": "Tanh", "relu": "Relu"}[activation])
 
 
 def _partitioned(model: PartitionedModel, X: Value) -> Value:
