@@ -9,7 +9,7 @@ import yaml
 
 from bochner.acoustic.recipe import AsrRecipe, load_recipe, recipe_descriptions, recipe_names
 from bochner.acoustic.settings import KernelSettings, NetworkSettings
-from bochner.search import SelectionParams
+from bochner.search import NetworkPlan, SelectionParams
 
 TWINS = {"timit": "timit-like", "broadcast": "broadcast-like", "cantonese": "cantonese-like", "bengali": "bengali-like"}
 SMALL = {
@@ -158,3 +158,61 @@ def test_no_value_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             with pytest.raises(ValueError, match=r"mine\.yaml"):
                 load_recipe(file, overrides={path: value})
     assert not (tmp_path / "imported").exists()
+
+
+def test_a_protocol_sets_what_a_model_does_not(tmp_path: Path) -> None:
+    models = {
+        "kernel": {"kind": "kernel", "num_features": 512},
+        "averaged": {"kind": "kernel", "num_features": 512, "average": True},
+        "network": {"kind": "network", "hidden": [8, 8]},
+        "gelu": {"kind": "network", "hidden": [8, 8], "activation": "gelu", "improvement": 0.05},
+    }
+    file = written(tmp_path, {**SMALL, "models": models})
+    modern, papers = load_recipe(file), load_recipe(file, overrides={"protocol": "papers"})
+    assert modern.protocol == modern.to_dict()["protocol"] == "modern"
+    assert modern.models["kernel"] == KernelSettings(name="kernel", num_features=512)
+    assert modern.models["network"] == NetworkSettings(name="network", hidden=(8, 8))
+    plans = {name: settings.plan() for name, settings in papers.models.items()}
+    for name, plan in plans.items():
+        assert (plan.params.max_halvings, plan.params.schedule, plan.params.optimizer) == (10, "halving", "sgd")
+        assert plan.params.improvement == (0.05 if name == "gelu" else 0.01)
+        assert plan.params.preconditioner_rank == 0
+        assert plan.params.average == (name == "averaged")
+    for name, activation in (("network", "tanh"), ("gelu", "gelu")):
+        plan = plans[name]
+        assert isinstance(plan, NetworkPlan)
+        assert (plan.activation, plan.pretrain, plan.batch_norm, plan.dropout) == (activation, True, False, 0.0)
+        assert (plan.residual, plan.alpha, plan.params.learning_rate) == (False, 0.0, "auto")
+    with pytest.raises(ValueError, match=r"protocol must be one of \['modern', 'papers'\], got 'old'"):
+        load_recipe(file, overrides={"protocol": "old"})
+
+
+def test_the_ablation_follows_the_protocol() -> None:
+    recipe = load_recipe("timit-like", overrides={"models": "ablation", "protocol": "papers"})
+    assert {model.max_halvings for model in recipe.models.values()} == {10}
+    assert {model.average for model in recipe.models.values()} == {False}
+
+
+def test_the_reference_network_can_be_stated(tmp_path: Path) -> None:
+    """Four layers of 256 ReLU units, batch normalisation, dropout 0.2, AdamW 2e-3 with decay 0.01, 15 epochs."""
+    model = {"kind": "network", "hidden": [256] * 4, "residual": False}
+    plan = load_recipe(written(tmp_path, {**SMALL, "models": {"n": model}})).models["n"].plan()
+    assert isinstance(plan, NetworkPlan)
+    assert (plan.activation, plan.batch_norm, plan.dropout, plan.alpha, plan.pretrain) == (
+        "relu",
+        True,
+        0.2,
+        0.01,
+        False,
+    )
+    params = plan.params
+    assert (params.optimizer, params.learning_rate, params.schedule) == ("adamw", 2e-3, "one-cycle")
+    assert (params.batch_size, params.max_epochs, params.rank) == (256, 15, None)
+
+
+def test_dilations_must_cover_the_context(tmp_path: Path) -> None:
+    models = {"tdnn": {"kind": "network", "hidden": [8, 8, 8], "dilations": [1, 2]}}
+    file = written(tmp_path, {**SMALL, "models": models})
+    assert load_recipe(file, overrides={"frontend.context": 3}).models["tdnn"].title == "tdnn"
+    with pytest.raises(ValueError, match=r"models.tdnn.dilations must sum to frontend.context, 5, got \[1, 2\]"):
+        load_recipe(file)

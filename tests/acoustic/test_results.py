@@ -60,10 +60,18 @@ def test_the_list_has_every_model_and_a_dash_for_test_of_those_not_chosen(result
 def test_runs_stand_beside_each_other_with_what_each_has(results: Results) -> None:
     other = replace(results, protocol="wer", rows=results.of_kind("network"))
     table = across([results, other])
-    assert table[0] == ["", "error", "seeds", "states", "best network", "best kernel", "GMM"]
-    assert [line[1] for line in table[1:]] == ["PER", "WER"]
-    assert table[1][4:] == ["27.00 ± 0.00", "27.00 ± 1.41", "36.00"]
-    assert table[2][4:] == ["27.00 ± 0.00", "-", "-"]
+    assert table[0] == ["", "protocol", "error", "seeds", "states", "best network", "best kernel", "GMM"]
+    assert [line[2] for line in table[1:]] == ["PER", "WER"]
+    assert table[1][5:] == ["27.00 ± 0.00", "27.00 ± 1.41", "36.00"]
+    assert table[2][5:] == ["27.00 ± 0.00", "-", "-"]
+
+
+@pytest.mark.parametrize("name", ["modern", "papers"])
+def test_tables_state_the_protocol_of_training(results: Results, name: str) -> None:
+    other = replace(results, recipe={**results.recipe, "protocol": name})
+    assert [line[1] for line in across([results, other])[1:]] == ["-", name]
+    assert f"Protocol {name}" in protocol(other)
+    assert "Protocol" not in protocol(results)  # of 0.1
 
 
 def test_the_protocol_says_that_speech_is_synthetic(results: Results) -> None:

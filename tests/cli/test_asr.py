@@ -186,4 +186,4 @@ def test_runs_are_compared_in_a_table(tmp_path: Path, capsys: Capture) -> None:
         (tmp_path / name / "results.json").write_text(json.dumps(stored))
     code, out, _ = run(capsys, "asr", "compare", tmp_path, "--markdown")
     assert code == 0
-    assert out.splitlines()[2:] == ["| a | WER | 1 | 1,234 | 25.00 |", "| b | WER | 1 | 1,234 | 25.00 |"]
+    assert out.splitlines()[2:] == ["| a | - | WER | 1 | 1,234 | 25.00 |", "| b | - | WER | 1 | 1,234 | 25.00 |"]

@@ -18,7 +18,7 @@ from bochner import checks
 from bochner.acoustic.corpora import KINDS as CORPORA
 from bochner.acoustic.corpora import Corpus
 from bochner.acoustic.settings import KINDS as MODELS
-from bochner.acoustic.settings import AblationSizes, KernelSettings, ModelSettings, ablation, kind_of
+from bochner.acoustic.settings import PROTOCOLS, AblationSizes, KernelSettings, ModelSettings, ablation, kind_of
 from bochner.plain_yaml import read_yaml
 
 SUFFIX = ".yaml"
@@ -73,6 +73,8 @@ class DecodingSettings:
 class AsrRecipe:
     """Corpus, front end, alignment, models and decoding of an experiment; each model is trained once per seed.
 
+    `protocol` sets the defaults of all models: "modern", or "papers" for their optimizer, schedule and networks (see
+    `bochner.acoustic.settings.PROTOCOLS`); a key of a model overrides it.
     `realign` trains the chosen kernel model and the chosen network again, on states that they aligned themselves.
     `sequence` trains the chosen kernel model (also true), the chosen network or both further by the sequence objective
     (lattice-free MMI). `combine` also decodes with the average of the two.
@@ -82,6 +84,7 @@ class AsrRecipe:
     corpus: Corpus
     models: Mapping[str, ModelSettings]
     about: str = ""
+    protocol: Literal["modern", "papers"] = "modern"
     frontend: FrontendSettings = field(default_factory=FrontendSettings)
     alignment: AlignmentSettings = field(default_factory=AlignmentSettings)
     decoding: DecodingSettings = field(default_factory=DecodingSettings)
@@ -100,6 +103,12 @@ class AsrRecipe:
         for name, settings in self.models.items():
             if "kernel" in self.sequence_kinds and isinstance(settings, KernelSettings) and settings.num_blocks > 1:
                 raise ValueError(f"models.{name}.num_blocks must be 1 with sequence, got {settings.num_blocks}.")
+            dilations = getattr(settings, "dilations", ())
+            if dilations and sum(dilations) != self.frontend.context:
+                raise ValueError(
+                    f"models.{name}.dilations must sum to frontend.context, {self.frontend.context}, "
+                    f"got {list(dilations)}."
+                )
 
     @property
     def sequence_kinds(self) -> list[str]:
@@ -158,27 +167,33 @@ def _parse_recipe(name: str, values: Mapping[str, Any]) -> AsrRecipe:
         raise ValueError(f"the path of the corpus is missing: give --source PATH, or {SOURCE} in the recipe.")
     rest = {key: value for key, value in values.items() if key not in OWN_PARSING}
     sizes = parse_settings(AblationSizes, values.get("ablation", {}), key="ablation")
-    models = _parse_models(values.get("models", {}), sizes)
+    protocol = values.get("protocol", "modern")
+    checks.one_of("protocol", protocol, PROTOCOLS)
+    models = _parse_models(values.get("models", {}), sizes, protocol)
     return parse_settings(AsrRecipe, rest, name=name, corpus=_parse_kind(CORPORA, corpus, "corpus"), models=models)
 
 
-def _parse_models(values: object, sizes: AblationSizes) -> dict[str, ModelSettings]:
+def _parse_models(values: object, sizes: AblationSizes, protocol: str) -> dict[str, ModelSettings]:
     if values == "ablation":
-        return ablation(sizes)
+        return ablation(sizes, protocol)
     if not isinstance(values, Mapping):
         raise ValueError(f"models must be a mapping of names to settings, or the word ablation, got {values!r}.")
     if strange := [name for name in values if not isinstance(name, str)]:
         raise ValueError(f"the names of models must be text, got {strange[0]!r}; put it in quotes.")
-    models = {name: _parse_kind(MODELS, v, f"models.{name}") for name, v in values.items() if v is not None}
+    defaults = PROTOCOLS[protocol]
+    models = {name: _parse_kind(MODELS, v, f"models.{name}", defaults) for name, v in values.items() if v is not None}
     return {name: dataclasses.replace(model, name=model.name or name) for name, model in models.items()}
 
 
-def _parse_kind(kinds: Mapping[str, Any], values: object, key: str) -> Any:
-    """Settings of the class that the entry `kind` names."""
+def _parse_kind(
+    kinds: Mapping[str, Any], values: object, key: str, defaults: Mapping[str, Mapping[str, Any]] | None = None
+) -> Any:
+    """Settings of the class that the entry `kind` names; `defaults` are those of each kind."""
     if not isinstance(values, Mapping) or "kind" not in values:
         raise ValueError(f"{key} must be a mapping with a kind, one of {', '.join(kinds)}, got {values!r}.")
     checks.one_of(f"{key}.kind", values["kind"], kinds)
-    return parse_settings(kinds[values["kind"]], {k: v for k, v in values.items() if k != "kind"}, key=key)
+    own = {name: value for name, value in values.items() if name != "kind"}
+    return parse_settings(kinds[values["kind"]], {**(defaults or {}).get(values["kind"], {}), **own}, key=key)
 
 
 def parse_settings(cls: type[Settings], values: object, *, key: str = "", **parsed: Any) -> Settings:

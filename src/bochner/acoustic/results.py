@@ -79,6 +79,12 @@ def read_results(directory: str | os.PathLike[str]) -> Results:
         raise ValueError(f"{path} is not a results file of `bochner asr run`: {error!r}.") from error
 
 
+TRAINING = {
+    "modern": "Protocol modern: kernel models with preconditioning and averaging; networks with batch normalisation, "
+    "dropout and one cycle of AdamW, except where the recipe differs. ",
+    "papers": "Protocol papers: plain SGD, halved after less than 1 % improvement, stopped after 10 halvings, no "
+    "averaging; pre-trained tanh networks, except where the recipe differs. ",
+}
 HEADINGS = {
     "network": "best network",
     "kernel": "best kernel",
@@ -113,12 +119,13 @@ def comparison(results: Results) -> Table:
 def across(runs: Sequence[Results]) -> Table:
     """One line per experiment: the test error of the best model of each kind, as in Table 7 of May et al. 2019."""
     kinds = [kind for kind in HEADINGS if any(results.chosen(kind) for results in runs)]
-    lines = [["", "error", "seeds", "states", *(HEADINGS[kind] for kind in kinds)]]
+    lines = [["", "protocol", "error", "seeds", "states", *(HEADINGS[kind] for kind in kinds)]]
     for results in runs:
         sizes = [str(len(results.recipe["seeds"])), f"{results.num_states:,}"]
         chosen = [results.chosen(kind) for kind in kinds]
         errors = [mean_text(rows, _percent("test", "ter"), 2) if rows else "-" for rows in chosen]
-        lines.append([str(results.recipe["name"]), _error_name(results), *sizes, *errors])
+        protocol = str(results.recipe.get("protocol", "-"))  # which results of 0.1 lack
+        lines.append([str(results.recipe["name"]), protocol, _error_name(results), *sizes, *errors])
     return lines
 
 
@@ -141,9 +148,11 @@ def protocol(results: Results) -> str:
     seeds = results.recipe["seeds"]
     spread = f"Means over seeds {', '.join(map(str, seeds))}, ± their standard deviation. " if len(seeds) > 1 else ""
     speech = "Synthetic speech: this says nothing about recordings of people. " if results.synthetic else ""
+    training = TRAINING.get(str(results.recipe.get("protocol")), "")  # results of 0.1 name none
     return (
-        f"{results.corpus}, {results.num_states:,} states, error by {results.protocol}. {speech}{spread}Bandwidth and "
-        f"rate were chosen on heldout, models and decoding weights on dev; only the chosen models were decoded on test."
+        f"{results.corpus}, {results.num_states:,} states, error by {results.protocol}. {speech}{training}{spread}"
+        "Bandwidth and rate were chosen on heldout, models and decoding weights on dev; only the chosen models were "
+        "decoded on test."
     )
 
 

@@ -1,4 +1,4 @@
-"""Typed settings of acoustic models: kernel models, networks, and the papers' grid of both."""
+"""Typed settings of acoustic models: kernel models, networks, two protocols, and the papers' grid of both."""
 
 from __future__ import annotations
 
@@ -141,44 +141,82 @@ class KernelSettings(TrainingSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSettings(TrainingSettings):
-    """A fully connected network, the baseline of the papers.
+    """A fully connected or time-delay network.
 
     Args:
         hidden: Units in each hidden layer.
-        activation: "tanh" as in the papers, or "relu".
-        pretrain: Layer-wise discriminative pre-training, one epoch per layer.
-        optimizer: "sgd" as in the papers, "momentum", "adam" or "adamw".
+        activation: "relu" or "gelu", or "tanh" as in the papers.
+        batch_norm: Batch normalisation of every hidden layer.
+        dropout: The share of units that is dropped in training.
+        residual: Each hidden layer from the second on is added to its input, if both have the same width.
+        dilations: Those of time-delay layers, the first hidden ones; their sum must be the context of the front end.
+            (1, 2, 2) covers 5 frames on each side, (1, 3) covers 4. Empty for a fully connected network.
+        pretrain: Layer-wise discriminative pre-training, one epoch per layer, as in the papers.
+        optimizer: "adamw", "adam", "momentum", or "sgd" as in the papers.
+        weight_decay: The decay of "adamw", which each step multiplies by the rate; with other optimizers the factor
+            alpha of a penalty alpha / 2 ||weights||^2.
+        schedule: "one-cycle" over `max_epochs` epochs, or "halving" as in the papers.
+        average: Whether the model of an epoch is the mean of its iterates.
 
     >>> NetworkSettings(hidden=(512, 512)).title
-    'tanh 2x512'
+    'relu 2x512'
     """
 
+    learning_rate: float | Literal["auto"] = 2e-3
+    max_epochs: int = 15
     hidden: tuple[int, ...] = (1000, 1000, 1000, 1000)
-    activation: Literal["tanh", "relu"] = "tanh"
-    pretrain: bool = True
-    optimizer: Literal["sgd", "momentum", "adam", "adamw"] = "sgd"
+    activation: Literal["tanh", "relu", "gelu"] = "relu"
+    batch_norm: bool = True
+    dropout: float = 0.2
+    residual: bool = True
+    dilations: tuple[int, ...] = ()
+    pretrain: bool = False
+    optimizer: Literal["sgd", "momentum", "adam", "adamw"] = "adamw"
+    weight_decay: float = 0.01
+    schedule: Literal["halving", "one-cycle"] = "one-cycle"
+    average: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hidden", tuple(self.hidden))
+        for name in ("hidden", "dilations"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        checks.nonnegative_float("weight_decay", self.weight_decay)
         super().__post_init__()
 
     def plan(self, *, device: str = "cpu", checkpoint_dir: Path | None = None) -> NetworkPlan:
         params = self._solver_params(
-            device=device, checkpoint_dir=checkpoint_dir, optimizer=self.optimizer, preconditioner_rank=0, average=False
-        )
+            device=device, checkpoint_dir=checkpoint_dir, optimizer=self.optimizer, schedule=self.schedule,
+            average=self.average, preconditioner_rank=0,
+        )  # fmt: skip
         return NetworkPlan(
-            hidden=self.hidden, activation=self.activation, pretrain=self.pretrain, standardize=False, params=params
-        )  # frames are standardised already
+            hidden=self.hidden, activation=self.activation, batch_norm=self.batch_norm, dropout=self.dropout,
+            residual=self.residual, dilations=self.dilations, pretrain=self.pretrain, alpha=self.weight_decay,
+            standardize=False, params=params,
+        )  # fmt: skip  # frames are standardised already
 
     @property
     def title(self) -> str:
         alike = len(set(self.hidden)) == 1
         widths = f"{len(self.hidden)}x{self.hidden[0]}" if alike else "-".join(map(str, self.hidden))
-        return self.name or " ".join([self.activation, widths, *_tricks(self)])
+        kind = ["TDNN"] if self.dilations else []
+        return self.name or " ".join([*kind, self.activation, widths, *_tricks(self)])
 
 
 ModelSettings = KernelSettings | NetworkSettings
 KINDS: dict[str, type[KernelSettings | NetworkSettings]] = {"kernel": KernelSettings, "network": NetworkSettings}
+# Defaults of each kind of model. "modern" are those of the classes: whatever helps either side. "papers" is plain SGD
+# from a rate chosen on heldout, halved after less than 1 % improvement and stopped after 10 halvings, without
+# averaging, and tanh networks with layer-wise pre-training (May et al. 2019, Section 6).
+_PAPERS: dict[str, Any] = {"improvement": 0.01, "max_halvings": 10, "max_epochs": 100, "average": False}
+PROTOCOLS: dict[str, dict[str, dict[str, Any]]] = {
+    "modern": {"kernel": {}, "network": {}},
+    "papers": {
+        "kernel": {**_PAPERS, "preconditioner_rank": 0},
+        "network": {
+            **_PAPERS, "activation": "tanh", "batch_norm": False, "dropout": 0.0, "residual": False, "pretrain": True,
+            "optimizer": "sgd", "weight_decay": 0.0, "schedule": "halving", "learning_rate": "auto",
+        },
+    },
+}  # fmt: skip
 
 
 def kind_of(settings: ModelSettings) -> str:
@@ -223,8 +261,8 @@ class AblationSizes:
     depth: int = 4
 
 
-def ablation(sizes: AblationSizes) -> dict[str, ModelSettings]:
-    """The papers' grid of models by name.
+def ablation(sizes: AblationSizes, protocol: str = "modern") -> dict[str, ModelSettings]:
+    """The papers' grid of models by name, trained by `protocol`.
 
     It is {Laplacian, Gaussian, sparse Gaussian} x selection x bottleneck x {CE, ERLL}, and networks of each width x
     bottleneck x {CE, ERLL}. Source: May et al. 2019, Tables 2 to 6.
@@ -239,11 +277,17 @@ def ablation(sizes: AblationSizes) -> dict[str, ModelSettings]:
         shared = _shared(" ".join([kernel, *["selection"] * selects]), sizes, has_rank, erll)
         selection = SelectionParams(rounds=sizes.rounds) if selects else None
         grid[shared["name"]] = KernelSettings(
-            kernel=kernel, num_features=sizes.num_features, selection=selection, **shared
+            kernel=kernel,
+            num_features=sizes.num_features,
+            selection=selection,
+            **shared,
+            **PROTOCOLS[protocol]["kernel"],
         )
     for width, has_rank, erll in product(sizes.widths, no_yes, no_yes):
         shared = _shared(f"network {width}", sizes, has_rank, erll)
-        grid[shared["name"]] = NetworkSettings(hidden=(width,) * sizes.depth, **shared)
+        grid[shared["name"]] = NetworkSettings(
+            hidden=(width,) * sizes.depth, **shared, **PROTOCOLS[protocol]["network"]
+        )
     return grid
 
 

@@ -12,7 +12,7 @@ from bochner.acoustic.experiment import ACOUSTIC, Experiment, run_stage, setup
 from bochner.acoustic.model import MODULE
 from bochner.acoustic.recipe import AsrRecipe, load_recipe
 from bochner.acoustic.results import Row
-from bochner.acoustic.settings import KernelSettings, ModelSettings, NetworkSettings
+from bochner.acoustic.settings import PROTOCOLS, KernelSettings, ModelSettings, NetworkSettings
 from bochner.acoustic.training import tune_bandwidth
 from bochner.models.losses import Criterion
 from bochner.search import SelectionParams
@@ -44,7 +44,8 @@ def settings_of(cell: Cell, experiment: Experiment) -> ModelSettings:
     """The settings of a cell's model; the others are the defaults of recipes."""
     sizes = SIZES[cell.effort]
     if cell.model == NETWORK:
-        return NetworkSettings(hidden=(cell.width,) * cell.depth, **_shared(cell, sizes))
+        shared = {**PROTOCOLS["papers"]["network"], **_shared(cell, sizes)}  # their networks, trained as they did
+        return NetworkSettings(hidden=(cell.width,) * cell.depth, **shared)
     selection = SelectionParams(rounds=sizes.rounds) if cell.selection else None
     return KernelSettings(
         kernel=cell.model,
