@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from jsonargparse import capture_parser
 
-from bochner.cli import COMMANDS, main
+from bochner.cli import COMMANDS, GROUPS, load_command, main
 from tests.cli.files import run
 
 Capture = pytest.CaptureFixture[str]
@@ -19,7 +21,24 @@ Capture = pytest.CaptureFixture[str]
 def test_the_commands_are_named(capsys: Capture) -> None:
     code, out, _ = run(capsys, "--help")
     assert code == 0
-    assert all(f"\n    {name} " in out for name in COMMANDS)
+    assert all(f"\n    {name} " in out for name in COMMANDS | GROUPS)
+
+
+def test_help_of_the_program_imports_no_command() -> None:
+    """A new process, as a user starts it."""
+    code = (
+        "import sys\nfrom bochner.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit: pass\n"
+        "print([name for name in ('torch', 'sklearn', 'bochner.cli.train') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("usage: bochner ")
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_summary_is_the_first_line_of_the_help(name: str) -> None:
+    assert (load_command(name).__doc__ or "").startswith(COMMANDS[name][1].rstrip("."))
 
 
 @pytest.mark.parametrize("option", ["--version", "-V"])
@@ -38,7 +57,7 @@ def test_help_has_a_usage_an_example_and_words_for_its_own_options(name: str, ca
     assert code == 0
     assert out.startswith(f"usage: bochner {name} ")
     assert f"\n    bochner {name} " in out  # on a line of its own
-    for argument in re.findall(r"^    (\w+): ", inspect.getdoc(COMMANDS[name]) or "", re.MULTILINE):
+    for argument in re.findall(r"^    (\w+): ", inspect.getdoc(load_command(name)) or "", re.MULTILINE):
         assert re.search(rf"^  (--)?{argument}\b", out, re.MULTILINE)
 
 
@@ -53,8 +72,8 @@ def test_help_of_training_has_the_estimators_words(capsys: Capture) -> None:
 def test_examples_parse(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("iris.yaml").write_text("data: iris.csv\ntarget: species\n")
-    parser = capture_parser(lambda: main([]))
-    lines = re.findall(rf"^ +(bochner {name} .*)$", COMMANDS[name].__doc__ or "", re.MULTILINE)
+    parser = capture_parser(lambda: main([name]))
+    lines = re.findall(rf"^ +(bochner {name} .*)$", load_command(name).__doc__ or "", re.MULTILINE)
     assert lines
     for line in lines:
         words = shlex.split(line.partition(">")[0].replace("--print_config", ""))

@@ -128,7 +128,7 @@ def test_an_unknown_study_is_an_error(capsys: Capture) -> None:
 def test_help_has_examples_that_parse(name: str, capsys: Capture) -> None:
     out = run(capsys, "study", name, "--help").out
     assert out.startswith(f"usage: bochner study {name}")
-    parser = capture_parser(lambda: main([]))
+    parser = capture_parser(lambda: main(["study"]))
     lines = re.findall(r"^ +(bochner study .*)$", STUDY[name].__doc__ or "", re.MULTILINE)
     assert lines
     for line in lines:

@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from jsonargparse import auto_cli, set_parsing_settings
 
 from bochner import __version__
-from bochner.cli.approximate import approximate
-from bochner.cli.asr import ASR
-from bochner.cli.demo import demo
 from bochner.cli.errors import one_line_errors
-from bochner.cli.evaluate import evaluate
-from bochner.cli.info import info
 from bochner.cli.logs import console_logging
 from bochner.cli.parser import CommandParser
-from bochner.cli.predict import predict
-from bochner.cli.speech import SPEECH
-from bochner.cli.study import STUDY
-from bochner.cli.train import train
-from bochner.cli.transcribe import transcribe
 
-COMMANDS: dict[str, Any] = {
-    "train": train,
-    "predict": predict,
-    "evaluate": evaluate,
-    "info": info,
-    "approximate": approximate,
-    "transcribe": transcribe,
-    "demo": demo,
+# Where each command is, and the first line of its help: `bochner --help` imports none of them.
+COMMANDS = {
+    "train": ("bochner.cli.train:train", "Fit a kernel model or a network on a file of rows."),
+    "predict": ("bochner.cli.predict:predict", "Predict every row of a file."),
+    "evaluate": ("bochner.cli.evaluate:evaluate", "Score a model on a file of rows with known targets."),
+    "info": ("bochner.cli.info:info", "Show what a model file holds."),
+    "approximate": ("bochner.cli.approximate:approximate", "Approximate the kernel matrix K of a file of rows."),
+    "transcribe": ("bochner.cli.transcribe:transcribe", "Print the words of a recording."),
+    "demo": ("bochner.cli.demo:demo", "Synthesize speech, train a kernel acoustic model and a network on it."),
 }
-GROUPS: dict[str, Any] = {"speech": SPEECH, "asr": ASR, "study": STUDY}
+GROUPS = {
+    "speech": ("bochner.cli.speech:SPEECH", "Prepare corpora; align, decode and score recordings."),
+    "asr": ("bochner.cli.asr:ASR", "Kernel acoustic models against networks, from a corpus to error rates."),
+    "study": ("bochner.cli.study:STUDY", "The papers' tables and figures, and which of their findings hold."),
+}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -43,10 +40,36 @@ def main(arguments: list[str] | None = None) -> None:
     words = sys.argv[1:] if arguments is None else arguments
     with console_logging(), one_line_errors():
         auto_cli(
-            COMMANDS | GROUPS,
+            components(words),
             args=["--version"] if words[:1] == ["-V"] else words,
             parser_class=CommandParser,
             prog="bochner",
             description="Kernel methods at scale.",
             version=__version__,
         )
+
+
+def components(words: list[str]) -> dict[str, Any]:
+    """The command that `words` begin with; all of them for shell completion; otherwise only their names and help."""
+    places = COMMANDS | GROUPS
+    if words and words[0] in places:
+        return {words[0]: load_command(words[0])}
+    if words and words[0].startswith("--print_completion"):
+        return {name: load_command(name) for name in places}
+    return {name: _named(name, summary) for name, (_, summary) in places.items()}
+
+
+def load_command(name: str) -> Any:
+    """The function of a command, or the functions of a group by their names."""
+    module, attribute = (COMMANDS | GROUPS)[name][0].split(":")
+    return getattr(import_module(module), attribute)
+
+
+def _named(name: str, summary: str) -> Callable[[], None]:
+    """A function without options that has the help of a command."""
+
+    def command() -> None:
+        main([name])
+
+    command.__name__, command.__doc__ = name, summary
+    return command

@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
-import torch
-
 from bochner.cli.suggestions import with_suggestion
 from bochner.studies.results_file import FailedCellsError
 
@@ -24,8 +22,8 @@ logger = logging.getLogger(__name__)
 # that could not be measured. Anything else is a bug and keeps its traceback.
 USER_ERRORS = (ValueError, OSError, ImportError, FloatingPointError, FailedCellsError)
 INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143  # 128 + the number of the signal, the convention of shells
-# What torch raises when it cannot allocate, on Linux and on Windows.
-OUT_OF_MEMORY = ("can't allocate memory", "not enough memory")
+# What torch says when it cannot allocate, on Linux, on Windows and on a GPU.
+OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
 
 
 class TerminatedError(BaseException):
@@ -58,7 +56,7 @@ def one_line_errors() -> Iterator[None]:
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(text in str(error) for text in OUT_OF_MEMORY)
+    return isinstance(error, MemoryError) or any(text in str(error) for text in OUT_OF_MEMORY)
 
 
 @contextmanager
