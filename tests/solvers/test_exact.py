@@ -62,7 +62,7 @@ def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match="alpha must be a positive"):
         fit_exact_ridge(Gaussian(), source, alpha=0.0)
     with pytest.raises(ValueError, match="kernel must be positive semi-definite"):
-        fit_exact_ridge(lambda X: torch.ones(20, 20).double() - 0.1 * torch.eye(20), source, alpha=1e-9)
+        fit_exact_ridge(Indefinite(), source, alpha=1e-9)
 
 
 # -- fit_exact: one factorisation with leave-one-out predictions ------------------------------------------------------

@@ -9,7 +9,8 @@ in the kernel's space where f is a sum over landmarks. The bias is not penalised
 `SGDClassifier`; the alpha of its `KernelRidge`, a penalty on a sum over n rows, is n times as large.
 """
 
-from bochner.solvers.landmarks import fit_exact_ridge, fit_landmark_ridge
+from bochner.solvers.exact import fit_exact_ridge
+from bochner.solvers.landmarks import fit_landmark_ridge
 from bochner.solvers.newton import fit_landmark_logistic
 from bochner.solvers.ridge import fit_ridge, fit_ridge_path
 from bochner.solvers.saga import fit_saga
