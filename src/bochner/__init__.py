@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bochner import features, kernels, lowrank, models
+    from bochner.data import open_source
     from bochner.estimators import (
         ArcCosineFeatures,
         FourierFeatures,
@@ -39,6 +40,7 @@ __all__ = [
     "load",
     "lowrank",
     "models",
+    "open_source",
     "save",
 ]
 
@@ -49,7 +51,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'bochner' has no attribute {name!r}")
     if name in ("features", "kernels", "lowrank", "models"):
         return import_module(f"bochner.{name}")
-    value = getattr(import_module("bochner.storage" if name in ("load", "save") else "bochner.estimators"), name)
+    modules = {"load": "bochner.storage", "save": "bochner.storage", "open_source": "bochner.data"}
+    value = getattr(import_module(modules.get(name, "bochner.estimators")), name)
     globals()[name] = value
     return value
 

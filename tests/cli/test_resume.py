@@ -46,7 +46,9 @@ def test_a_killed_run_resumes_and_ends_like_an_uninterrupted_one(model: str, tmp
     assert f"{killed} " in other.err
     assert "batch_size: 32 there, 64 here" in other.err
 
-    assert run(capsys, "train", data, *options, f"--output_dir={killed}").code == 0
+    resumed = run(capsys, "train", data, *options, f"--output_dir={killed}")
+    assert resumed.code == 0
+    assert "resume    from the checkpoint of an interrupted run" in resumed.out
     assert run(capsys, "train", data, *options, f"--output_dir={whole}").code == 0
     history = (whole / "history.jsonl").read_text()
     assert 0 < done < len(history.splitlines())

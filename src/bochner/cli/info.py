@@ -12,11 +12,12 @@ from typing import Any
 from bochner import __version__
 from bochner.cli.evaluate import Scorer
 from bochner.cli.logs import labelled
-from bochner.cli.tables import Split, feature_names
+from bochner.cli.tables import Split
 from bochner.cli.train_directory import Options, data_checksums, load_model, model_file
 from bochner.data.blocks import num_rows
 from bochner.data.labels import abbreviated
 from bochner.estimators.base import TRANSFORM_NAMES
+from bochner.estimators.inputs import feature_names
 
 PACKAGES = ["torch", "numpy", "scikit-learn", "safetensors"]
 

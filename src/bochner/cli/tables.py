@@ -15,6 +15,7 @@ from bochner.data.labels import abbreviated
 from bochner.data.table_files import table_files
 from bochner.data.table_rows import warn_of_columns
 from bochner.data.transforms import SelectedSource
+from bochner.estimators.inputs import check_inputs, open_inputs
 from bochner.search.plan import parse_bytes, rows_per_shard
 
 Columns = list[str] | str | None
@@ -111,43 +112,8 @@ def open_for_model(
     text: TextOptions = DETECTED,
 ) -> Rows:
     """Rows with the inputs of a fitted estimator, matched by name if both have names."""
-    names, encoder = feature_names(model), model.encoder_
-    kinds = None if encoder is None else {column.name: column.kind for column in encoder.columns if column.outputs}
-    num_inputs = model.n_features_in_ if kinds is None else len(kinds)
-    if kinds is not None:
-        names = list(kinds)
-    selected = column_list(columns) if columns is not None or not table_files(data) else names
-    if kinds is not None and columns is not None:
-        kinds = dict(zip(selected or [], kinds.values(), strict=False))
-    rows = open_rows(
-        data,
-        target=target,
-        columns=selected,
-        weight=weight,
-        labels=labels,
-        kinds=kinds,
-        numbers=kinds is None,
-        num_inputs=num_inputs,
-        **text._asdict(),
-    )
-    check_inputs(data, rows, num_inputs=num_inputs, names=names if columns is None else None)
-    return rows.renamed(names or []) if isinstance(rows, TableRows) else rows
-
-
-def check_inputs(data: Path, rows: Rows, *, num_inputs: int, names: Sequence[str] | None) -> None:
-    columns = column_names_of(rows)
-    if names is not None and columns is not None and tuple(columns) != tuple(names):
-        raise ValueError(
-            f"{data} must have the inputs {abbreviated(list(names))} in that order, got {abbreviated(columns)}."
-        )
-    if rows.num_inputs != num_inputs:
-        remedy = "" if columns is None else f"; select them from {abbreviated(columns)} with --columns"
-        raise ValueError(f"{data} must have the {num_inputs} inputs of training, got {rows.num_inputs}{remedy}.")
-
-
-def feature_names(model: Any) -> list[str] | None:
-    names = getattr(model, "feature_names_in_", None)
-    return None if names is None else [str(name) for name in names]
+    names: dict[str, Any] = {"columns": column_list(columns), "target": target, "weight": weight}
+    return open_inputs(model, data, **names, labels=labels, **text._asdict())
 
 
 def text_classes(model: Any) -> list[str] | None:

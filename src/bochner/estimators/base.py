@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +28,7 @@ from bochner.data.encoder import TableEncoder
 from bochner.data.frames import is_frame
 from bochner.data.labels import column_names_of
 from bochner.data.transforms import split
+from bochner.estimators.inputs import is_dataset, read_inputs
 from bochner.estimators.report import write_report
 from bochner.estimators.store import SavableMixin
 from bochner.kernels import Kernel
@@ -239,6 +241,8 @@ class BaseModel(SavableMixin):
 
     def _encoded_inputs(self, X: Any) -> Any:
         """X as numbers: an array, sparse matrix, tensor or source with the columns that the model has."""
+        if isinstance(X, str | os.PathLike) or is_dataset(X):
+            X = read_inputs(self, X)
         if self.encoder_ is not None:
             if not is_frame(X):
                 raise ValueError(
@@ -415,6 +419,19 @@ class KernelModel(BaseModel):
             shown = (f"{i if names is None else names[i]} {self.feature_importances_[i]:.0%}" for i in largest.tolist())
             lines.append(f"most important columns: {', '.join(shown)}")
         return "\n".join(lines)
+
+    def _repr_html_inner(self) -> str:
+        return super()._repr_html_inner() + self._summary_html()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """In notebooks, what was chosen comes below the parameters."""
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._summary_html()
+        return bundle
+
+    def _summary_html(self) -> str:
+        return f"<pre>{html.escape(self.summary())}</pre>" if hasattr(self, "model_") else ""
 
     def report(self, path: str | os.PathLike[str], X: Any = None, y: Any = None) -> None:
         """Write an HTML page about the fitted model to `path`, one file; needs bochner[plot].

@@ -14,11 +14,13 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
+from torch.utils.data import DataLoader
 
 from bochner import checks
 from bochner.data.blocks import Block, Source
 from bochner.data.transforms import check_classes, with_classes
 from bochner.estimators.base import BaseModel, KernelModel, as_tensor, make_generator, refuse_targets, rescale
+from bochner.estimators.inputs import read_training
 from bochner.models.calibration import fit_calibration
 from bochner.models.losses import probabilities
 from bochner.solvers.rows import summarize
@@ -32,17 +34,28 @@ class ClassifierBase(ClassifierMixin, BaseModel):
     class_weight: dict[Any, float] | str | None
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, validation_data: Any = None, group: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        target: str | int | None = None,
+        validation_data: Any = None,
+        group: Any = None,
     ) -> Self:
         """Fit the model.
 
         Parameters
         ----------
-        X : array, frame, sparse matrix or tensor [n, d], or a source
-            A source (`bochner.data.open_source`) holds its own targets and weights.
+        X : array, frame, sparse matrix or tensor [n, d], path, dataset, data loader or source
+            A source (`bochner.open_source`) holds its own targets and weights; a `torch.utils.data.DataLoader` gives
+            batches (X, y), which are all held in memory.
         y : array [n], or [n, L] of 0 and 1
             Class labels, numbers or text; or for each of L labels whether a row has it, which needs a preset.
         sample_weight : array [n] or None, default=None
+        target : str, int or None, default=None
+            The column to predict, by name or position, where X is a path (see `bochner.data.open_rows`), a frame or a
+            dataset of Hugging Face that holds it.
         validation_data : (X, y) or source, default=None
             Rows to choose by, instead of a random `validation_fraction` of the training rows.
         group : process group or None, default=None
@@ -53,6 +66,8 @@ class ClassifierBase(ClassifierMixin, BaseModel):
         self
         """
         plan, seed = self.make_plan(), make_generator(self.random_state).initial_seed()
+        if target is not None or isinstance(X, str | os.PathLike | DataLoader):
+            X, y, sample_weight = read_training(X, y, sample_weight, target)
         if isinstance(X, Source):
             refuse_targets(y, sample_weight)
             self.classes_ = check_classes(X, validation_data if isinstance(validation_data, Source) else None)
@@ -199,8 +214,8 @@ class KernelClassifier(ClassifierBase, KernelModel):
     Other solvers, and preset=None, fit softmax, logistic or squared losses on landmarks or on random features z(x) with
     z(x) . z(y) ~ k(x, y), which are computed a few rows at a time and never stored.
 
-    Data may be arrays, frames with text, dates and missing values, sparse matrices, tensors, or a source that is larger
-    than memory (`bochner.data.open_source`).
+    Data may be arrays, sparse matrices, tensors, frames with text, dates and missing values, files of them
+    (`fit("people.csv", target="income")`), or a source that is larger than memory (`bochner.open_source`).
 
     Parameters
     ----------

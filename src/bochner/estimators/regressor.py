@@ -13,6 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
+from torch.utils.data import DataLoader
 
 from bochner.data.blocks import Block, Source, read_targets
 from bochner.estimators.base import (
@@ -25,6 +26,7 @@ from bochner.estimators.base import (
     rescale,
     resolves,
 )
+from bochner.estimators.inputs import read_training
 from bochner.models.intervals import Uncertainty
 
 
@@ -35,13 +37,22 @@ class RegressorBase(RegressorMixin, BaseModel):
     uncertainty_: Uncertainty | None
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, validation_data: Any = None, group: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        target: str | int | None = None,
+        validation_data: Any = None,
+        group: Any = None,
     ) -> Self:
         """Fit the model to X [n, d] and numbers y [n] or [n, t], or to a source that holds both.
 
         The other arguments are those of `KernelClassifier.fit`. Targets are centred and scaled internally.
         """
         plan, seed = self.make_plan(), make_generator(self.random_state).initial_seed()
+        if target is not None or isinstance(X, str | os.PathLike | DataLoader):
+            X, y, sample_weight = read_training(X, y, sample_weight, target)
         if isinstance(X, Source):
             refuse_targets(y, sample_weight)
         else:
