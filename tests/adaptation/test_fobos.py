@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from bochner.adaptation.fobos import _search, fit_fobos, select_by_fobos, shrink
+from bochner.adaptation.fobos import fit_fobos, search_penalty, select_by_fobos, shrink
 from bochner.adaptation.selection import frequency_norms, input_weights, random_batches
 from bochner.data import ArraySource
 from bochner.features import FourierMap, NystromMap
@@ -156,7 +156,7 @@ def test_the_search_settles_below_a_jump(jump: float) -> None:
     def norms_after(penalty: float) -> Tensor:
         return torch.full((10,), penalty) * (torch.arange(10) < (8 if penalty < jump else 1))
 
-    penalty, norms, trials = _search(norms_after, 3, start=100.0, max_trials=16, verbose=False)
+    penalty, norms, trials = search_penalty(norms_after, 3, start=100.0, max_trials=16, verbose=False)
     assert 0.99 * jump < penalty < jump
     assert penalty == max(trial.penalty for trial in trials if trial.survivors == 8)
     assert len(trials) == 16

@@ -30,7 +30,9 @@ def fitted(seed: int, method: str | None) -> KernelClassifier:
     return model.fit(*noisy_inputs(seed))
 
 
-@pytest.mark.parametrize(("method", "least_ratio", "least_gain"), [("rounds", 1.7, 0.05), ("fobos", 1.1, 0.01)])
+@pytest.mark.parametrize(
+    ("method", "least_ratio", "least_gain"), [("rounds", 1.7, 0.05), ("fobos", 1.1, 0.01), ("sparse", 1.5, 0.04)]
+)
 def test_selection_prefers_the_inputs_that_matter(method: str, least_ratio: float, least_gain: float) -> None:
     """Means over five seeds: without a selection the ratio is 1 and the gain 0."""
     ratios, gains = [], []
@@ -54,7 +56,9 @@ def test_selected_features_survive_longer_than_by_chance() -> None:
         assert (survival[:3] > chance[:3]).all()
 
 
-@pytest.mark.parametrize("selection", [3, {"method": "fobos", "rounds": 3}], ids=["rounds", "fobos"])
+@pytest.mark.parametrize(
+    "selection", [3, 2, *({"method": method, "rounds": 3} for method in ("fobos", "sparse"))], ids=str
+)
 @pytest.mark.parametrize("count", [30, 31])
 def test_odd_numbers_of_features(selection: Any, count: int) -> None:
     model = KernelClassifier(selection=selection, random_state=0, **{**SMALL, "n_components": count})

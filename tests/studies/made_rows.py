@@ -47,7 +47,9 @@ def map_error(cell: Any) -> Row:
 
 
 def feature_selection(cell: Any) -> Row:
-    gain = {"none": 0.0, "algorithm 1": 0.2, "fobos": 0.1}[cell.selection] * (0.5 if cell.kernel == "gaussian" else 1)
+    gain = {"none": 0.0, "algorithm 1": 0.2, "fobos": 0.1, "sparse random features": 0.1}[cell.selection] * (
+        0.5 if cell.kernel == "gaussian" else 1
+    )
     losses = {"ce": 1 - gain, "ce_spread": 0.01, "err": 0.3, "err_spread": 0.01, "test_ce": 1.0, "test_err": 0.3}
     return losses | {"num_features": 64, "tuned": [1, 1, 1], "survival": [0.5] * 7, "input_weights": [2.0, 0.5, 0.5]}
 

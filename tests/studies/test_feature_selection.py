@@ -11,7 +11,7 @@ from bochner.data import ArraySource
 from bochner.data.blocks import num_rows
 from bochner.report import Page
 from bochner.studies import feature_selection as study
-from bochner.studies.feature_selection import ALGORITHM_1, FOBOS, NONE, SIZES, Setting, Size, gains
+from bochner.studies.feature_selection import ALGORITHM_1, FOBOS, NONE, SELECTIONS, SIZES, SPARSE, Setting, Size, gains
 from bochner.studies.study import Row
 
 NUM_INPUTS, USEFUL = 20, 4
@@ -67,6 +67,14 @@ def test_fobos_selects_worse_than_algorithm_1(rows: list[Row]) -> None:
     assert fobos_gain < algorithm_gain - 0.08
 
 
+def test_sparse_random_features_gain_too(rows: list[Row]) -> None:
+    sparse = study.run(
+        synthetic(), size=SMOKE, kernels=["laplacian"], selections=[SPARSE], seeds=range(2), verbose=False
+    )
+    assert gains([*rows, *sparse], SPARSE)[rows[0]["data"]]["laplacian"] > 0.02
+    assert len(sparse[0]["survival"]) == SMOKE.rounds - 1
+
+
 def test_tables_and_plots_hold_every_cell(rows: list[Row]) -> None:
     pages = {show: Page("Selection") for show in (study.show_losses, study.show_survival, study.show_inputs)}
     for show, page in pages.items():
@@ -83,7 +91,7 @@ def test_tables_and_plots_hold_every_cell(rows: list[Row]) -> None:
 def test_same_seeds_same_rows() -> None:
     parts, size = synthetic(800), Size(16, 4, 200, 3, 64, (1.0,), (1.0,))
     first, second = (study.run(parts, size=size, kernels=["gaussian"], seeds=[3], verbose=False) for _ in range(2))
-    assert [row["selection"] for row in first] == [NONE, ALGORITHM_1, FOBOS]
+    assert [row["selection"] for row in first] == list(SELECTIONS)
     assert first == second
 
 
@@ -132,7 +140,9 @@ def test_made_classes_depend_on_the_useful_inputs_alone() -> None:
 
 
 def test_bad_arguments() -> None:
-    with pytest.raises(ValueError, match=r"selections must be one of \['none', 'algorithm 1', 'fobos'\], got 'lasso'"):
+    with pytest.raises(
+        ValueError, match=r"selections must be one of \['none', .*'sparse random features'\], got 'lasso'"
+    ):
         study.run(synthetic(100), size=SMOKE, selections=["lasso"], verbose=False)
     X = torch.randn(50, 2, generator=Generator().manual_seed(0))
     with pytest.raises(ValueError, match="source must have class indices as targets, got floats"):

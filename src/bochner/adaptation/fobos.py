@@ -164,18 +164,19 @@ def select_by_fobos(
         start, max_trials = float(gradients.topk(count).values[-1]), MAX_TRIALS
     else:
         start, max_trials, verbose = penalty, 1, False
-    best, norms, trials = _search(norms_after, count, start=start, max_trials=max_trials, verbose=verbose)
+    best, norms, trials = search_penalty(norms_after, count, start=start, max_trials=max_trials, verbose=verbose)
     keep = largest(norms, count).to(next(pool.parameters()).device)
     births = torch.ones(count, dtype=torch.long)
     return FobosSelection(pool.take(keep).to(device), births, [pool.num_frequencies], [], best, trials)
 
 
-def _search(
+def search_penalty(
     norms_after: Callable[[float], Tensor],
     count: int,
     *,
     start: float,
     max_trials: int,
+    slack: float = SLACK,
     verbose: bool | None,
 ) -> tuple[float, Tensor, list[Trial]]:
     """The largest penalty tried that leaves `count` frequencies, their norms, and all trials.
@@ -191,7 +192,7 @@ def _search(
             high = penalty
         else:
             low, best = penalty, norms
-            if trials[-1].survivors <= SLACK * count:
+            if trials[-1].survivors <= slack * count:
                 break
         bracketed = low > 0 and not math.isinf(high)
         penalty = math.sqrt(low * high) if bracketed else low * FACTOR if math.isinf(high) else high / FACTOR

@@ -128,7 +128,7 @@ def select_features(
             next(selection.feature_map.parameters()).device
         )
         fresh = draw((P - len(keep)) * num_features // P, generator).to(keep.device)
-        _replace(selection, keep, fresh, t)
+        replace_features(selection, keep, fresh, t)
         if checkpoint_dir is not None:
             if group is None or group.is_first:
                 _checkpoint(selection, generator, checkpoint_dir, fingerprint)
@@ -164,7 +164,7 @@ def own_part(model: FeatureModel, device: torch.device, group: Workers | None) -
     return part.to(device)
 
 
-def _replace(selection: Selection, keep: Tensor, fresh: FourierMap, t: int) -> None:
+def replace_features(selection: Selection, keep: Tensor, fresh: FourierMap, t: int) -> None:
     """After round t: keep the frequencies `keep` and append the `fresh` ones."""
     births = selection.births[keep.cpu()]
     selection.kept.append(births)

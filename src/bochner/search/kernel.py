@@ -19,6 +19,7 @@ from bochner.adaptation.basis import BasisSettings, fit_basis
 from bochner.adaptation.fobos import select_by_fobos
 from bochner.adaptation.metric import learn_metric
 from bochner.adaptation.selection import Selection, chance_survival, input_weights, select_features
+from bochner.adaptation.sparse import MAX_ROWS, select_sparse
 from bochner.data.batches import in_order
 from bochner.data.blocks import Block, BlockSource, Source, num_rows, sample_rows, seeded
 from bochner.data.transforms import statistics
@@ -331,11 +332,28 @@ def choose_features(
 def _select(
     draw: Any, make_head: Any, kernel: Kernel, plan: KernelPlan, task: Task, verbose: bool | None, group: Any
 ) -> tuple[FourierMap, dict[str, list[float]]]:
-    """Rounds of plain SGD as in the papers, at the rate that is best for features as they are first drawn."""
+    """The method of the plan; by plain SGD as in the papers, at the rate that is best for features as first drawn."""
     assert plan.selection is not None
     first = draw(plan.n_components, seeded(task.seed, "features"))
     if not isinstance(first, FourierMap):
         raise ValueError(f"selection needs Fourier features, which {kernel!r} does not have.")
+    draw, rounds = partial(draw, form=first.form), plan.selection.rounds  # of any number, odd or even
+    shared: dict[str, Any] = {
+        "num_features": plan.n_components,
+        "generator": seeded(task.seed, "features"),
+        "verbose": verbose,
+    }
+    selection: Selection
+    if plan.selection.method == "sparse":
+        if group is not None:
+            raise ValueError("selection method must be 'rounds' or 'fobos' in several processes, got 'sparse'.")
+        shared |= {"loss": task.loss, "num_classes": task.num_classes, "rounds": rounds}
+        rows = plan.selection.rows_per_round or MAX_ROWS
+        selection = select_sparse(draw, task.train, num_rows=rows, **shared)
+        # as many are kept in each round as by Algorithm 1
+        facts = {"survival": selection.survival().tolist(), "chance": chance_survival(rounds).tolist()}
+        return selection.feature_map, {**facts, **_input_weights(selection, kernel)}
+    shared["group"] = group
     settings = plan.params.sgd_settings(
         task.loss,
         alpha=plan.alpha or 0.0,
@@ -349,18 +367,11 @@ def _select(
     model = FeatureModel(first, make_head(plan.n_components, seeded(task.seed, "head"))).to(task.device)
     rate = find_rate(model, task.train, task.validation_data, settings, group=group)
     rows = plan.selection.rows_per_round or min(num_rows(task.train), MAX_SELECTION_ROWS)
-    rounds, settings = plan.selection.rounds, replace(settings, learning_rate=rate)
+    settings = replace(settings, learning_rate=rate)
     logger.info("selection: %d rounds of %s rows at the learning rate %.3g", rounds, f"{rows:,}", rate)
-    shared: dict[str, Any] = {
-        "num_features": plan.n_components,
-        "generator": seeded(task.seed, "features"),
-        "verbose": verbose,
-        "group": group,
-    }
-    selection: Selection
     if plan.selection.method == "fobos":
         num_drawn = plan.n_components * (rounds + 1) // 2
-        num_drawn += (num_drawn - plan.n_components) % 2  # an even number of features is drawn as pairs
+        num_drawn += (num_drawn - plan.n_components) % 2  # pairs are an even number of features
         selection = select_by_fobos(draw, make_head, task.train, settings, num_drawn=num_drawn, num_rows=rows, **shared)
         return selection.feature_map, _input_weights(selection, kernel)
     shared["checkpoint_dir"] = plan.params.directory("selection")
@@ -408,18 +419,20 @@ def draw_map(
     generator: Generator,
     *,
     projection: str = "auto",
+    form: str | None = None,
     device: torch.device | str = "cpu",
 ) -> FeatureMap:
     """The map that suits the kernel: Fourier for spectral ones, their own for arc-cosine and polynomial, else Nystrom.
 
-    X [n, d] are rows to take landmarks from; only their width and dtype matter to the other maps.
+    X [n, d] are rows to take landmarks from; only their width and dtype matter to the other maps. `form` None is
+    "paired" (a cosine and a sine of each frequency) for an even number of Fourier features, else "cosine".
     """
     shared: dict[str, Any] = {"num_inputs": X.shape[1], "num_features": num_features, "generator": generator}
     shared["dtype"] = X.dtype
     if isinstance(kernel, Spectral) and kernel.spectral:
         if projection == "auto" and kernel.isotropic and X.shape[1] >= STRUCTURED_INPUTS:
             projection = "hadamard3"
-        form = "cosine" if num_features % 2 else "paired"  # pairs of a cosine and a sine
+        form = form or ("cosine" if num_features % 2 else "paired")
         drawn: FeatureMap = FourierMap.draw(kernel, projection=projection, form=form, **shared)
     elif isinstance(kernel, ArcCosine):
         drawn = ArcCosineMap.draw(kernel, **shared)

@@ -36,7 +36,7 @@ SOLVERS = ["auto", "exact", "sgd", "ridge", "landmarks", "newton", "saga"]
 BASES = {"uab": "kernel", "sab": "alignment", "dab": "loss"}  # Alber et al. 2017, and the objective of each
 PRESET_NAMES = ["fast", "default", "best"]
 SEARCHED_KERNELS = ["auto", "gaussian", "laplacian", "matern12", "power-exponential"]
-SELECTION_METHODS = ["rounds", "fobos"]
+SELECTION_METHODS = ["rounds", "fobos", "sparse"]
 UNITS = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 BUFFERED_SHARDS = 11  # shuffling holds 8 shards; one more is being read, with its parts, and a batch is assembled
 MAX_BUFFER_BYTES = 2**26  # a larger shuffling buffer does not mix rows noticeably better
@@ -228,20 +228,21 @@ class AdaptParams:
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionParams:
-    """Random feature selection (May et al., Algorithm 1), or its l1/l2-penalised alternative.
+    """Random feature selection (May et al., Algorithm 1), or one of its l1/l2-penalised alternatives.
 
     Parameters
     ----------
-    method : {"rounds", "fobos"}, default="rounds"
+    method : {"rounds", "fobos", "sparse"}, default="rounds"
         "rounds" draws, trains briefly and keeps the features of largest weight, over and over. "fobos" draws
         n_components (rounds + 1) / 2 features at once, as many as "rounds" sees in all, and keeps those that survive
-        an l1/l2 penalty.
+        an l1/l2 penalty. "sparse" (Sparse Random Features, Yen et al.) draws as "rounds" does and keeps those that
+        survive the exact solution of such a problem; it runs in one process.
     rounds : int, default=10
     rows_per_round : int or None, default=None
-        Rows of one round's training. None is all of them, at most a million.
+        Rows of one round's training. None is all of them, at most a million, for "sparse" at most 65,536.
     """
 
-    method: Literal["rounds", "fobos"] = "rounds"
+    method: Literal["rounds", "fobos", "sparse"] = "rounds"
     rounds: int = 10
     rows_per_round: int | None = None
 

@@ -1,4 +1,4 @@
-"""What feature selection gains, by kernel: no selection, Algorithm 1 and FOBOS at the same number of features."""
+"""What feature selection gains, by kernel: no selection, Algorithm 1, FOBOS and Sparse Random Features, at equal D."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tqdm import tqdm
 from bochner import checks
 from bochner.adaptation.fobos import select_by_fobos
 from bochner.adaptation.selection import DrawMap, Selection, chance_survival, input_weights, select_features
+from bochner.adaptation.sparse import select_sparse
 from bochner.data import ArraySource, MappedSource, Standardize, split, statistics
 from bochner.data.blocks import Source, sample_rows
 from bochner.features import FourierMap
@@ -39,11 +40,12 @@ PROTOCOL = (
     "(kernel, selection) is tuned alone and alike on the heldout part, with a seed of its own: first the bandwidth, as "
     "a multiple of the median rule's, then the learning rate of the selection, then that of the training. FOBOS draws "
     "as many features as Algorithm 1 sees, D (T + 1) / 2, and for each penalty tried makes one pass over twice the "
-    "rows of a round: the cost of all T rounds. The test part is read once, by the tuned cells"
+    "rows of a round: the cost of all T rounds. Sparse Random Features draw as Algorithm 1 does and solve an l1/l2 "
+    "problem on the rows of a round. The test part is read once, by the tuned cells"
 )
 KERNELS = ("laplacian", "sparse-gaussian", "gaussian")
-NONE, ALGORITHM_1, FOBOS = "none", "algorithm 1", "fobos"
-SELECTIONS = (NONE, ALGORITHM_1, FOBOS)
+NONE, ALGORITHM_1, FOBOS, SPARSE = "none", "algorithm 1", "fobos", "sparse random features"
+SELECTIONS = (NONE, ALGORITHM_1, FOBOS, SPARSE)
 TUNING_SEED = 1_000_000
 FILES = {"covtype": "covtype_sample.npz", "mnist": "mnist.npz"}
 MAX_ROWS = {"covtype": 20_000, "mnist": 10_000}  # at size small
@@ -189,7 +191,7 @@ class _Experiment:
         losses: dict[Setting, float] = {}
         best = Setting(bandwidths[0], rates[0], rates[0])
         best = self._best([best._replace(bandwidth=value) for value in bandwidths], losses)
-        if self.selection != NONE:
+        if self.selection in (ALGORITHM_1, FOBOS):
             best = self._best([best._replace(selection_rate=value) for value in rates], losses)
         return self._best([best._replace(rate=value) for value in rates], losses)
 
@@ -228,6 +230,12 @@ class _Experiment:
             case "algorithm 1":
                 return select_features(
                     *common, num_features=size.num_features, rounds=size.rounds, rows_per_round=size.rows_per_round,
+                    generator=generator, verbose=False,
+                )  # fmt: skip
+            case "sparse random features":
+                return select_sparse(
+                    draw, self.parts.train, loss="softmax", num_classes=self.parts.num_classes,
+                    num_features=size.num_features, rounds=size.rounds, num_rows=size.rows_per_round,
                     generator=generator, verbose=False,
                 )  # fmt: skip
             case _:
@@ -284,7 +292,7 @@ def cells(size: StudySize) -> list[Cell]:
             for kernel in KERNELS
             for selection in (NONE, ALGORITHM_1)
         ]
-    kinds = {"made": (NONE, ALGORITHM_1, FOBOS), "covtype": (NONE, ALGORITHM_1), "mnist": (NONE, ALGORITHM_1)}
+    kinds = {"made": SELECTIONS, "covtype": (NONE, ALGORITHM_1), "mnist": (NONE, ALGORITHM_1)}
     return [
         Cell(name, kernel, selection, size, (0, 1, 2) if size == "paper" else (0,))
         for name, selections in kinds.items()
