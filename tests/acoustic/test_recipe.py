@@ -216,3 +216,13 @@ def test_dilations_must_cover_the_context(tmp_path: Path) -> None:
     assert load_recipe(file, overrides={"frontend.context": 3}).models["tdnn"].title == "tdnn"
     with pytest.raises(ValueError, match=r"models.tdnn.dilations must sum to frontend.context, 5, got \[1, 2\]"):
         load_recipe(file)
+
+
+def test_the_papers_timit_can_be_stated() -> None:
+    recipe = loaded("timit-papers")
+    assert (recipe.protocol, recipe.frontend.frame_shift, recipe.frontend.context) == ("papers", 0.005, 5)
+    assert (recipe.alignment.context_width, recipe.corpus.phones) == (1, 49)  # type: ignore[union-attr]
+    with pytest.raises(ValueError, match="frame_shift must be"):
+        load_recipe("timit-like", overrides={"frontend.frame_shift": 0.0})
+    with pytest.raises(ValueError, match=r"alignment.context_width must be of type .*1, 3, 5.*, got 2"):
+        load_recipe("timit-like", overrides={"alignment.context_width": 2})

@@ -43,17 +43,19 @@ class SyntheticCorpus:
 class TimitCorpus:
     """TIMIT as the LDC distributes it (LDC93S1), or NLTK's sample of 16 speakers.
 
-    The sample is split into `sizes` speakers; the 61 phones are folded to 48, which are scored as 39.
+    The sample is split into `sizes` speakers; the 61 phones are folded to 48, or to 49 with the glottal stop as in the
+    papers, which are scored as 39.
     """
 
     source: Path
     heldout: float = 0.05
     sizes: dict[str, int] | None = None
     seed: int = 0
+    phones: Literal[48, 49] = 48
 
     def make(self, directory: Path, *, workers: int, verbose: bool) -> PreparedCorpus:
         return prepare_timit(
-            self.source, directory, fold="61-48", heldout=self.heldout, sizes=self.sizes, seed=self.seed
+            self.source, directory, fold=f"61-{self.phones}", heldout=self.heldout, sizes=self.sizes, seed=self.seed
         )
 
 

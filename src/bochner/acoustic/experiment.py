@@ -108,7 +108,9 @@ def setup(recipe: AsrRecipe, root: Path, *, device: str, execution: Execution | 
     corpus = SpeechCorpus.read(directory)
     check_parts(corpus)
 
-    settings = AlignSettings(**asdict(recipe.alignment), frontend=recipe.frontend.cepstra, context=0)
+    settings = AlignSettings(
+        **asdict(recipe.alignment), frontend=recipe.frontend.cepstra, frame_shift=recipe.frontend.frame_shift, context=0
+    )
     inputs = {**asdict(settings), "fingerprint": corpus.fingerprint}
     alignment = run_stage(
         root, "alignment", settings.until, inputs,

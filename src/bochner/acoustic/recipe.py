@@ -31,25 +31,33 @@ Settings = TypeVar("Settings")
 class FrontendSettings:
     """`cepstra` of recordings (a corpus of frames keeps its own), spliced with `context` frames on each side.
 
-    Models are also trained on the recordings of train at other `speeds`, if there are recordings.
+    Frames of 25 ms follow each other by `frame_shift` seconds: 0.01, or 0.005 as the papers have it for TIMIT. Models
+    are also trained on the recordings of train at other `speeds`, if there are recordings.
     """
 
     cepstra: Literal["mfcc", "plp"] = "mfcc"
     context: int = 5
+    frame_shift: float = 0.01
     speeds: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         checks.nonnegative_int("context", self.context)
+        checks.positive_float("frame_shift", self.frame_shift)
         for speed in self.speeds:
             checks.positive_float("speeds", speed)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AlignmentSettings:
-    """The GMM whose states are the targets of the models, see `bochner speech align`."""
+    """The GMM whose states are the targets of the models, see `bochner speech align`.
+
+    States depend on `context_width` phones: 1 for context-independent ones, three for each phone; 3 for triphones; 5
+    for quinphones.
+    """
 
     until: Literal["monophone", "triphone", "lda_mllt", "sat"] = "sat"
     start: Literal["equal", "known", "kept"] = "equal"
+    context_width: Literal[1, 3, 5] = 3
     num_leaves: int | None = None
     num_gaussians: int | None = None
     seed: int = 0

@@ -19,16 +19,12 @@ from bochner.speech.frontend.extract import extract
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.score import FOLDINGS
 
-FOLDING = {**FOLDINGS["61-48"], "q": "q"}  # with the glottal stop: 49 phones
+FOLDING = FOLDINGS["61-49"]  # with the glottal stop
 
 
 @pytest.fixture(scope="module")
-def sample(tmp_path_factory):
-    from tests.speech.conftest import DATA
-
-    archive = DATA / "timit_nltk_sample.zip"
-    if not archive.exists():
-        pytest.skip("timit_nltk_sample.zip is not beside the repository (shared/data)")
+def sample(tmp_path_factory, shared_data):
+    archive = shared_data("timit_nltk_sample.zip")
     folder = tmp_path_factory.mktemp("timit")
     prepared = prepare_timit(archive, folder / "corpus", tokens="phones")
     utterances = [fold_utterance(said, FOLDING) for said in prepared.utterances]

@@ -5,6 +5,7 @@ import pytest
 
 from bochner.speech.hmm.contexts import (
     CENTRE,
+    FAR_LEFT,
     LEFT,
     RIGHT,
     STATE,
@@ -14,7 +15,7 @@ from bochner.speech.hmm.contexts import (
     gaussian_log_likelihood,
     heldout_log_likelihood,
 )
-from bochner.speech.hmm.model import make_hmm, monophone_hmm
+from bochner.speech.hmm.model import make_hmm, monophone_hmm, write_topology
 from bochner.speech.hmm.tree import Leaf, Split, Table, cluster_phones, context_dependency, grow_tree
 
 SILENCE, PHONES = 1, (2, 3, 4, 5)
@@ -192,3 +193,29 @@ def test_pooled_roots_share_pdfs(statistics):
 def test_no_frames_are_an_error():
     with pytest.raises(ValueError, match="at least one"):
         collect_events([])
+
+
+def test_quinphones_ask_about_the_neighbours_of_neighbours():
+    """The frames depend on the phone two before: only a tree over five phones can tell."""
+    generator = np.random.default_rng(0)
+    phones = (0, *PHONES)
+    combined = itertools.product(phones, PHONES, phones, range(3), phones, phones)
+    events = np.array(list(combined))  # left, centre, right, state, far left, far right
+    frames = generator.standard_normal((len(events), 2))
+    frames[:, 0] += 3.0 * np.isin(events[:, FAR_LEFT], (2, 3))
+    far = collect_events([(frames, events)])
+    assert far.context_width == 5
+    tree = grow_tree(far, [frozenset({2, 3}), frozenset({4, 5})], roots=[PHONES], states_of=STATES, num_leaves=2)
+    node = tree.root.branches[2]
+    assert (node.column, node.values) == (FAR_LEFT, frozenset({2, 3}))
+    near = collect_events([(frames, events[:, :4])])
+    assert near.context_width == 3
+    tree = grown(far, 30)
+    hmm = make_hmm(
+        phones=["SIL", "a", "b", "c", "d"],
+        silence=["SIL"],
+        topology=write_topology(num_phones=5, silence=[1]),
+        tree=context_dependency(tree),
+    )
+    assert hmm.context_width == 5
+    assert event_pdfs(hmm, far.events).tolist() == [asked(tree.root, event) for event in far.events]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bochner.speech.score import FOLDINGS, PHONES_39, PHONES_48, PHONES_61, Protocol, characters, fold
+from bochner.speech.score import FOLDINGS, PHONES_39, PHONES_48, PHONES_49, PHONES_61, Protocol, characters, fold
 
 # 61, 48, 39: the 61 rows of Kaldi's egs/timit/s5/conf/phones.60-48-39.map.
 TABLE = """
@@ -106,3 +106,10 @@ def test_characters_keep_their_marks() -> None:
 def test_rules_that_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Protocol(**options)  # type: ignore[arg-type]
+
+
+def test_49_phones_are_the_48_and_the_glottal_stop() -> None:
+    assert len(PHONES_49) == 49
+    assert fold(("q", "h#", "ax-h"), "61-49") == ("q", "sil", "ax")
+    assert fold(("q", "sil", "ax"), "49-39") == ("sil", "ah")
+    assert set(FOLDINGS["61-49"].values()) == set(PHONES_49)

@@ -26,7 +26,7 @@ def prepare(
     lexicon: str | None = None,
     normalize: list[Literal["nfkc", "lower", "no_punctuation"]] | None = None,
     tokens: Literal["phones", "words"] | None = None,
-    fold: Literal["61-48", "61-39", "none"] | None = None,
+    fold: Literal["61-49", "61-48", "61-39", "none"] | None = None,
     rate: int | None = None,
     root: Path | None = None,
     language: str | None = None,
@@ -62,7 +62,7 @@ def prepare(
             English words by the CMU dictionary.
         normalize: Normalisation of transcripts. Default for "folder": [lower, no_punctuation]; otherwise none.
         tokens: The tokens of TIMIT: its phones (default) or its words.
-        fold: Folding of TIMIT's 61 phones. Default: "61-48".
+        fold: Folding of TIMIT's 61 phones; "61-49" keeps the glottal stop. Default: "61-48".
         rate: Sampling rate of the recordings in a "folder", in Hz. Default: that of the first.
         root: Root of relative paths in Kaldi's files. Default: the working directory.
         language: Language of the utterances of "folder" and "kaldi", stored with them.
@@ -151,6 +151,8 @@ def align(
     *,
     until: GmmStage = "sat",
     frontend: Literal["mfcc", "plp"] = "mfcc",
+    frame_shift: float = 0.01,
+    context_width: Literal[1, 3, 5] = 3,
     start: Literal["equal", "known", "kept"] = "equal",
     num_leaves: int | None = None,
     num_gaussians: int | None = None,
@@ -181,6 +183,9 @@ def align(
         out: Directory of frames, stages and alignments.
         until: The last stage.
         frontend: Cepstra of the recordings; ignored for a corpus of frames.
+        frame_shift: Seconds from one frame of the recordings to the next.
+        context_width: Phones that tied states depend on: 3 for triphones, 5 for quinphones; 1 keeps the
+            context-independent states of the monophones in all stages.
         start: Start of monophone training: states of "equal" duration, or the "known" times of phones in the corpus;
             "kept" keeps these times in all stages, for a synthetic corpus, whose times are exact.
         num_leaves: Maximal number of tied states; smaller if splits do not help held-out speakers. Default: 1.6
@@ -196,8 +201,8 @@ def align(
 
     speech = SpeechCorpus.read(corpus)
     settings = AlignSettings(
-        until=until, frontend=frontend, start=start, num_leaves=num_leaves, num_gaussians=num_gaussians,
-        context=context, seed=seed,
+        until=until, frontend=frontend, frame_shift=frame_shift, context_width=context_width, start=start,
+        num_leaves=num_leaves, num_gaussians=num_gaussians, context=context, seed=seed,
     )  # fmt: skip
     result = align_corpus(speech, out, settings, execution=Execution(workers, sys.stderr.isatty()))
     counts = f"{result['utterances']:,} utterances with {result['states']:,} states"

@@ -17,7 +17,6 @@ from bochner.speech.align.gmm_recipe import Growth
 from bochner.speech.frames import Array
 from bochner.speech.frontend.transforms import AffineStatistics, SemiTiedStatistics, fmllr, mllt
 from bochner.speech.hmm.contexts import (
-    GROUP,
     EventStatistics,
     collect_events,
     count_transitions,
@@ -38,7 +37,7 @@ MIN_PDF_FRAMES = 10.0  # a pdf with fewer frames starts from the Gaussian of all
 ADAPTATION_ROUNDS = 2  # a second estimate chooses Gaussians by adapted frames; further ones change little
 Labels = Mapping[str, Array]  # utterance id -> the pdf of each frame [T]
 Paths = Mapping[str, Array]  # utterance id -> the transition id of each frame [T]
-Events = Mapping[str, Array]  # utterance id -> [T, 4], see `frame_events`
+Events = Mapping[str, Array]  # utterance id -> [T, 4 or 6], see `frame_events`
 Adjust = Callable[[GmmHmm, Labels, int], GmmHmm]  # re-estimates a transform in some iterations
 
 
@@ -181,9 +180,9 @@ def _add(
         statistics.add(X, mixtures.means[best], mixtures.variances[best])
 
 
-def path_events(hmm: Hmm, paths: Paths) -> dict[str, Array]:
-    """The events [T, 4] of each path [T] of transition ids of `hmm`."""
-    return {name: frame_events(hmm, path) for name, path in paths.items()}
+def path_events(hmm: Hmm, paths: Paths, *, context_width: int = 3) -> dict[str, Array]:
+    """The events [T, 4], or [T, 6] of quinphones, of each path [T] of transition ids of `hmm`."""
+    return {name: frame_events(hmm, path, context_width=context_width) for name, path in paths.items()}
 
 
 def labels_of(hmm: Hmm, events: Events) -> dict[str, Array]:
@@ -196,7 +195,9 @@ def statistics_of(events: Events, frames: ViewedFrames, *, num_groups: int = 1) 
     if num_groups == 1:
         return collect_events((frames[name], rows) for name, rows in events.items())
     groups = speaker_groups({name: frames.speaker_of.get(name, name) for name in events}, num_groups=num_groups)
-    return collect_events((frames[name], np.insert(rows, GROUP, groups[name], axis=1)) for name, rows in events.items())
+    return collect_events(
+        (frames[name], np.insert(rows, rows.shape[1], groups[name], axis=1)) for name, rows in events.items()
+    )
 
 
 def speaker_groups(speaker_of: Mapping[str, str], *, num_groups: int) -> dict[str, int]:
@@ -229,7 +230,7 @@ def tie_states(hmm: Hmm, statistics: EventStatistics, *, num_leaves: int, min_co
 def single_gaussians(hmm: Hmm, statistics: EventStatistics) -> Mixtures:
     """One Gaussian for each pdf, fitted to its frames."""
     sums = np.zeros((hmm.num_pdfs, statistics.sums.shape[1]))
-    np.add.at(sums, event_pdfs(hmm, statistics.events[:, :GROUP]), statistics.sums)
+    np.add.at(sums, event_pdfs(hmm, statistics.events), statistics.sums)
     sums[sums[:, 0] < MIN_PDF_FRAMES] = statistics.sums.sum(axis=0)
     first, second = np.split(sums[:, 1:] / sums[:, :1], 2, axis=1)
     variances = np.maximum(second - first**2, MIN_VARIANCE)
@@ -292,7 +293,7 @@ def adapt_to_speakers(
     `paths` are transition ids of `hmm`, from forced alignment or decoding with the stage before, which needs no
     adaptation.
     """
-    labels = labels_of(model.hmm, path_events(hmm, paths))
+    labels = labels_of(model.hmm, path_events(hmm, paths, context_width=model.hmm.context_width))
     model = dataclasses.replace(model, transforms={})
     for _ in range(ADAPTATION_ROUNDS):
         viewed = model.viewed(frames, speaker_of)

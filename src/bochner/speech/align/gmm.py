@@ -142,11 +142,16 @@ def train_sat(before: GmmHmm, training_set: TrainingSet, recipe: Recipe) -> GmmH
 def tied_start(
     before: GmmHmm, view: View, transforms: Mapping[str, Array], training_set: TrainingSet, settings: Tied
 ) -> tuple[GmmHmm, Labels]:
-    """A model with a new tree and one Gaussian per leaf, and the pdf of each frame by the alignment of `before`."""
-    events = path_events(before.hmm, before.alignments.paths)
+    """A model with a new tree and one Gaussian per leaf, and the pdf of each frame by the alignment of `before`.
+
+    Context-independent states have no tree: they are those of `before`.
+    """
+    events = path_events(before.hmm, before.alignments.paths, context_width=settings.context_width)
     frames = ViewedFrames(training_set.frames, view, training_set.speaker_of, transforms)
     statistics = statistics_of(events, frames, num_groups=settings.num_groups)
-    hmm = tie_states(before.hmm, statistics, num_leaves=settings.num_leaves, min_count=settings.min_count)
+    hmm = before.hmm
+    if settings.context_width > 1:
+        hmm = tie_states(hmm, statistics, num_leaves=settings.num_leaves, min_count=settings.min_count)
     model = GmmHmm(hmm, single_gaussians(hmm, statistics), view, transforms=transforms)
     return model, labels_of(hmm, events)
 

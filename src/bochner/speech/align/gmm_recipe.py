@@ -13,6 +13,7 @@ MAX_LEAVES, MAX_GAUSSIANS, MAX_MONOPHONE_GAUSSIANS = 2000, 10_000, 1000  # Kaldi
 LEAVES_PER_ROOT = 1.6  # leaves / sqrt(frames of train)
 FRAMES_PER_GAUSSIAN = 60  # the same in every stage, so that later stages do not gain by size alone
 MIN_LEAF_FRAMES = 20.0
+CONTEXT_WIDTHS = (1, 3, 5)  # phones that the states of a phone depend on: itself, triphones, quinphones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +64,8 @@ class Monophone:
 class Tied:
     """States tied by a tree with at most `num_leaves` leaves of at least `min_count` frames.
 
+    The tree asks about the phones in a window of `context_width`: 3 is a phone with its neighbours (triphones), 5 has
+    two on each side (quinphones). 1 keeps the context-independent states of the monophones, whatever `num_leaves`.
     A split must raise the cross-validated likelihood over `num_groups` groups of speakers, where the frames of each
     group are scored by Gaussians of the others; one group means the training likelihood, as in Kaldi.
     """
@@ -70,10 +73,12 @@ class Tied:
     num_leaves: int = 2000
     min_count: float = 100.0
     num_groups: int = 6
+    context_width: int = 3
     growth: Growth = Growth(num_gaussians=10000)
 
     def __post_init__(self) -> None:
         positive_int("num_groups", self.num_groups)
+        one_of("context_width", self.context_width, CONTEXT_WIDTHS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +133,7 @@ def recipe_for(
     shift: float,
     offset: float,
     seed: int,
+    context_width: int = 3,
 ) -> Recipe:
     """The settings for `num_frames` frames of train: Kaldi's for hours of speech, smaller models for minutes.
 
@@ -148,6 +154,7 @@ def recipe_for(
     monophone_gaussians = max(states, min(num_frames // FRAMES_PER_GAUSSIAN, MAX_MONOPHONE_GAUSSIANS))
     growth = replace(TIED, num_gaussians=gaussians, realign=() if start == "kept" else TIED.realign)
     tied: dict[str, Any] = {"num_leaves": leaves, "min_count": MIN_LEAF_FRAMES, "growth": growth}
+    tied["context_width"] = context_width
     first = Monophone().growth if start == "equal" else TIMED
     return Recipe(
         monophone=Monophone(

@@ -61,7 +61,7 @@ def prepare_timit(
 ) -> PreparedCorpus:
     """Prepare a corpus directory of TIMIT, from its directory or a zip archive.
 
-    The text is the 61 `phones`, optionally folded ("61-48" or "61-39"), or the `words`; both have times. The SA
+    The text is the 61 `phones`, optionally folded ("61-49", "61-48" or "61-39"), or the `words`; both have times. SA
     sentences, which all speakers read, are left out. In the LDC's layout train and heldout are the 462 training
     speakers (heldout the share `heldout` of them), dev the usual 50 and test the 24 of the core test; the other 94 test
     speakers are left out. The NLTK sample is split by `sizes` (12 for train, 4 for test), men and women evenly. What is
@@ -69,7 +69,7 @@ def prepare_timit(
     (which in the sample lacks six of its words: anti, live, mrs, semi, use, wound).
     """
     one_of("tokens", tokens, ("phones", "words"))
-    one_of("fold", fold, (None, "61-48", "61-39"))
+    one_of("fold", fold, (None, "61-49", "61-48", "61-39"))
     root = source_directory(source, directory)
     files = sorted(path for path in root.rglob("*") if path.suffix.lower() == ".phn")
     if not files:

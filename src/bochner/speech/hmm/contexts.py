@@ -13,7 +13,9 @@ from bochner.speech.kaldi import kaldi_hmm_gmm
 from bochner.speech.manifest import Segment
 
 MIN_VARIANCE = 0.01  # of frames normalised to unit variance
-LEFT, CENTRE, RIGHT, STATE, GROUP = range(5)  # the columns of events; the group of speakers only in statistics
+# The columns of events [T, 4]; those of quinphones [T, 6] have the neighbours' neighbours as well. In statistics one
+# more column, the last, may be the group of speakers.
+LEFT, CENTRE, RIGHT, STATE, FAR_LEFT, FAR_RIGHT = range(6)
 
 
 def transition_weights(hmm: Hmm, *, transition_scale: float = 1.0, self_loop_scale: float = 0.1) -> Array:
@@ -59,10 +61,11 @@ def phone_starts(hmm: Hmm, transition_ids: Array) -> Array:
     return np.flatnonzero(entered & (state == 0))
 
 
-def frame_events(hmm: Hmm, transition_ids: Array) -> Array:
+def frame_events(hmm: Hmm, transition_ids: Array, *, context_width: int = 3) -> Array:
     """[T, 4]: the ids of the phone before, the phone itself and the phone after, and the state within it.
 
-    0 is the edge of the utterance. Silence is context-independent: its neighbours are 0.
+    0 is the edge of the utterance. Silence is context-independent: its neighbours are 0. For a `context_width` of 5,
+    [T, 6]: followed by the phone two before and the phone two after.
 
     >>> from bochner.speech.hmm.model import monophone_hmm
     >>> hmm = monophone_hmm(phones=["a", "b"], num_states=1)
@@ -71,21 +74,23 @@ def frame_events(hmm: Hmm, transition_ids: Array) -> Array:
     """
     ids = np.asarray(transition_ids)
     starts = phone_starts(hmm, ids)
-    rows = _neighbourhoods(hmm, hmm.table.phone[ids[starts]])
+    rows = _neighbourhoods(hmm, hmm.table.phone[ids[starts]], context_width)
     lengths = np.diff([*starts, len(ids)])
-    return np.column_stack([np.repeat(rows, lengths, axis=0), hmm.table.state[ids]])
+    return np.insert(np.repeat(rows, lengths, axis=0), STATE, hmm.table.state[ids], axis=1)
 
 
 def event_pdfs(hmm: Hmm, events: Array) -> Array:
-    """The pdf of each event [N, 4] by the tree of `hmm`, which is evaluated once for each distinct event."""
+    """The pdf of each event [N, 4 or 6] by the tree of `hmm`, which is evaluated once for each distinct event."""
     unique, group = np.unique(events, axis=0, return_inverse=True)
-    answers = [_ask(hmm, *map(int, event)) for event in unique]
+    answers = [_ask(hmm, [int(value) for value in event]) for event in unique]
     return np.array(answers, dtype=np.int32)[group.reshape(-1)]
 
 
-def _ask(hmm: Hmm, left: int, centre: int, right: int, state: int) -> int:
-    known, pdf = hmm.tree.compute([left, centre, right] if hmm.context_width == 3 else [centre], state)
+def _ask(hmm: Hmm, event: list[int]) -> int:
+    windows = {1: [CENTRE], 3: [LEFT, CENTRE, RIGHT], 5: [FAR_LEFT, LEFT, CENTRE, RIGHT, FAR_RIGHT]}
+    known, pdf = hmm.tree.compute([event[column] for column in windows[hmm.context_width]], event[STATE])
     if not known:
+        left, centre, right, state = event[: STATE + 1]
         raise ValueError(f"the tree has no pdf for state {state} of phone {centre} between {left} and {right}.")
     return int(pdf)
 
@@ -105,18 +110,19 @@ def segment_events(hmm: Hmm, phones: Sequence[Segment], num_frames: int, *, fram
     return np.column_stack([_neighbourhoods(hmm, numbers)[place], states])
 
 
-def _neighbourhoods(hmm: Hmm, phones: Array) -> Array:
-    """[n, 3]: each phone between its neighbours."""
-    padded = np.concatenate([[0], phones, [0]])
-    rows = np.stack([padded[:-2], phones, padded[2:]], axis=1)
-    rows[np.isin(phones, [hmm.phone_ids[name] for name in hmm.silence])] *= [0, 1, 0]
+def _neighbourhoods(hmm: Hmm, phones: Array, context_width: int = 3) -> Array:
+    """[n, 3]: each phone between its neighbours; [n, 5] for quinphones: then the phones two before and two after."""
+    padded = np.concatenate([[0, 0], phones, [0, 0]])
+    offsets = (-1, 0, 1) if context_width < 5 else (-1, 0, 1, -2, 2)
+    rows = np.stack([padded[2 + offset : 2 + offset + len(phones)] for offset in offsets], axis=1)
+    rows[np.isin(phones, [hmm.phone_ids[name] for name in hmm.silence])] *= [offset == 0 for offset in offsets]
     return rows
 
 
 class EventStatistics(NamedTuple):
-    """For each distinct event, a row of `events` [E, 4], the sums [E, 1 + 2 d] of 1, x and x^2 over its frames.
+    """For each distinct event, a row of `events` [E, 4 or 6], the sums [E, 1 + 2 d] of 1, x and x^2 over its frames.
 
-    An optional fifth column of `events` is the group of speakers of the frames.
+    An optional last column of `events` is the group of speakers of the frames.
     """
 
     events: Array
@@ -125,6 +131,16 @@ class EventStatistics(NamedTuple):
     @property
     def counts(self) -> Array:
         return self.sums[:, 0]
+
+    @property
+    def context_width(self) -> int:
+        """3 for triphones, 5 for quinphones."""
+        return 3 if self.events.shape[1] <= STATE + 2 else 5
+
+    @property
+    def groups(self) -> Array | None:
+        """The groups of speakers [E], or None."""
+        return self.events[:, -1] if self.events.shape[1] % 2 else None
 
 
 def collect_events(utterances: Iterable[tuple[Array, Array]], *, block: int = 100_000) -> EventStatistics:

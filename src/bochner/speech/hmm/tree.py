@@ -15,7 +15,8 @@ from bochner.checks import nonnegative_float, positive_int
 from bochner.speech.frames import Array
 from bochner.speech.hmm.contexts import (
     CENTRE,
-    GROUP,
+    FAR_LEFT,
+    FAR_RIGHT,
     LEFT,
     RIGHT,
     STATE,
@@ -26,8 +27,11 @@ from bochner.speech.hmm.contexts import (
 from bochner.speech.hmm.model import tree_from_bytes
 
 Phones = frozenset[int]
-KEYS = {LEFT: 0, CENTRE: 1, RIGHT: 2, STATE: -1}  # Kaldi's names for the columns of an event
-WIDTH, CENTRAL = 3, 1  # a phone with one neighbour on each side
+# Kaldi's names for the columns of an event, by the width of the context.
+KEYS = {
+    3: {LEFT: 0, CENTRE: 1, RIGHT: 2, STATE: -1},
+    5: {FAR_LEFT: 0, LEFT: 1, CENTRE: 2, RIGHT: 3, FAR_RIGHT: 4, STATE: -1},
+}
 
 
 def cluster_phones(statistics: EventStatistics) -> tuple[Phones, ...]:
@@ -104,10 +108,11 @@ Node = Leaf | Split | Table
 
 @dataclass(frozen=True)
 class Tree:
-    """The root of a tree that maps every event to a pdf, and the number of pdfs."""
+    """The root of a tree that maps every event to a pdf, the number of pdfs, and the width of the context."""
 
     root: Table
     num_pdfs: int
+    context_width: int = 3
 
 
 def grow_tree(
@@ -147,7 +152,7 @@ def grow_tree(
     branches: dict[int, Node] = dict.fromkeys(untied, silence)
     for root, start in zip(roots, growing[: len(roots)], strict=True):
         branches |= dict.fromkeys(root, start.frozen(numbers))
-    return Tree(Table(CENTRE, branches), next(numbers))
+    return Tree(Table(CENTRE, branches), next(numbers), statistics.context_width)
 
 
 class _Growing:
@@ -173,12 +178,13 @@ class _Search:
     ) -> None:
         self.statistics, self.min_count = statistics, min_count
         states = range(1, max(states_of.values(), default=1))
-        self._questions = dict.fromkeys((LEFT, CENTRE, RIGHT), tuple(questions))
+        columns = [column for column in KEYS[statistics.context_width] if column != STATE]
+        self._questions = dict.fromkeys(columns, tuple(questions))
         self._questions[STATE] = tuple(frozenset(range(last)) for last in states)
         width = int(max(statistics.events.max(initial=0), max(states_of, default=0))) + 1
         self._members = {column: _membership(sets, width) for column, sets in self._questions.items()}
-        grouped = statistics.events.shape[1] > GROUP
-        self._groups = statistics.events[:, GROUP] if grouped else np.zeros(len(statistics.events), dtype=np.int64)
+        no_groups = np.zeros(len(statistics.events), dtype=np.int64)
+        self._groups = no_groups if statistics.groups is None else statistics.groups
         self._num_groups = int(self._groups.max(initial=0)) + 1
         total = statistics.sums.sum(axis=0)
         self._frame = total / max(float(total[0]), 1e-10)  # the mean frame
@@ -250,21 +256,22 @@ def _membership(sets: Sequence[frozenset[int]], width: int) -> Array:
 
 
 def context_dependency(tree: Tree) -> Any:
-    """The tree as kaldi_hmm_gmm's ContextDependency, with one phone of context on each side."""
-    head = _token("ContextDependency") + _integer(WIDTH) + _integer(CENTRAL) + _token("ToPdf")
-    return tree_from_bytes(head + _written(tree.root) + _token("EndContextDependency"))
+    """The tree as kaldi_hmm_gmm's ContextDependency, with one or two phones of context on each side."""
+    width = tree.context_width
+    head = _token("ContextDependency") + _integer(width) + _integer(width // 2) + _token("ToPdf")
+    return tree_from_bytes(head + _written(tree.root, KEYS[width]) + _token("EndContextDependency"))
 
 
-def _written(node: Node) -> bytes:
+def _written(node: Node, keys: Mapping[int, int]) -> bytes:
     if isinstance(node, Leaf):
         return _token("CE") + _integer(node.pdf)
     if isinstance(node, Split):
-        question = _token("SE") + _integer(KEYS[node.column]) + _integers(sorted(node.values))
-        return question + _token("{") + _written(node.yes) + _written(node.no) + _token("}")
+        question = _token("SE") + _integer(keys[node.column]) + _integers(sorted(node.values))
+        return question + _token("{") + _written(node.yes, keys) + _written(node.no, keys) + _token("}")
     size = max(node.branches) + 1
     branches = [node.branches.get(value) for value in range(size)]
-    table = b"".join(_token("NULL") if branch is None else _written(branch) for branch in branches)
-    return _token("TE") + _integer(KEYS[node.column]) + _unsigned(size) + _token("(") + table + _token(")")
+    table = b"".join(_token("NULL") if branch is None else _written(branch, keys) for branch in branches)
+    return _token("TE") + _integer(keys[node.column]) + _unsigned(size) + _token("(") + table + _token(")")
 
 
 def _token(name: str) -> bytes:

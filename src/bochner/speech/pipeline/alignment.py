@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bochner.checks import one_of
+from bochner.checks import one_of, positive_float
 from bochner.speech.align import (
     STAGES,
     Agreement,
@@ -26,7 +26,7 @@ from bochner.speech.align import (
     word_segments,
     write_ctm,
 )
-from bochner.speech.align.gmm_recipe import recipe_for
+from bochner.speech.align.gmm_recipe import CONTEXT_WIDTHS, recipe_for
 from bochner.speech.corpora.corpus_directory import SpeechCorpus
 from bochner.speech.frames import Array, FrameStore, write_frames
 from bochner.speech.frontend import Mfcc, Plp, extract, write_normalized
@@ -47,6 +47,8 @@ class AlignSettings:
 
     until: str = "sat"
     frontend: str = "mfcc"
+    frame_shift: float = 0.01
+    context_width: int = 3
     start: str = "equal"
     num_leaves: int | None = None
     num_gaussians: int | None = None
@@ -56,6 +58,8 @@ class AlignSettings:
     def __post_init__(self) -> None:
         one_of("until", self.until, STAGES)
         one_of("frontend", self.frontend, FRONTENDS)
+        positive_float("frame_shift", self.frame_shift)
+        one_of("context_width", self.context_width, CONTEXT_WIDTHS)
         one_of("start", self.start, ["equal", "known", "kept"])
 
 
@@ -117,12 +121,19 @@ class CorpusFrames:
 
 
 def corpus_frames(
-    corpus: SpeechCorpus, output_dir: Path, *, frontend: str, execution: Execution | None = None
+    corpus: SpeechCorpus,
+    output_dir: Path,
+    *,
+    frontend: str,
+    frame_shift: float = 0.01,
+    execution: Execution | None = None,
 ) -> CorpusFrames:
     """Cepstra of the recordings (or the frames that the corpus provides), normalised by speaker, below `output_dir`."""
     execution = execution or Execution()
     has_audio = any(utterance.audio is not None for utterance in corpus.utterances)
-    front_end = FRONTENDS[frontend](rate=_common_value("rate", corpus)) if has_audio else None
+    front_end = None
+    if has_audio:
+        front_end = FRONTENDS[frontend](rate=_common_value("rate", corpus), frame_shift=frame_shift)
     raw = extract(
         corpus.utterances, output_dir / "raw", corpus_dir=corpus.directory, frontend=front_end,
         workers=execution.workers, verbose=execution.verbose,
@@ -165,7 +176,9 @@ def train_on_corpus(
             f"{len(missing)} words are not in lexicon.txt; utterances with them are skipped: {', '.join(missing[:20])}",
             stacklevel=3,
         )
-    frames = corpus_frames(corpus, output_dir, frontend=settings.frontend, execution=execution)
+    frames = corpus_frames(
+        corpus, output_dir, frontend=settings.frontend, frame_shift=settings.frame_shift, execution=execution
+    )
     logger.info("frames: %s of %d numbers; %s", f"{frames.store.num_frames:,}", frames.store.dim,
                 summarize(frames.skipped))  # fmt: skip
     train, sizes = corpus.part("train"), frames.store.sizes
@@ -173,6 +186,7 @@ def train_on_corpus(
         sum(sizes.get(utterance.id, 0) for utterance in train), num_phones=len(corpus.lexicon.phones),
         start=settings.start, num_leaves=settings.num_leaves, num_gaussians=settings.num_gaussians,
         silence=corpus.silence_phones, shift=frames.shift, offset=frames.offset, seed=settings.seed,
+        context_width=settings.context_width,
     )  # fmt: skip
     model = train_gmm(
         output_dir, corpus.lexicon, train, frames.store, recipe=recipe, until=settings.until,

@@ -11,7 +11,7 @@ from pathlib import Path
 from bochner.speech.corpora.corpus_directory import SpeechCorpus
 from bochner.speech.manifest import Utterance
 from bochner.speech.score import Score, confusion_table, error_listing, read_trn, score, speaker_table, write_trn
-from bochner.speech.score.protocol import PHONES_39, PHONES_48, PHONES_61, SPELLINGS, Protocol
+from bochner.speech.score.protocol import FOLDINGS, PHONES_39, PHONES_48, PHONES_49, PHONES_61, SPELLINGS, Protocol
 from bochner.stages import write_json
 from bochner.storage import write_atomically
 
@@ -42,7 +42,7 @@ def _default_protocol(corpus: SpeechCorpus) -> str:
 def _timit_classes(corpus: SpeechCorpus) -> str | None:
     """The size of the smallest TIMIT phone set that contains the corpus's phones, or None."""
     phones = set(corpus.lexicon.words)
-    sets = {"39": PHONES_39, "48": PHONES_48, "61": PHONES_61}
+    sets = {"39": PHONES_39, "48": PHONES_48, "49": PHONES_49, "61": PHONES_61}
     return next((size for size, members in sets.items() if phones <= set(members)), None)
 
 
@@ -50,7 +50,7 @@ def _folding(corpus: SpeechCorpus, classes: str | None) -> str | None:
     size = _timit_classes(corpus)
     if classes is None or classes == size:
         return None
-    if size is None or int(size) < int(classes):
+    if size is None or f"{size}-{classes}" not in FOLDINGS:
         raise ValueError(f"the phones of {corpus.directory} cannot be folded to TIMIT's {classes}; use per_sil_scored.")
     return f"{size}-{classes}"
 

@@ -26,6 +26,7 @@ _SAME_IN_48 = (
 
 PHONES_61 = tuple(sorted([*_SAME_IN_48, *_TO_48, "q"]))
 PHONES_48 = tuple(sorted([*_SAME_IN_48, "cl", "vcl", "sil"]))
+PHONES_49 = tuple(sorted([*PHONES_48, "q"]))
 PHONES_39 = tuple(sorted({_TO_39.get(phone, phone) for phone in PHONES_48}))
 MARKS = ("Mn", "Mc", "Me", "Cf")  # Unicode categories of marks that modify the letter before them
 UNITS = {"words": "wer", "characters": "cer", "phones": "per"}
@@ -36,7 +37,8 @@ def _composed() -> dict[str, dict[str, str | None]]:
     first["q"] = None
     second: dict[str, str | None] = {phone: _TO_39.get(phone, phone) for phone in PHONES_48}
     both = {phone: None if label is None else second[label] for phone, label in first.items()}
-    return {"61-48": first, "48-39": second, "61-39": both}
+    with_q = {"61-49": {**first, "q": "q"}, "49-39": {**second, "q": None}}  # as in the papers: 3 x 49 states
+    return {"61-48": first, "48-39": second, "61-39": both, **with_q}
 
 
 # Each folding as {phone: its class, or None if it is removed}.
@@ -76,8 +78,9 @@ class Protocol:
     """The rules of an error rate, which are part of its `name`.
 
     `unit` is words, characters (without spaces; a mark belongs to its letter) or phones. `fold` maps TIMIT's phones, 61
-    to 48 or 39, or 48 to 39. `silence` "scored" counts silence as any phone, the stricter rule; "ignored" removes the
-    `silence_phones` from both sides. `normalize` lists normalisations of texts: nfkc, lower, no_punctuation.
+    to 49, 48 or 39, or 49 or 48 to 39. `silence` "scored" counts silence as any phone, the stricter rule; "ignored"
+    removes the `silence_phones` from both sides. `normalize` lists normalisations of texts: nfkc, lower,
+    no_punctuation.
 
     >>> Protocol(unit="phones", fold="61-39", silence="scored").name
     'per39_sil_scored'
