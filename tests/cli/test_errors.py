@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import bochner
 from bochner.cli import main
@@ -179,6 +180,19 @@ def test_an_interrupt_says_what_is_kept(
     assert code == 130
     assert ("checkpoint is kept" in err) == has_checkpoint
     assert len(err.splitlines()) == 1
+
+
+def test_out_of_memory_is_one_line(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    def greedy(*_: object, **__: object) -> None:
+        torch.empty(2**55)
+
+    monkeypatch.setattr(import_module("bochner.cli.train"), "fit", greedy)
+    data = rings_csv(tmp_path / "rings.csv", 40)
+    code, _, err = run(capsys, "train", data, "--target=ring", f"--output_dir={tmp_path / 'm'}")
+    assert code == 1
+    assert len(err.splitlines()) == 1
+    assert "out of memory" in err
+    assert "--memory_budget" in err
 
 
 def test_a_bug_keeps_its_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

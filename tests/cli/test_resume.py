@@ -80,7 +80,7 @@ def end_at(block: int, number: signal.Signals, monkeypatch: pytest.MonkeyPatch) 
     def run_steps(*arguments: Any, **options: Any) -> Iterator[int]:
         for rows in steps(*arguments, **options):
             if next(blocks) == block:
-                os.kill(os.getpid(), number)
+                signal.raise_signal(number)  # to this thread, at once
             yield rows
 
     monkeypatch.setattr(sgd, "run_steps", run_steps)

@@ -188,3 +188,18 @@ def test_neighbor_rule_needs_points_that_differ() -> None:
 def test_an_unknown_rule_is_an_error_that_lists_the_rules() -> None:
     with pytest.raises(ValueError, match=r"bandwidth must be one of \['median', 'mean', 'neighbor'\], got 'mode'"):
         fitted(Gaussian(), "mode", points(5))
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), PowerExponential(exponent=2.0), Matern(smoothness=2.5)], ids=repr)
+def test_clusters_far_apart_keep_their_digits(kernel: Stationary) -> None:
+    """1,000 bandwidths apart, squared distances by a matrix product in float32 are off by tenths."""
+    X = points(60).float()
+    X = torch.cat([X, X + 1000.0])
+    torch.testing.assert_close(kernel(X, X.clone()).double(), kernel(X.double()), rtol=0, atol=1e-3)
+    torch.testing.assert_close(kernel(X[70:71], X).double(), kernel(X.double())[70:71], rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("bandwidth", [1e-300, 1e300])
+def test_a_bandwidth_whose_square_is_no_number_is_an_error(bandwidth: float) -> None:
+    with pytest.raises(ValueError, match=r"bandwidth.*1e[+-]300"):
+        Gaussian(bandwidth=bandwidth)

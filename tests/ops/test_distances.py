@@ -1,5 +1,7 @@
 """Distances are exact far from the origin and for near points; sums of powers of differences and their gradients."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -44,6 +46,12 @@ def test_is_never_negative(offset: float) -> None:
 
 def test_gradients() -> None:
     assert gradcheck(squared_distances, (points(3).requires_grad_(), points(2, seed=1).requires_grad_()))
+
+
+def test_gradients_of_rows_far_apart() -> None:
+    X, Y = (torch.cat([points(3, seed=seed), points(3, seed=seed + 1) + 10]) for seed in (0, 2))
+    squares = partial(squared_distances, error=1e-14)  # below eps ||x||^2: every row is far
+    assert gradcheck(squares, (X.requires_grad_(), Y.requires_grad_()))
 
 
 def test_leaves_its_inputs_alone() -> None:

@@ -237,7 +237,14 @@ class BaseModel(SavableMixin):
         size = CPU_TILE if like.device.type == "cpu" else GPU_TILE
         with torch.no_grad():
             parts = [self._tile_scores(tile.to(like), size) for block in blocks for tile in block.split(size)]
-        return torch.cat(parts).cpu()
+        scores = torch.cat(parts).cpu()
+        if not scores.isfinite().all():
+            row = int((~scores.isfinite()).any(dim=1).nonzero()[0, 0])
+            raise FloatingPointError(
+                f"the scores of row {row} of X are not finite: the row is too far from the training rows, or the model "
+                "was fitted with an extreme bandwidth or learning_rate."
+            )
+        return scores
 
     def _encoded_inputs(self, X: Any) -> Any:
         """X as numbers: an array, sparse matrix, tensor or source with the columns that the model has."""

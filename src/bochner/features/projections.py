@@ -63,7 +63,8 @@ def sample_radii(kernel: Spectral, num_inputs: int, count: int, *, generator: Ge
     radii = torch.empty(count, dtype=dtype, device=generator.device)
     for tile in row_tiles(count, row_elements=num_inputs, tile_elements=TILE_ELEMENTS):
         W = kernel.sample_frequencies(num_inputs, tile.stop - tile.start, generator=generator, dtype=dtype)
-        radii[tile] = W.norm(dim=0)
+        # in float64: the squares of tiny or huge frequencies leave the range of float32
+        radii[tile] = torch.linalg.vector_norm(W, dim=0, dtype=torch.float64).to(dtype)
     return radii
 
 

@@ -12,6 +12,8 @@ from bochner.kernels.kernel import Kernel, Scale
 
 # J_n(0) / pi: the value of k(x, x) at ||x|| = 1.
 UNIT_DIAGONAL = {0: 1.0, 1: 1.0, 2: 3.0}
+# Deeper compositions are constant up to rounding; a number from a file must not keep a process busy for ever.
+MAX_DEPTH = 1000
 
 
 class ArcCosine(Kernel):
@@ -34,6 +36,8 @@ class ArcCosine(Kernel):
         checks.one_of("order", order, UNIT_DIAGONAL)
         self.order = order
         self.depth = checks.positive_int("depth", depth)
+        if self.depth > MAX_DEPTH:
+            raise ValueError(f"depth must be at most {MAX_DEPTH}, got {depth!r}.")
 
     def _evaluate(self, U: Tensor, V: Tensor) -> Tensor:
         u, v = U.square().sum(dim=1, keepdim=True), V.square().sum(dim=1)

@@ -27,6 +27,11 @@ LOG2_E = math.log2(math.e)
 # Larger frequencies are cut off at this one. Stable laws draw numbers that float32 cannot hold, and from about 1e8 on
 # the phase of a float32 cosine is arbitrary in any case; this limit leaves room for w . x.
 MAX_FREQUENCY = 1e18
+# Bandwidths whose squares, and those of their inverses, are numbers.
+MIN_BANDWIDTH, MAX_BANDWIDTH = 1e-140, 1e140
+# The error of squared distances that smooth kernels allow, in squared bandwidths: about 1e-3 in their values, as
+# rounding adds up. In float32, rows more than 45 bandwidths from the mean are computed from differences.
+SQUARE_ERROR = 2.5e-4
 
 
 class Spectral(Kernel, abstract=True):
@@ -76,6 +81,11 @@ class Stationary(Spectral, abstract=True):
     def __init__(self, *, bandwidth: float = 1.0, scale: Scale = None, metric: Tensor | None = None) -> None:
         super().__init__(scale=scale, metric=metric)
         self.bandwidth = checks.positive_float("bandwidth", bandwidth)
+        if not MIN_BANDWIDTH <= self.bandwidth <= MAX_BANDWIDTH:
+            raise ValueError(
+                f"bandwidth must lie between {MIN_BANDWIDTH:g} and {MAX_BANDWIDTH:g}, got {bandwidth!r}; scale the "
+                "inputs."
+            )
 
     def with_bandwidth(
         self,
@@ -144,7 +154,8 @@ class Gaussian(Stationary):
     isotropic = True
 
     def _evaluate(self, U: Tensor, V: Tensor) -> Tensor:
-        return squared_distances(U, V).mul_(-0.5 / self.bandwidth**2).exp_()
+        squares = squared_distances(U, V, error=SQUARE_ERROR * self.bandwidth**2)
+        return squares.mul_(-0.5 / self.bandwidth**2).exp_()
 
     def frequencies(self, uniforms: Tensor, num_inputs: int) -> Tensor:
         return torch.special.ndtri(uniforms).T / self.bandwidth
@@ -221,7 +232,7 @@ class PowerExponential(Stationary):
     def _evaluate(self, U: Tensor, V: Tensor) -> Tensor:
         differentiated = torch.is_grad_enabled() and (U.requires_grad or V.requires_grad)
         if self.exponent == 2:  # smooth in the squares, so that their rounding does no harm
-            base, power = squared_distances(U, V), 1.0
+            base, power = squared_distances(U, V, error=SQUARE_ERROR * self.bandwidth**2), 1.0
         else:
             base, power = power_sums(U, V, self.norm), self.exponent / self.norm
         # The bandwidth comes last: inputs divided by it would be rounded, and with them small differences.
@@ -302,8 +313,11 @@ class Matern(Stationary):
 
     def _evaluate(self, U: Tensor, V: Tensor) -> Tensor:
         # exp(-t) is not smooth in t^2, so that rounding at near points would show.
-        distances = accurate_squared_distances if self.smoothness == 0.5 else squared_distances
-        squares = distances(U, V) * (2 * self.smoothness / self.bandwidth**2)
+        if self.smoothness == 0.5:
+            squares = accurate_squared_distances(U, V)
+        else:
+            squares = squared_distances(U, V, error=SQUARE_ERROR * self.bandwidth**2)
+        squares = squares * (2 * self.smoothness / self.bandwidth**2)
         # The root has no derivative at 0, where the kernel's own derivative needs none.
         t = squares.clamp_min(torch.finfo(squares.dtype).tiny).sqrt()
         decay = torch.exp(-t)

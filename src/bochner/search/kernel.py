@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -11,6 +12,7 @@ from numbers import Real
 from typing import Any
 
 import torch
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Generator, Tensor, nn
 
@@ -96,6 +98,21 @@ def choose_kernel(
         if plan.standardize
         else resolve_kernel(plan.kernel, rule, X, generator, gamma=plan.gamma, rows=rows)
     )
+    if isinstance(kernel, Stationary):
+        U = kernel.prepare(X).double()
+        spread, finest = float((U.amax(dim=0) - U.amin(dim=0)).max()), torch.finfo(task.dtype)
+        if spread > finest.max**0.5 * 1e-3 * kernel.bandwidth:
+            raise ValueError(
+                f"bandwidth={kernel.bandwidth:.3g} is too small for inputs that differ by up to {spread:.3g}: squared "
+                f"distances overflow. Use a bandwidth near the typical distance of rows, such as 'median'."
+            )
+        if 0 < spread < finest.eps**0.5 * kernel.bandwidth:
+            warnings.warn(
+                f"bandwidth={kernel.bandwidth:.3g} is so large for inputs that differ by at most {spread:.3g} that the "
+                "kernel is constant; use a bandwidth near the typical distance of rows, such as 'median'.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
     learns_metric = isinstance(plan.adapt, AdaptParams) and plan.adapt.method == "agop"
     if not searched and not learns_metric:
         return kernel, {}

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from bochner.data.blocks import Shards, concatenate, num_rows, read_shard, sample_rows, seeded
 from bochner.kernels import KERNEL_ALIASES
+from bochner.kernels.stationary import MAX_BANDWIDTH, MIN_BANDWIDTH
 from bochner.models.heads import LogitAverage
 from bochner.models.inputs import TransformedModel
 from bochner.models.intervals import Uncertainty
@@ -90,6 +91,11 @@ def fixed_by(plan: KernelPlan, count: int) -> Fixed:
         bandwidth = plan.gamma ** (-1 / kernels[0][0])
     elif isinstance(plan.bandwidth, int | float):
         bandwidth = float(plan.bandwidth) * multiple
+    if bandwidth is not None and not MIN_BANDWIDTH <= bandwidth <= MAX_BANDWIDTH:
+        raise ValueError(
+            f"bandwidth must lie between {MIN_BANDWIDTH:g} and {MAX_BANDWIDTH:g}, got bandwidth={plan.bandwidth!r} and "
+            f"gamma={plan.gamma!r}; scale the inputs."
+        )
     transform = None if plan.standardize is None else "standard" if plan.standardize else "none"
     if bandwidth is not None and transform is None:
         transform = "none"  # a number refers to distances of the inputs as they are

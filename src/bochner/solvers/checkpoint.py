@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from bochner.storage import read_tensors, write_atomically, write_tensors
+from bochner.storage import read_tensors, sync_directory, write_atomically, write_tensors
 
 if TYPE_CHECKING:
     from bochner.solvers.parallel.workers import Workers
@@ -155,6 +155,10 @@ def _write_parts(
             raise cause from error
         raise
     if group.is_first:
+        for part in (checkpoint_dir / name).iterdir():  # on disk before a file names them
+            with part.open("rb") as file:
+                os.fsync(file.fileno())
+        sync_directory(checkpoint_dir / name)
         description = {"directory": name, **state, BY_FEATURE: sorted(by_feature)}
         write_atomically(checkpoint_dir / SHARED_NAME, json.dumps(description).encode())
         _remove_parts(checkpoint_dir, keep=name)

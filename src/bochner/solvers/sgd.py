@@ -38,6 +38,7 @@ from bochner.solvers.optimizers import (
 from bochner.solvers.preconditioner import Preconditioner, fit_preconditioner, stored_preconditioner
 from bochner.solvers.signals import HeldSignals
 from bochner.solvers.step import compute_precision, evaluate, resident, run_steps
+from bochner.storage import write_atomically
 
 if TYPE_CHECKING:
     from bochner.solvers.parallel.workers import Workers
@@ -256,7 +257,7 @@ def train(
                     if group is None or group.is_first:
                         checkpoint_dir.mkdir(parents=True, exist_ok=True)
                         lines = (json.dumps(epoch) + "\n" for epoch in state.history)
-                        (checkpoint_dir / "history.jsonl").write_text("".join(lines))
+                        write_atomically(checkpoint_dir / "history.jsonl", "".join(lines).encode())
                     _checkpoint(state, checkpoint_dir, fingerprint, group)
     if group is not None:
         group.gather(model, whole)

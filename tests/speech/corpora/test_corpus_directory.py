@@ -52,3 +52,12 @@ def test_damaged_and_other_files_are_named(tmp_path):
     (tmp_path / "b.zip").write_text("no archive")
     with pytest.raises(ValueError, match="directory or a zip archive"):
         source_directory(tmp_path / "b.zip", tmp_path)
+
+
+def test_an_archive_that_would_fill_the_disk_is_refused(tmp_path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as file, file.open("zeros", "w") as member:
+        for _ in range(80):
+            member.write(bytes(2**20))
+    with pytest.raises(ValueError, match=r"a\.zip: .* bytes would be unpacked to 83,886,080"):
+        unpack(tmp_path / "a.zip", tmp_path / "into")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.zip"]

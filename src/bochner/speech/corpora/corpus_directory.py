@@ -22,6 +22,9 @@ from bochner.speech.text_files import FilePath, Skipped, read_skipped, summarize
 from bochner.storage import write_atomically
 
 LEXICON = "lexicon.txt"
+# Zip archives of recordings shrink by a factor of two or so, transcripts by ten; archives that are made to fill a disk
+# by a thousand. Small ones do no harm.
+MAX_GROWTH, SMALL_BYTES = 100, 64 * 2**20
 SILENCE_PHONES = (SILENCE, "sil", "h#", "pau")  # the usual names of phones without speech
 
 
@@ -41,13 +44,20 @@ def source_directory(source: FilePath, directory: FilePath) -> Path:
 def unpack(archive: FilePath, directory: FilePath) -> None:
     """Unpack a zip archive into the new `directory`, completely or not at all.
 
-    An archive that is damaged, or has a member that is a link or would be written outside of the directory, is refused.
+    An archive that is damaged, or has a member that is a link or would be written outside of the directory, is refused,
+    and so is one that would grow out of all proportion.
     """
     try:
         with zipfile.ZipFile(archive) as members, new_directory(Path(directory)) as partial:
             for member in members.infolist():
                 _check_member(archive, member)
-            members.extractall(partial)
+            size, packed = sum(member.file_size for member in members.infolist()), Path(archive).stat().st_size
+            if size > MAX_GROWTH * packed + SMALL_BYTES:
+                raise ValueError(
+                    f"{archive}: {packed:,} bytes would be unpacked to {size:,}, more than {MAX_GROWTH} times as many; "
+                    "refused. Unpack it yourself if it is what you expect, and give the directory."
+                )
+            members.extractall(partial)  # no member grows beyond the size that it declares
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise ValueError(f"{archive} cannot be unpacked: {error}; it is damaged or truncated.") from error
 
