@@ -182,6 +182,10 @@ class Page:
         """A note in small type, such as the protocol of the numbers above."""
         return self._add(f'<p class="note">{escape(paragraph)}</p>')
 
+    def items(self, sentences: Iterable[str]) -> Self:
+        """A list of sentences."""
+        return self._add(f"<ul>{''.join(f'<li>{escape(sentence)}</li>' for sentence in sentences)}</ul>")
+
     def code(self, text: str) -> Self:
         """Preformatted text, such as a command or a file."""
         return self._add(f"<pre><code>{escape(text)}</code></pre>")

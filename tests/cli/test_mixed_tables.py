@@ -139,3 +139,23 @@ def test_a_label_that_training_had_not_is_named(people_model: Path, tmp_path: Pa
     outcome = run(capsys, "evaluate", people_model / "model", tmp_path / "t.csv", "--target=income")
     assert outcome.code == 1
     assert "'much'" in outcome.err
+
+
+def test_a_report(people_model: Path, tmp_path: Path, capsys: Capture) -> None:
+    test = people_model / "test.parquet"
+    outcome = run(capsys, "report", people_model / "model", test, "--output", tmp_path / "r.html")
+    assert (outcome.code, outcome.out) == (0, f"report: {tmp_path / 'r.html'}\n")
+    page = (tmp_path / "r.html").read_text()
+    for text in ("Prediction of income", "On 90 test rows", "Only 90 rows were scored", "train.csv", "best constant"):
+        assert text in page
+    assert "is the file of training" not in page
+    outcome = run(capsys, "report", people_model / "model", people_model / "train.csv", "--output", tmp_path / "s.html")
+    assert outcome.code == 0, outcome.err
+    assert "is the file of training: 216 of its rows were trained on" in (tmp_path / "s.html").read_text()
+
+
+@pytest.mark.parametrize("name", ["ring_model", "wave_model"])
+def test_reports_of_models_of_numbers(name: str, request: pytest.FixtureRequest, capsys: Capture) -> None:
+    directory = request.getfixturevalue(name)
+    assert run(capsys, "report", directory / "model", directory / "test.csv").code == 0
+    assert "test rows, " in (directory / "model" / "report.html").read_text()

@@ -20,6 +20,7 @@ COMMANDS = {
     "predict": ("bochner.cli.predict:predict", "Predict every row of a file."),
     "evaluate": ("bochner.cli.evaluate:evaluate", "Score a model on a file of rows with known targets."),
     "info": ("bochner.cli.info:info", "Show what a model file holds."),
+    "report": ("bochner.cli.report:report", "Write an HTML page about a model."),
     "approximate": ("bochner.cli.approximate:approximate", "Approximate the kernel matrix K of a file of rows."),
     "transcribe": ("bochner.cli.transcribe:transcribe", "Print the words of a recording."),
     "demo": ("bochner.cli.demo:demo", "Synthesize speech, train a kernel acoustic model and a network on it."),

@@ -13,6 +13,7 @@ class TrainingRecord(NamedTuple):
     """The card beside a model: the names of its columns, and the SHA-256 of its files."""
 
     target: str | None
+    training_file: str
     training: str
     validation: str | None
     training_rows: int
@@ -29,6 +30,7 @@ class TrainingRecord(NamedTuple):
             sums, other = data["sha256"], settings.get("validation_data")
             return cls(
                 settings.get("target"),
+                settings["data"],
                 sums[settings["data"]],
                 None if other is None else sums[other],
                 data["training_rows"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from bochner.estimators.evaluation import (
     calibration_error,
     confusion,
 )
+from bochner.estimators.summary import baseline, cautions, column_names, headline, most_important
 from bochner.models.heads import LogitAverage
 from bochner.models.landmarks import LandmarkModel
 from bochner.report import Cell, Mark, Page, format_number
@@ -32,13 +33,24 @@ COVERAGES = (0.5, 0.8, 0.9, 0.95)
 KERNEL_NAMES = {(2.0, 2.0): "Gaussian", (1.0, 1.0): "Laplacian", (1.0, 2.0): "exponential"}
 
 
-def write_report(estimator: Any, path: str | os.PathLike[str], X: Any = None, y: Any = None) -> None:
-    """Write an HTML page about a fitted `KernelClassifier` or `KernelRegressor` to `path`, in one file.
+def write_report(
+    estimator: Any,
+    path: str | os.PathLike[str],
+    X: Any = None,
+    y: Any = None,
+    *,
+    target: str | None = None,
+    details: Mapping[str, str] | None = None,
+    beware: Sequence[str] = (),
+) -> None:
+    """Write an HTML page about a fitted classifier or regressor to `path`, in one file.
 
-    It shows the data, scores with 95 % bootstrap intervals, calibration and confusion or residuals on held-out rows,
-    the importances of the input columns and the trials of the search. X and y are test data: rows that were not used
-    for fitting, for which the same scores are shown. Needs `pip install 'bochner[plot]'`. All text is escaped, and the
-    page loads nothing from elsewhere.
+    It begins with a few sentences: how good the model is, compared with the best constant, which columns matter most,
+    and what to beware of. Then come scores with 95 % bootstrap intervals, calibration and confusion or residuals on
+    held-out rows, the importances of the input columns and the trials of the search. X and y are test data: rows that
+    were not used for fitting, for which the same scores are shown. `target` names what is predicted, `details` are
+    further properties of the model and its data, and `beware` further sentences. Needs `pip install 'bochner[plot]'`.
+    All text is escaped, and the page loads nothing from elsewhere.
 
     >>> import bochner
     >>> model = bochner.KernelClassifier().fit(X, y)  # doctest: +SKIP
@@ -50,13 +62,23 @@ def write_report(estimator: Any, path: str | os.PathLike[str], X: Any = None, y:
         raise ValueError(f"X and y must be given together, got only {'y' if X is None else 'X'}.")
     test = [] if X is None else _test_parts(estimator, X, y)
     with figures.quiet_fonts():
-        _page(estimator, test, X, y).write(Path(path))
+        _page(estimator, test, X, y, target, details or {}, beware).write(Path(path))
 
 
-def _page(estimator: Any, test: Sequence[Part], X: Any, y: Any) -> Page:
-    page = Page(f"{type(estimator).__name__}: report")
+def _page(
+    estimator: Any,
+    test: Sequence[Part],
+    X: Any,
+    y: Any,
+    target: str | None,
+    details: Mapping[str, str],
+    beware: Sequence[str],
+) -> Page:
+    page = Page(f"{type(estimator).__name__}: report" if target is None else f"Prediction of {target}: report")
     held_out = _held_out(estimator)
-    _add_summary(page, estimator, held_out)
+    _add_short(page, estimator, held_out, test, target)
+    _add_cautions(page, estimator, held_out, test, X, beware)
+    _add_summary(page, estimator, held_out, details)
     if held_out:
         page.heading("Held-out rows")
         page.note(
@@ -79,12 +101,43 @@ def _page(estimator: Any, test: Sequence[Part], X: Any, y: Any) -> Page:
 # -- the model and its data --------------------------------------------------------------------------------------------
 
 
-def _add_summary(page: Page, estimator: Any, held_out: Sequence[Part]) -> None:
+def _add_short(page: Page, estimator: Any, held_out: Sequence[Part], test: Sequence[Part], target: str | None) -> None:
+    page.heading("In short")
+    count, columns = training_rows(estimator), estimator.n_features_in_
+    what = "one target" if target is None else target
+    rows = "" if count is None else f" It was trained on {count:,} rows."
+    page.text(f"The model predicts {what} from {columns:,} column{'' if columns == 1 else 's'}.{rows}")
+    for part in (test or held_out)[:MAX_PARTS]:
+        title = f"{part.title}: " if part.title else ""
+        page.text(title + headline(part.evaluation, part.classes, "test" if test else "held-out"))
+    if (sentence := most_important(estimator)) is not None:
+        page.text(sentence)
+
+
+def _add_cautions(
+    page: Page, estimator: Any, held_out: Sequence[Part], test: Sequence[Part], X: Any, beware: Sequence[str]
+) -> None:
+    page.heading("What to beware of")
+    first = held_out[0] if len(held_out) == 1 else None
+    scored = test[0] if len(test) == 1 else None
+    known = scored or first
+    sentences = cautions(
+        estimator,
+        held_out=first and first.evaluation,
+        test=scored and scored.evaluation,
+        classes=known and known.classes,
+        X=X,
+    )
+    page.items([*beware, *sentences])
+
+
+def _add_summary(page: Page, estimator: Any, held_out: Sequence[Part], details: Mapping[str, str]) -> None:
     page.heading("Model")
     if hasattr(estimator, "summary"):
         for line in str(estimator.summary()).splitlines():
             page.text(line)
     rows: list[list[Cell]] = [["task", _task(estimator, held_out)]]
+    rows += [[name, text] for name, text in details.items()]
     if (count := training_rows(estimator)) is not None:
         rows.append(["training rows", f"{count:,}"])
     rows.append(["input columns", f"{estimator.n_features_in_:,}"])
@@ -194,8 +247,11 @@ def _add_parts(page: Page, parts: Sequence[Part], kind: str) -> None:
 
 
 def _add_scores(page: Page, evaluation: Evaluation) -> None:
-    scores = evaluation.scores()
-    page.table(["score", "value", "95 % interval"], [[name, *_interval(score)] for name, score in scores.items()])
+    scores, constant = evaluation.scores(), baseline(evaluation).scores()
+    page.table(
+        ["score", "value", "95 % interval", "best constant"],
+        [[name, *_interval(score), format_number(constant[name].value, 4)] for name, score in scores.items()],
+    )
 
 
 def _interval(score: Interval) -> tuple[str, str]:
@@ -265,8 +321,7 @@ def _add_importances(page: Page, estimator: Any) -> None:
     if values is None:
         return
     values = _numbers(values)
-    names = getattr(estimator, "feature_names_in_", None)
-    labels: Sequence[str] = [f"column {i}" for i in range(len(values))] if names is None else [str(n) for n in names]
+    labels = column_names(estimator)
     top = np.argsort(-values, kind="stable")[:MAX_IMPORTANCES]
     page.heading("Importances of the input columns")
     page.figure(
