@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from bochner import checks
-from bochner.ops import TILE_ELEMENTS, row_tiles
+from bochner.ops import TILE_ELEMENTS, row_tiles, tile_size
 from bochner.storage import Storable
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Kernel(Storable, abstract=True):
 
     def matmul(self, X: Tensor, Y: Tensor, V: Tensor) -> Tensor:
         """k(X, Y) V for V [m, c], as [n, c], without ever holding k(X, Y) (with gradients it is held)."""
-        rows = max(1, TILE_ELEMENTS // max(1, len(Y)))
+        rows = max(1, tile_size(TILE_ELEMENTS, X.device) // max(1, len(Y)))
         if len(X) <= rows or (torch.is_grad_enabled() and any(T.requires_grad for T in (X, Y, V))):
             return self(X, Y) @ V
         result = V.new_empty(len(X), V.shape[1])
@@ -163,7 +163,8 @@ class Kernel(Storable, abstract=True):
         return weights if self.scale is None else weights * self.scale
 
     def _tiled(self, U: Tensor, V: Tensor) -> Tensor:
-        tiles = list(row_tiles(len(U), row_elements=self._temporaries() * len(V), tile_elements=TILE_ELEMENTS))
+        limit = tile_size(TILE_ELEMENTS, U.device)
+        tiles = list(row_tiles(len(U), row_elements=self._temporaries() * len(V), tile_elements=limit))
         if len(tiles) <= 1:
             return self._evaluate(U, V)
         if torch.is_grad_enabled() and (U.requires_grad or V.requires_grad):

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from bochner import checks
 from bochner.kernels import Kernel
-from bochner.ops import TILE_ELEMENTS
+from bochner.ops import TILE_ELEMENTS, tile_size
 from bochner.storage import Storable
 
 # Numbers in one block of k(X, landmarks): 8 or 16 MB, which stays in a CPU's last-level cache.
@@ -42,7 +42,7 @@ class LandmarkModel(Storable):
         checks.inputs("X", X, width=self.landmarks.shape[1])
         f = X.new_empty(len(X), len(self.bias))
         coefficients = self.coefficients.T.contiguous()
-        rows = max(1, BLOCK_ELEMENTS // len(self.landmarks))
+        rows = max(1, tile_size(BLOCK_ELEMENTS, self.landmarks.device) // len(self.landmarks))
         for tile, block in self.kernel.blocks(X.to(self.landmarks), self.landmarks, rows=rows):
             f[tile] = (scores(block, coefficients) + self.bias).to(f.dtype)
         return f

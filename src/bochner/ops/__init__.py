@@ -10,7 +10,7 @@ from bochner.ops.descent import (
 )
 from bochner.ops.distances import BinaryColumns, accurate_squared_distances, power_sums, squared_distances
 from bochner.ops.hadamard import hadamard_matrix, hadamard_transform
-from bochner.ops.linalg import TILE_ELEMENTS, row_tiles
+from bochner.ops.linalg import TILE_ELEMENTS, row_tiles, tile_size
 from bochner.ops.step import (
     cosine_features,
     cosine_scores,
@@ -39,6 +39,7 @@ __all__ = [
     "sparse_cosine_features",
     "squared_distances",
     "superbatch_steps",
+    "tile_size",
     "update_head",
     "write_cosines",
 ]

@@ -13,6 +13,17 @@ from torch import Generator, Tensor
 # Numbers in one tile of a large array (a block of features or of a kernel matrix), unless a module says otherwise:
 # 16 MiB in float32. Matrix products reach full speed well below this size, and memory stays small beside the data.
 TILE_ELEMENTS = 2**22
+# Tiles on a GPU are so many times larger, 256 MiB in float32: computing one then takes far longer than launching it.
+GPU_TILES = 16
+
+
+def tile_size(elements: int, device: torch.device) -> int:
+    """Numbers in a tile on `device` for one of `elements` numbers on a CPU.
+
+    >>> tile_size(100, torch.device("cpu")), tile_size(100, torch.device("cuda"))
+    (100, 1600)
+    """
+    return elements * GPU_TILES if device.type == "cuda" else elements
 
 
 def row_tiles(num_rows: int, *, row_elements: int, tile_elements: int) -> Iterator[slice]:

@@ -12,7 +12,7 @@ from bochner.data.blocks import Source
 from bochner.kernels import Kernel
 from bochner.models.landmarks import BLOCK_ELEMENTS, LandmarkModel, scores
 from bochner.models.losses import LOSSES, Loss
-from bochner.ops import row_tiles
+from bochner.ops import row_tiles, tile_size
 from bochner.ops.linalg import Report, conjugate_gradients, warn_stopped
 from bochner.solvers.rows import Summary, Tile, read_encoded, split_tile, summarize
 
@@ -135,7 +135,7 @@ class CrossKernel:
         return coefficients.T.to(self.landmarks).contiguous()
 
     def _make(self, shard: int) -> Iterator[tuple[Tile, Tensor]]:
-        rows = max(1, BLOCK_ELEMENTS // len(self.landmarks))
+        rows = max(1, tile_size(BLOCK_ELEMENTS, self.landmarks.device) // len(self.landmarks))
         for tile in split_tile(read_encoded(self._source, shard, num_classes=self._num_classes), rows):
             tile = Tile(*(part.to(self.landmarks) for part in tile))
             yield tile, self._kernel(tile.X, self.landmarks)
