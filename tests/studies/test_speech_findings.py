@@ -16,8 +16,8 @@ from bochner.studies.speech import STUDIES
 from bochner.studies.speech_cells import CE, ERLL, all_cells, depth_cells, feature_cells, kernel_cells
 from bochner.studies.speech_findings import FINDINGS
 from bochner.studies.speech_report import averaged, correlations
-from bochner.studies.study import Row, SavedRows
-from tests.studies.made_rows import speech, speech_best
+from bochner.studies.study import Row, SavedRows, with_seeds
+from tests.studies.made_rows import SEEDS, speech, speech_best
 
 MADE: dict[str, Callable[[Any], Row]] = {"speech": speech, "speech_best": speech_best}
 
@@ -28,7 +28,7 @@ def rows_of(cells: Any) -> list[Row]:
 
 def saved(name: str) -> SavedRows:
     study = next(study for study in STUDIES if study.name == name)
-    cells = study.cells("smoke")
+    cells = with_seeds(study.cells("smoke"), SEEDS)
     return SavedRows(name, "smoke", "", len(cells), [{**asdict(cell), **MADE[study.results](cell)} for cell in cells])
 
 

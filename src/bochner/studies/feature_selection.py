@@ -183,6 +183,7 @@ class _Experiment:
             "test_err": fmean(test["err"] for test in tests),
             "survival": tuple(map(fmean, zip(*survivals, strict=True))),
             "input_weights": tuple(map(fmean, zip(*weights, strict=True))),
+            "per_seed": {"ce": losses, "err": errors},
         }
 
     def tune(self) -> Setting:

@@ -207,6 +207,7 @@ FINDINGS = tuple(
         f"{MAY}, {'Corollaries 1.2 and 1.3' if ',' in theorem else f'Theorem {theorem}'}",
         STUDY.name,
         holds(theorem),
+        exact=True,
     )
     for theorem, claim in _CLAIMS.items()
 )

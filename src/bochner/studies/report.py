@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bochner.report import Cell, Link, Mark, Page, markdown_table
 from bochner.storage import write_atomically
 from bochner.studies.findings import Decision, Finding
+from bochner.studies.intervals import Replicates, resample
+from bochner.studies.registry import STUDIES
 from bochner.studies.study import SavedRows, Study
 
 COLUMNS = ("paper says", "where", "we measured", "study", "same finding?")
 PAPERS = ("paper", "findings", "seen", "not seen", "open")
-NOT_MEASURED = "not measured"
+NOT_MEASURED, UNDECIDED = "not measured", "undecided"
+WORDS = {True: "yes", False: "no", None: UNDECIDED}
 WRITTEN = "Written by `bochner study report"
 BEGIN, END = "<!-- bochner study report: begin -->", "<!-- bochner study report: end -->"
 
@@ -30,16 +34,18 @@ class Assessment(NamedTuple):
     def word(self) -> str:
         if self.decision is None:
             return NOT_MEASURED
-        return ("so far " if self.open else "") + ("yes" if self.decision.holds else "no")
+        return ("so far " if self.open else "") + WORDS[self.decision.holds]
 
 
 def assess(findings: Sequence[Finding], saved: Mapping[str, SavedRows]) -> list[Assessment]:
-    """Every finding, decided by the rows of its study."""
-    return [_assess(finding, saved.get(finding.study)) for finding in findings]
+    """Every finding, decided by the rows of its study and by intervals over their seeds."""
+    cells = {study.name: [field.name for field in fields(study.cell)] for study in STUDIES}  # type: ignore[arg-type]
+    replicates = {name: resample(rows.rows, cells[name]) for name, rows in saved.items()}
+    return [_assess(finding, saved.get(finding.study), replicates.get(finding.study)) for finding in findings]
 
 
-def _assess(finding: Finding, saved: SavedRows | None) -> Assessment:
-    decision = finding.criterion(saved.rows) if saved and saved.rows else None
+def _assess(finding: Finding, saved: SavedRows | None, replicates: Replicates | None) -> Assessment:
+    decision = finding.decide(saved.rows, replicates) if saved and saved.rows else None
     if decision is None or saved is None or len(saved.rows) == saved.num_cells:
         return Assessment(finding, decision)
     share = f"{decision.measured} (by {len(saved.rows):,} of {saved.num_cells:,} cells)"
@@ -63,7 +69,9 @@ def make_page(
     page.table(PAPERS, _by_paper(assessments))
     page.text(
         "A decision is computed from the rows of its study. Where a paper speaks of data in general, three of four "
-        "data sets must show the same, half of them where it says many; the number of each set is given. A study's "
+        "data sets must show the same, half of them where it says many; the number of each set is given with its 95 % "
+        "interval over seeds. A set whose interval holds the limit is undecided, and so is a claim that such sets "
+        "could change, or whose cells have fewer than three seeds. Theorems and spectra need no interval. A study's "
         "name leads to its plots, protocol and command. Only the numbers in parentheses are from the papers' own runs."
     )
     page.table(COLUMNS, [_line(assessment, titles) for assessment in assessments], cards=True)
@@ -119,7 +127,10 @@ def between(text: str, part: str, path: Path) -> str:
 
 def _summary(assessments: Sequence[Assessment]) -> str:
     counts = Counter(assessment.word for assessment in assessments)
-    seen = f"{counts['yes']} are seen here too, {counts['no']} are not, {counts[NOT_MEASURED]} are not measured"
+    seen = (
+        f"{counts['yes']} are seen here too, {counts['no']} are not, {counts[UNDECIDED]} are undecided, "
+        f"{counts[NOT_MEASURED]} are not measured"
+    )
     incomplete = sum(assessment.open for assessment in assessments)
     more = f", {incomplete} are decided by a part of their cells" if incomplete else ""
     return f"{len(assessments)} findings: {seen}{more}."
