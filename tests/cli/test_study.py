@@ -91,7 +91,7 @@ def test_tables_of_some_parts_are_written_as_a_page(tmp_path: Path, capsys: Capt
         command = ("study", "run", study, *common, "--data_dir", tmp_path, "--parts", parts, "--sets", "[german]")
         assert run(capsys, *command).code == 0
     lines = (tmp_path / "out/cells/lowrank.jsonl").read_text().splitlines()
-    assert len(lines) == 7 * 8 + 11
+    assert len(lines) == 2 * 7 * 8 + 11  # eight schemes at seven bandwidths, by both algorithms
     code, out, _ = run(capsys, "study", "tables", "lowrank", *common)
     page = tmp_path / "out/lowrank_tables_smoke.md"
     assert (code, out.startswith(f"Page: {page} ")) == (0, True)
