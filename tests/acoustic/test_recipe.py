@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
 from bochner.acoustic.recipe import AsrRecipe, load_recipe, recipe_descriptions, recipe_names
 from bochner.acoustic.settings import KernelSettings, NetworkSettings
+from bochner.models.network import Network
 from bochner.search import NetworkPlan, SelectionParams
 
 TWINS = {"timit": "timit-like", "broadcast": "broadcast-like", "cantonese": "cantonese-like", "bengali": "bengali-like"}
@@ -226,3 +228,22 @@ def test_the_papers_timit_can_be_stated() -> None:
         load_recipe("timit-like", overrides={"frontend.frame_shift": 0.0})
     with pytest.raises(ValueError, match=r"alignment.context_width must be of type .*1, 3, 5.*, got 2"):
         load_recipe("timit-like", overrides={"alignment.context_width": 2})
+
+
+@pytest.mark.parametrize("context", range(12))
+def test_automatic_dilations_reach_every_frame_of_the_context(context: int, tmp_path: Path) -> None:
+    model = {"kind": "network", "hidden": [4] * 6, "dilations": "auto"}
+    file = written(tmp_path, {**SMALL, "models": {"tdnn": model}})
+    dilations = load_recipe(file, overrides={"frontend.context": context}).models["tdnn"].dilations  # type: ignore[union-attr]
+    assert sum(dilations) == context
+    network = Network.draw(
+        num_inputs=1 + 2 * context,
+        hidden=[4] * 6,
+        num_outputs=2,
+        dilations=dilations,
+        generator=torch.Generator().manual_seed(0),
+    )
+    X = torch.zeros(1, 1 + 2 * context, requires_grad=True)
+    network(X).sum().backward()
+    assert X.grad is not None
+    assert (X.grad != 0).all()

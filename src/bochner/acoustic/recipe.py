@@ -18,7 +18,15 @@ from bochner import checks
 from bochner.acoustic.corpora import KINDS as CORPORA
 from bochner.acoustic.corpora import Corpus
 from bochner.acoustic.settings import KINDS as MODELS
-from bochner.acoustic.settings import PROTOCOLS, AblationSizes, KernelSettings, ModelSettings, ablation, kind_of
+from bochner.acoustic.settings import (
+    PROTOCOLS,
+    AblationSizes,
+    KernelSettings,
+    ModelSettings,
+    ablation,
+    dilations_for,
+    kind_of,
+)
 from bochner.plain_yaml import read_yaml
 
 SUFFIX = ".yaml"
@@ -177,20 +185,29 @@ def _parse_recipe(name: str, values: Mapping[str, Any]) -> AsrRecipe:
     sizes = parse_settings(AblationSizes, values.get("ablation", {}), key="ablation")
     protocol = values.get("protocol", "modern")
     checks.one_of("protocol", protocol, PROTOCOLS)
-    models = _parse_models(values.get("models", {}), sizes, protocol)
+    frontend = parse_settings(FrontendSettings, values.get("frontend", {}), key="frontend")
+    models = _parse_models(values.get("models", {}), sizes, protocol, frontend.context)
     return parse_settings(AsrRecipe, rest, name=name, corpus=_parse_kind(CORPORA, corpus, "corpus"), models=models)
 
 
-def _parse_models(values: object, sizes: AblationSizes, protocol: str) -> dict[str, ModelSettings]:
+def _parse_models(values: object, sizes: AblationSizes, protocol: str, context: int) -> dict[str, ModelSettings]:
     if values == "ablation":
         return ablation(sizes, protocol)
     if not isinstance(values, Mapping):
         raise ValueError(f"models must be a mapping of names to settings, or the word ablation, got {values!r}.")
     if strange := [name for name in values if not isinstance(name, str)]:
         raise ValueError(f"the names of models must be text, got {strange[0]!r}; put it in quotes.")
+    values = {name: _with_dilations(model, context) for name, model in values.items()}
     defaults = PROTOCOLS[protocol]
     models = {name: _parse_kind(MODELS, v, f"models.{name}", defaults) for name, v in values.items() if v is not None}
     return {name: dataclasses.replace(model, name=model.name or name) for name, model in models.items()}
+
+
+def _with_dilations(values: object, context: int) -> object:
+    """The settings of a model with `dilations: auto` as those that cover the context of the front end."""
+    if not isinstance(values, Mapping) or values.get("dilations") != "auto":
+        return values
+    return {**values, "dilations": list(dilations_for(context))}
 
 
 def _parse_kind(

@@ -151,8 +151,8 @@ def protocol(results: Results) -> str:
     training = TRAINING.get(str(results.recipe.get("protocol")), "")  # results of 0.1 name none
     return (
         f"{results.corpus}, {results.num_states:,} states, error by {results.protocol}. {speech}{training}{spread}"
-        "Bandwidth and rate were chosen on heldout, models and decoding weights on dev; only the chosen models were "
-        "decoded on test."
+        "Bandwidths, and rates that were not set, were chosen on heldout, models and decoding weights on dev; only the "
+        "chosen models were decoded on test."
     )
 
 

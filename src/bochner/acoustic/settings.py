@@ -150,7 +150,8 @@ class NetworkSettings(TrainingSettings):
         dropout: The share of units that is dropped in training.
         residual: Each hidden layer from the second on is added to its input, if both have the same width.
         dilations: Those of time-delay layers, the first hidden ones; their sum must be the context of the front end.
-            (1, 2, 2) covers 5 frames on each side, (1, 3) covers 4. Empty for a fully connected network.
+            (1, 2, 2) covers 5 frames on each side, (1, 3) covers 4; "auto" in a recipe is `dilations_for` its context.
+            Empty for a fully connected network.
         pretrain: Layer-wise discriminative pre-training, one epoch per layer, as in the papers.
         optimizer: "adamw", "adam", "momentum", or "sgd" as in the papers.
         weight_decay: The decay of "adamw", which each step multiplies by the rate; with other optimizers the factor
@@ -199,6 +200,21 @@ class NetworkSettings(TrainingSettings):
         widths = f"{len(self.hidden)}x{self.hidden[0]}" if alike else "-".join(map(str, self.hidden))
         kind = ["TDNN"] if self.dilations else []
         return self.name or " ".join([*kind, self.activation, widths, *_tricks(self)])
+
+
+def dilations_for(context: int) -> tuple[int, ...]:
+    """Dilations that cover `context` frames on each side without a gap: 1, then as few as possible of at most 3.
+
+    A layer of width 3 at every third frame still sees all of them.
+
+    >>> [dilations_for(context) for context in (1, 4, 5, 10)]
+    [(1,), (1, 3), (1, 2, 2), (1, 3, 3, 3)]
+    """
+    if context == 0:
+        return ()
+    layers = -(-(context - 1) // 3)
+    steps = [(context - 1) // layers + (layer >= layers - (context - 1) % layers) for layer in range(layers)]
+    return (1, *steps)
 
 
 ModelSettings = KernelSettings | NetworkSettings
