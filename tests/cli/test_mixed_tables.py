@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -159,3 +161,35 @@ def test_reports_of_models_of_numbers(name: str, request: pytest.FixtureRequest,
     directory = request.getfixturevalue(name)
     assert run(capsys, "report", directory / "model", directory / "test.csv").code == 0
     assert "test rows, " in (directory / "model" / "report.html").read_text()
+
+
+def test_a_plain_install_needs_neither_pandas_nor_polars(people_model: Path, tmp_path: Path) -> None:
+    script = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("pandas", "polars", "matplotlib", "onnx"):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Missing())
+from bochner.cli import main
+
+data, test, model = sys.argv[1:]
+main(["train", data, "--target=income", "--ignore=person", "--preset=fast", f"--output_dir={model}"])
+main(["evaluate", model, test])
+main(["predict", model, test, "--id=person", "--output", f"{model}.csv"])
+"""
+    files = [people_model / "train.csv", people_model / "test.parquet", tmp_path / "m"]
+    subprocess.run([sys.executable, "-c", script, *map(str, files)], check=True)
+    assert len((tmp_path / "m.csv").read_text().splitlines()) == 91
+
+
+def test_codes_are_categories_if_asked_for(tmp_path: Path, capsys: Capture) -> None:
+    rng = np.random.default_rng(0)
+    code = rng.integers(0, 5, 100)
+    pandas.DataFrame({"code": code, "y": code % 2}).to_csv(tmp_path / "t.csv", index=False)
+    words = ["train", tmp_path / "t.csv", "--target=y", "--categories=code", f"--output_dir={tmp_path / 'm'}"]
+    assert run(capsys, *words, "--preset=fast").code == 0
+    assert bochner.load(tmp_path / "m" / "model.safetensors").encoder_.columns[0].kind == "category"
+    assert run(capsys, "evaluate", tmp_path / "m", tmp_path / "t.csv").code == 0

@@ -179,6 +179,19 @@ def test_rows_of_a_fitted_encoder_keep_its_kinds(tmp_path: Path) -> None:
         open_rows(tmp_path / "t.npz", kinds={"code": "category", "size": "number"})
 
 
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_codes_may_be_categories(name: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("code,size,y\n12,2,a\n34,3,b\n")
+    pandas.read_csv(tmp_path / "t.csv").to_parquet(tmp_path / "t.parquet")
+    rows = open_rows(tmp_path / name, target="y", categories=["code"])
+    assert isinstance(rows, TableRows)
+    assert rows.X["code"].to_pylist() == ["12", "34"]
+    with pytest.raises(ValueError, match="no column 'cod'"):
+        open_rows(tmp_path / name, target="y", categories=["cod"])
+    with pytest.raises(ValueError, match="categories must be empty"):
+        open_rows(tmp_path / name, target="y", categories=["code"], memory_budget=8)
+
+
 def test_identifiers_and_columns_that_give_the_target_away(caplog: pytest.LogCaptureFixture) -> None:
     n = 100
     rng = np.random.default_rng(0)

@@ -22,7 +22,6 @@ from bochner.data import Rows, TableRows, read_table
 from bochner.data.batches import in_order
 from bochner.data.blocks import num_rows
 from bochner.data.columns import pyarrow
-from bochner.data.labels import abbreviated
 from bochner.data.table_files import table_files
 
 Values = np.ndarray[Any, Any]
@@ -73,6 +72,7 @@ def predict(
     is_array = output is not None and output.suffix.lower() == ".npy"
     with logging_at(logging.WARNING if output is None else logging.INFO):  # rows are on the standard output
         rows = open_for_model(estimator, data, columns=columns, text=text)
+    with logging_at(logging.WARNING):  # the file was described above
         ids = None if id is None else read_ids(data, column_list(id) or [], text)
     if ids is not None and (is_array or ids.num_rows != num_rows(rows)):
         raise ValueError(f"id must be None for .npy files, which have no columns, got {id!r}.")
@@ -100,11 +100,7 @@ def read_ids(data: Path, names: Sequence[str], text: TextOptions) -> Any:
     """Columns of a table as a pyarrow Table, those of a text table as they are written."""
     if not table_files(data):
         raise ValueError(f"id must be None for {data}, which is not a table, got {list(names)}.")
-    table = read_table(data, kinds=dict.fromkeys(names, "category"), **text._asdict())
-    for name in names:
-        if name not in table.column_names:
-            raise ValueError(f"{data} has no column {name!r}; its columns are {abbreviated(table.column_names)}.")
-    return table.select(list(names))
+    return read_table(data, kinds={}, categories=names, **text._asdict()).select(list(names))
 
 
 def with_ids(tables: Iterable[Table], ids: Any) -> Iterator[Table]:

@@ -51,11 +51,12 @@ def open_training_rows(
     weight: str | None,
     memory_budget: int | str | None,
     ignore: Columns = None,
+    categories: Columns = None,
     text: TextOptions = DETECTED,
 ) -> Rows:
     """Rows with targets; those of a file that is read a part at a time in shards that fit a memory budget."""
     options: dict[str, Any] = {"target": target, "columns": column_list(columns), "weight": weight}
-    options |= {"ignore": column_list(ignore) or [], **text._asdict()}
+    options |= {"ignore": column_list(ignore) or [], "categories": column_list(categories) or [], **text._asdict()}
     budget = None if memory_budget is None else parse_bytes(memory_budget)
     rows = require_targets(data, open_rows(data, **options, memory_budget=budget))
     warn_of_columns(rows, target)

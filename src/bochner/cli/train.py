@@ -84,6 +84,7 @@ def train(
     output_dir: Path | None = None,
     columns: Columns = None,
     ignore: Columns = None,
+    categories: Columns = None,
     weight: str | None = None,
     sep: str | None = None,
     encoding: str | None = None,
@@ -146,6 +147,7 @@ def train(
         columns: Names of the inputs, separated by commas. Default: all columns but target and weight. For an .npz the
             name of its array of inputs.
         ignore: Names of columns that are no inputs, separated by commas, such as identifiers of rows.
+        categories: Names of columns whose numbers are codes rather than amounts, separated by commas.
         weight: A column of row weights.
         sep: Separator of a CSV file, a character or "tab". Default: detected.
         encoding: Encoding of a CSV file, such as "cp1252". Default: detected.
@@ -169,7 +171,7 @@ def train(
     planned = build_estimator(model, "regress" if task == "regress" else "classify", random_state, settings)
     params = planned.make_plan().params  # invalid settings are errors before a large file is read
     table: dict[str, Any] = {"target": target, "columns": column_list(columns), "weight": weight}
-    table |= {"ignore": column_list(ignore)}
+    table |= {"ignore": column_list(ignore), "categories": column_list(categories)}
     text = TextOptions(sep, encoding, decimal)
     arguments = {"data": data, "model": model, **table, **text._asdict()}
     arguments |= {"validation_data": validation_data, "task": task, "cv": cv}

@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ def read_table(
     path: str | os.PathLike[str],
     *,
     kinds: Mapping[str, str] | None = None,
+    categories: Sequence[str] = (),
     sep: str | None = None,
     encoding: str | None = None,
     decimal: str | None = None,
@@ -43,8 +44,9 @@ def read_table(
 
     Text tables are read as `detect_format` finds them unless `sep`, `encoding` or `decimal` is given. Types are those
     that all values of a column allow: numbers, booleans, dates, else text. Empty fields, NA, NaN, NULL, None and ? are
-    missing. `kinds` are those of a `TableEncoder`, by column: categories stay text, however they look. Index columns of
-    pandas and empty columns without a name are left out, with a message unless there are `kinds`.
+    missing. `kinds` are those of a `TableEncoder`, by column: categories stay text, however they look, and so do the
+    columns of `categories`: codes such as 00501. Index columns of pandas and empty columns without a name are left out,
+    with a message unless there are `kinds`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -59,14 +61,22 @@ def read_table(
     files = table_files(path)
     if not files:
         raise ValueError(f"{path} must be a table, {list(TABLES)}, or a directory of them.")
-    tables = [_read_file(file, kinds, options) for file in files]
+    tables = [_read_file(file, kinds, categories, options) for file in files]
     try:
         table = pyarrow().concat_tables(tables, promote_options="default") if len(tables) > 1 else tables[0]
     except pyarrow().ArrowException as error:
         raise ValueError(f"the files in {path} must have the same columns: {error}") from error
     if not len(table):
         raise ValueError(f"{path} must have at least one row, got none.")
-    return without_index(table, None if kinds is not None else path)
+    table = without_index(table, None if kinds is not None else path)
+    for name in categories:
+        if name not in table.column_names:
+            raise ValueError(f"{path} has no column {name!r}; its columns are {abbreviated(table.column_names)}.")
+        place = table.column_names.index(name)
+        if pyarrow("types").is_dictionary(table[name].type):
+            continue
+        table = table.set_column(place, name, table[name].cast("string"))
+    return table
 
 
 def table_files(path: Path) -> list[Path]:
@@ -120,7 +130,9 @@ def column_kind(kind: Any) -> str:
     return "numeric" if is_number else "text"
 
 
-def _read_file(path: Path, kinds: Mapping[str, str] | None, options: dict[str, str | None]) -> Any:
+def _read_file(
+    path: Path, kinds: Mapping[str, str] | None, categories: Sequence[str], options: dict[str, str | None]
+) -> Any:
     suffix = inner_suffix(path)
     with reading(path):
         if suffix in PARQUET:
@@ -129,13 +141,13 @@ def _read_file(path: Path, kinds: Mapping[str, str] | None, options: dict[str, s
             return pyarrow("feather").read_table(path, memory_map=False)
         if suffix in JSON:
             return _read_json(path)
-    return _read_csv(path, kinds, detect_format(path, **options))
+    return _read_csv(path, kinds, categories, detect_format(path, **options))
 
 
-def _read_csv(path: Path, kinds: Mapping[str, str] | None, form: TextFormat) -> Any:
+def _read_csv(path: Path, kinds: Mapping[str, str] | None, categories: Sequence[str], form: TextFormat) -> Any:
     if form != TextFormat():
         logger.info("%s: %s", path, form)
-    known = kinds or {}
+    known = {**(kinds or {}), **dict.fromkeys(categories, "category")}
     csv = pyarrow("csv")
     convert = csv.ConvertOptions(
         column_types={name: "string" for name, kind in known.items() if kind == "category"},
@@ -156,7 +168,7 @@ def _read_csv(path: Path, kinds: Mapping[str, str] | None, form: TextFormat) -> 
             column = _trimmed(table[j])
             if known.get(field.name) != "category":
                 column = _without_thousands(column, form.decimal)
-            if kinds is None:
+            if kinds is None and field.name not in categories:
                 _warn_of_numbers(path, field.name, column)
             table = table.set_column(j, field.name, column)
     return table

@@ -100,6 +100,7 @@ def open_rows(
     target: str | int | None = None,
     columns: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
+    categories: Sequence[str] = (),
     weight: str | None = None,
     labels: Sequence[str] | None = None,
     kinds: Mapping[str, str] | None = None,
@@ -124,6 +125,8 @@ def open_rows(
         Name of a column of a table, or its position: 0 is the first, -1 the last. Rows without a target are left out.
     columns, ignore
         Inputs, by default all columns but target and weight; columns that are no inputs.
+    categories
+        Columns of a table that are text, however they look: codes such as 00501.
     weight
         Name of a column of row weights.
     labels
@@ -153,10 +156,13 @@ def open_rows(
     if kinds is None and not (table_files(path) and path.exists() and fits_memory(path, memory_budget)):
         if isinstance(target, int):
             raise ValueError(f"target must be the name of a column or an array for {path}, got {target}.")
+        if categories:
+            raise ValueError(f"categories must be empty for {path}, which holds numbers only, got {list(categories)}.")
         options: dict[str, Any] = {"target": target, "columns": columns, "weight": weight, "labels": labels}
         return open_source(path, **options, ignore=ignore, num_inputs=num_inputs, shard_rows=shard_rows, **text)
     # columns that are named were chosen from this table before, or from the one of the training rows
-    table = read_table(path, kinds={} if kinds is None and columns is not None else kinds, **text)
+    known = {} if kinds is None and columns is not None else kinds
+    table = read_table(path, kinds=known, categories=categories, **text)
     target = None if target is None else column_at(target, table.column_names, path)
     if target is not None:
         table = _with_targets(table, target, path)
