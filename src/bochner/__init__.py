@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     )
     from bochner.storage import load, save
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 __all__ = [
     "ArcCosineFeatures",
