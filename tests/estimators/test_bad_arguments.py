@@ -156,9 +156,13 @@ def test_class_weight_is_a_parameter_of_classes_only() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_parameters_that_do_not_go_together(estimator, message: str) -> None:
+def test_parameters_that_do_not_go_together(
+    estimator, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=message):
         estimator.fit(X, y)
+    assert not list(tmp_path.iterdir())  # an error leaves nothing behind
 
 
 def test_rank_of_two_classes() -> None:

@@ -102,6 +102,8 @@ def fit_model(
         with make_callbacks(plan.params.tracking, group=group) as callbacks:
             return fit_model(plan, task, verbose=verbose, group=group, callbacks=callbacks)
     if plan.params.checkpoint_dir is not None and (group is None or group.is_first):
+        if isinstance(plan, KernelPlan):  # an invalid solver is an error before anything is written
+            choose_solver(plan, num_rows=num_rows(task.all_rows), num_classes=task.num_classes)
         check_data(plan.params, task)
     run: dict[str, Any] = {"verbose": verbose, "callbacks": callbacks, "group": group}
     if isinstance(plan, NetworkPlan):
