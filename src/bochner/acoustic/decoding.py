@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bochner.speech.align import phone_segments, tied_states, word_segments
 from bochner.speech.align.em import estimate_fmllr
-from bochner.speech.audio import read_samples, recording_length, resample
+from bochner.speech.audio import read_samples
 from bochner.speech.decode import Hypothesis, Search, decode, decode_utterances
 from bochner.speech.frontend.postprocess import group_moments, normalize
 from bochner.speech.manifest import Segment
@@ -142,8 +142,7 @@ def transcribe(model: AcousticModel, audio: Path) -> Transcript:
     """
     if model.front_end is None:
         raise ValueError("the model was trained on frames that a corpus provides; it cannot transcribe recordings.")
-    _, rate = recording_length(audio)
-    samples = resample(read_samples(audio, rate=rate), rate=rate, new_rate=model.front_end.rate)
+    samples = read_samples(audio, rate=model.front_end.rate)
     cepstra = model.front_end(samples)
     cepstra = normalize(cepstra, group_moments([(SPEAKER, cepstra)])[SPEAKER])
     hypothesis = _decode(model, model.stage.view(cepstra))

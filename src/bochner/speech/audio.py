@@ -36,40 +36,52 @@ def read_audio(utterance: Utterance, *, corpus_dir: FilePath) -> Samples:
     if utterance.audio is None or utterance.rate is None:
         raise ValueError(f"utterance {utterance.id!r} has no audio, only frames ({utterance.frames}).")
     path = Path(corpus_dir) / utterance.audio
-    return read_samples(path, rate=utterance.rate, start=utterance.start, duration=utterance.duration)
+    return read_samples(
+        path, rate=utterance.rate, start=utterance.start, duration=utterance.duration, channel=utterance.channel
+    )
 
 
-def read_samples(path: FilePath, *, rate: int, start: float = 0.0, duration: float | None = None) -> Samples:
-    """Samples [samples] of a mono recording at `rate`, from `start` for `duration` seconds (default: to the end).
+def read_samples(
+    path: FilePath, *, rate: int, start: float = 0.0, duration: float | None = None, channel: int | None = None
+) -> Samples:
+    """Samples [samples] of a recording at `rate`, from `start` for `duration` seconds (default: to the end).
 
-    Raises AudioError for a file that libsndfile cannot read or that ends early, another rate, several channels, no
+    A recording at another rate is resampled. Of several channels the mean is read, or the given `channel`, counted from
+    0. Raises AudioError for a file that libsndfile cannot read or that ends early, a channel that it does not have, no
     samples, NaN or infinity, and more than one percent of clipped samples.
     """
+    positive_int("rate", rate)
     with _opened(path) as file:
-        if file.samplerate != rate:
-            raise AudioError(path, f"wrong rate ({file.samplerate} Hz, expected {rate})")
-        if file.channels != 1:
-            raise AudioError(path, f"stereo ({file.channels} channels; extract the one with the speech)")
-        first = round(start * rate)
-        count = len(file) - first if duration is None else round(duration * rate)
-        if first + count > len(file) + 1:  # times are rounded to samples
-            length = len(file) / rate
-            raise AudioError(path, f"too short (ends at {length:.3f} s, expected {(first + count) / rate:.3f} s)")
+        own_rate = file.samplerate
+        if channel is not None and not 0 <= channel < file.channels:
+            raise AudioError(path, f"no channel {channel} ({file.channels} channels, counted from 0)")
+        first = round(start * own_rate)
+        count = len(file) - first if duration is None else round(duration * own_rate)
+        if first + count > len(file) + max(1, -(-own_rate // rate)):  # times are rounded to samples of either rate
+            ends, needed = len(file) / own_rate, (first + count) / own_rate
+            raise AudioError(path, f"too short (ends at {ends:.3f} s, expected {needed:.3f} s)")
         file.seek(min(first, len(file)))
-        samples: Samples = file.read(max(count, 0), dtype="float32")
+        channels: Samples = file.read(max(count, 0), dtype="float32", always_2d=True)
+    samples = channels.mean(axis=1) if channel is None else channels[:, channel]
     if len(samples) == 0:
         raise AudioError(path, "no samples")
     if not np.isfinite(samples).all():
         raise AudioError(path, "NaN or infinite samples")
-    if (share := clipped_share(samples)) > MAX_CLIPPED:
+    if (share := max(map(clipped_share, channels.T if channel is None else [samples]))) > MAX_CLIPPED:
         raise AudioError(path, f"clipped ({share:.1%} of the samples at full scale)")
-    return samples
+    return resample(samples, rate=own_rate, new_rate=rate)
 
 
 def recording_length(path: FilePath) -> tuple[int, int]:
     """Number of samples and samples per second of a recording, from its header."""
     with _opened(path) as file:
         return len(file), file.samplerate
+
+
+def num_channels(path: FilePath) -> int:
+    """Number of channels of a recording, from its header."""
+    with _opened(path) as file:
+        return int(file.channels)
 
 
 def write_audio(path: FilePath, samples: Samples, *, rate: int) -> None:

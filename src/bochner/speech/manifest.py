@@ -35,9 +35,10 @@ class Utterance:
     """A segment of speech by one speaker: the location of its samples or frames, and its transcript.
 
     `text` holds tokens (words, characters, phones) joined by single spaces. `audio` is a path relative to the directory
-    of the manifest, `rate` its samples per second, and the utterance is `duration` seconds of it from `start`. A corpus
-    of frames without audio names them in `frames` ("file.ark:offset" or the relative path of an .npy file),
-    `frame_shift` seconds apart. Segments count from the beginning of the utterance. A speaker is in only one of the
+    of the manifest, `rate` the samples per second to which it is resampled if it has another rate, and the utterance is
+    `duration` seconds of it from `start`; `channel` is counted from 0, by default the mean of all. A corpus of frames
+    without audio names them in `frames` ("file.ark:offset" or the relative path of an .npy file), `frame_shift` seconds
+    apart. Segments count from the beginning of the utterance. A speaker is in only one of the
     four parts: train; heldout, which controls training; dev, for choices; test, which is evaluated once.
 
     >>> Utterance(id="ann-1", speaker="ann", part="train", text="yes no", audio="1.wav", rate=8000, duration=1.5).tokens
@@ -52,6 +53,7 @@ class Utterance:
     audio: str | None = None
     rate: int | None = None
     start: float = 0.0
+    channel: int | None = None
     frames: str | None = None
     frame_shift: float | None = None
     words: tuple[Segment, ...] = ()
@@ -93,6 +95,8 @@ class Utterance:
                 raise ValueError(f"{name} must be a path or left out, got {value!r}.")
         if self.audio is not None or self.rate is not None:
             positive_int("rate", self.rate)
+        if self.channel is not None:
+            nonnegative_int("channel", self.channel)
         if self.frames is not None or self.frame_shift is not None:
             positive_float("frame_shift", self.frame_shift)
 

@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from bochner.speech.audio import read_audio
 from bochner.speech.corpora.directory import prepare_directory
 from tests.speech.made import tone, write_wav
 
@@ -30,15 +31,34 @@ def test_transcripts_beside_the_recordings(folder, tmp_path):
 
 def test_what_cannot_be_used_is_reported(folder, tmp_path):
     write_wav(folder / "ann" / "b_empty.wav", tone()[:0]).with_suffix(".txt").write_text("x")
-    write_wav(folder / "ann" / "c_stereo.wav", np.stack([tone(), tone()], 1)).with_suffix(".txt").write_text("x")
-    write_wav(folder / "ann" / "d_rate.wav", rate=8000).with_suffix(".txt").write_text("x")
     write_wav(folder / "ann" / "e_silent.wav")
     (folder / "ann" / "f_alone.txt").write_text("x")
     made = prepare_directory(folder, tmp_path / "corpus")
     assert [one.reason.partition(" (")[0] for one in made.skipped] == [
-        "no samples", "stereo", "wrong rate", "no transcript", "no recording",
+        "no samples", "no transcript", "no recording",
     ]  # fmt: skip
     assert len(made.utterances) == 8
+
+
+def test_recordings_are_read_at_the_lowest_rate_but_at_most_16_khz(folder, tmp_path):
+    write_wav(folder / "ann" / "high.wav", rate=48000).with_suffix(".txt").write_text("x")
+    made = prepare_directory(folder, tmp_path / "first")
+    assert {said.rate for said in made.utterances} == {16000}
+    high = next(said for said in made.utterances if said.id == "ann-high")
+    assert (high.duration, len(read_audio(high, corpus_dir=made.directory))) == (0.5, 8000)
+    write_wav(folder / "ann" / "low.wav", rate=8000).with_suffix(".txt").write_text("x")
+    assert {said.rate for said in prepare_directory(folder, tmp_path / "second").utterances} == {8000}
+    assert {said.rate for said in prepare_directory(folder, tmp_path / "third", rate=11025).utterances} == {11025}
+
+
+def test_a_channel_of_stereo_recordings(folder, tmp_path):
+    for path in folder.rglob("*.wav"):
+        write_wav(path, np.stack([0 * tone(), tone()], 1))
+    made = prepare_directory(folder, tmp_path / "corpus", channel=1)
+    assert np.abs(read_audio(made.utterances[0], corpus_dir=made.directory) - tone()).max() <= 2.0**-15
+    write_wav(folder / "ann" / "ann_1.wav")
+    made = prepare_directory(folder, tmp_path / "other", channel=1)
+    assert [entry.reason for entry in made.skipped] == ["no channel 1 (1 channels, counted from 0)"]
 
 
 @pytest.mark.parametrize(("name", "mark"), [("transcripts.tsv", "\t"), ("transcripts.csv", ",")])

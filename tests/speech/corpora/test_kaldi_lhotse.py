@@ -108,12 +108,15 @@ def test_what_lhotse_itself_writes(tmp_path):
     with gzip.open(tmp_path / "r.jsonl.gz", "wt") as file:
         file.writelines(json.dumps(line) + "\n" for line in (recording, stereo))
     others = [{**said, "id": "b", "recording_id": "gone"}, {**said, "id": "c", "recording_id": "two"}]
-    others += [{**said, "id": "d", "duration": -1.0}]
+    others += [{**said, "id": "d", "duration": -1.0}, {**said, "id": "e", "recording_id": "two", "channel": 2}]
+    others += [{**said, "id": "f", "recording_id": "two", "channel": [0, 1]}]
     (tmp_path / "s.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [said, *others]))
     made = prepare_lhotse(tmp_path / "r.jsonl.gz", tmp_path / "s.jsonl", tmp_path / "corpus", part="train")
     assert made.utterances[0].words == (Segment("hi", 0.1, pytest.approx(0.3)),)
-    assert [one.reason.partition(" (")[0] for one in made.skipped[:2]] == ["no recording", "stereo or no file"]
-    assert "duration must be a positive" in made.skipped[2].reason
+    assert [said.channel for said in made.utterances] == [None, 0, None]
+    assert made.skipped[0].reason == "no recording (gone)"
+    assert "duration must be a positive" in made.skipped[1].reason
+    assert made.skipped[2].reason == "channel must be one of [0, 1], or all, got 2."
 
 
 def test_lhotse_mistakes_are_named(corpus, tmp_path):

@@ -28,6 +28,7 @@ def prepare(
     tokens: Literal["phones", "words"] | None = None,
     fold: Literal["61-49", "61-48", "61-39", "none"] | None = None,
     rate: int | None = None,
+    channel: int | None = None,
     root: Path | None = None,
     language: str | None = None,
     seed: int = 0,
@@ -63,7 +64,9 @@ def prepare(
         normalize: Normalisation of transcripts. Default for "folder": [lower, no_punctuation]; otherwise none.
         tokens: The tokens of TIMIT: its phones (default) or its words.
         fold: Folding of TIMIT's 61 phones; "61-49" keeps the glottal stop. Default: "61-48".
-        rate: Sampling rate of the recordings in a "folder", in Hz. Default: that of the first.
+        rate: Sampling rate in Hz at which the recordings in a "folder" are read; others are resampled. Default: the
+            lowest of theirs, at most 16000.
+        channel: Channel of recordings with several in a "folder", counted from 0. Default: their mean.
         root: Root of relative paths in Kaldi's files. Default: the working directory.
         language: Language of the utterances of "folder" and "kaldi", stored with them.
         seed: Seed of the split of speakers into parts.
@@ -73,7 +76,7 @@ def prepare(
 
     options = {
         "speakers": speakers, "sizes": sizes, "lexicon": lexicon, "normalize": normalize, "tokens": tokens,
-        "fold": fold, "rate": rate, "root": root, "language": language,
+        "fold": fold, "rate": rate, "channel": channel, "root": root, "language": language,
     }  # fmt: skip
     given = {name: value for name, value in options.items() if value is not None}
     finished = prepare_corpus(kind, source, out, given, seed=seed)

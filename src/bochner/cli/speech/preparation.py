@@ -147,7 +147,7 @@ def _direct(prepare: Callable[..., PreparedCorpus]) -> Callable[[Path, Path, dic
 
 # How each kind is prepared, and its options.
 KINDS: dict[str, tuple[Callable[[Path, Path, dict[str, Any]], PreparedCorpus], tuple[str, ...]]] = {
-    "folder": (_direct(prepare_directory), ("speakers", "sizes", "rate", "language")),
+    "folder": (_direct(prepare_directory), ("speakers", "sizes", "rate", "channel", "language")),
     "timit": (_timit, ("tokens", "fold", "sizes")),
     "an4": (_an4, ("sizes",)),
     "yesno": (_direct(prepare_yesno), ()),

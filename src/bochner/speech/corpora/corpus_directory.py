@@ -71,20 +71,22 @@ def _check_member(archive: FilePath, member: zipfile.ZipInfo) -> None:
         raise ValueError(f"{archive}: member {member.filename!r} is a link; refused.")
 
 
-def recording_fields(path: Path, directory: FilePath, *, rate: int | None = None) -> dict[str, Any]:
-    """`audio`, `rate` and `duration` of a recording, which is read to its end; AudioError if it cannot be used.
+def recording_fields(path: Path, directory: FilePath, *, rate: int, channel: int | None = None) -> dict[str, Any]:
+    """`audio`, `rate`, `channel` and `duration` of a recording; AudioError if it cannot be used.
 
-    A recording at another rate than `rate` is refused. The path is relative to the corpus directory.
+    The recording is read to its end. The path is relative to the corpus directory.
     """
-    rate = recording_length(path)[1] if rate is None else rate
-    samples = read_samples(path, rate=rate)
-    return {"audio": relative(path, directory), "rate": rate, "duration": len(samples) / rate}
+    count, own_rate = recording_length(path)
+    read_samples(path, rate=own_rate, channel=channel)
+    return {"audio": relative(path, directory), "rate": rate, "channel": channel, "duration": count / own_rate}
 
 
-def recorded_utterance(path: Path, directory: FilePath, *, rate: int | None, **fields: Any) -> Utterance | Skipped:
+def recorded_utterance(
+    path: Path, directory: FilePath, *, rate: int, channel: int | None = None, **fields: Any
+) -> Utterance | Skipped:
     """The utterance of a whole recording, with the given fields; skipped if the recording cannot be used."""
     try:
-        return Utterance(**fields, **recording_fields(path, directory, rate=rate))
+        return Utterance(**fields, **recording_fields(path, directory, rate=rate, channel=channel))
     except AudioError as error:
         return Skipped(fields["id"], error.reason)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import logging
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bochner.checks import one_of
+from bochner.checks import one_of, positive_int
 from bochner.speech.audio import AudioError, recording_length
 from bochner.speech.corpora.corpus_directory import (
     PreparedCorpus,
@@ -19,6 +20,8 @@ from bochner.speech.corpora.corpus_directory import (
 from bochner.speech.manifest import PARTS, Utterance, split_speakers
 from bochner.speech.text_files import FilePath, Skipped
 
+logger = logging.getLogger(__name__)
+MAX_RATE = 16000  # Hz by default: speech has little above half of it
 AUDIO = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".sph", ".aiff")
 TABLES = {"transcripts.tsv": "\t", "transcripts.csv": ","}
 COLUMNS = ("audio", "text", "speaker", "part")
@@ -46,6 +49,7 @@ def prepare_directory(
     sizes: Mapping[str, float] | None = None,
     seed: int = 0,
     rate: int | None = None,
+    channel: int | None = None,
     language: str = "",
 ) -> PreparedCorpus:
     """Prepare a corpus directory from recordings with transcripts, in a directory or zip archive.
@@ -54,8 +58,9 @@ def prepare_directory(
     with the columns audio and text and optionally speaker and part. Without a speaker in the table, `speakers` names
     the speaker: the "folder" of a recording, the "prefix" of its name up to - or _, or each "file" by itself (for
     recordings of one person; the parts then share a voice). Parts that the table lacks are drawn by `seed` in `sizes`
-    (70, 10, 10 and 10 percent of the speakers). All recordings must have one rate, `rate` or that of the first. A
-    recording that cannot be used is reported in skipped.jsonl.
+    (70, 10, 10 and 10 percent of the speakers). Recordings are read at `rate`, by default the lowest of their rates but
+    at most 16 kHz; of several channels the mean is used, or `channel`, counted from 0. A recording that cannot be used
+    is reported in skipped.jsonl.
     """
     one_of("speakers", speakers, SPEAKERS)
     root = source_directory(source, directory)
@@ -64,14 +69,14 @@ def prepare_directory(
         raise ValueError(f"source must hold recordings ({' '.join(AUDIO)}) with transcripts, got none in {root}.")
     speaker_of = {line.audio: line.speaker or _name(SPEAKERS[speakers](root / line.audio)) for line in lines}
     parts = _parts(lines, speaker_of, sizes, seed)
-    rate = _first_rate(root, lines) if rate is None else rate
+    rate = _common_rate(root, lines) if rate is None else positive_int("rate", rate)
     entries: list[Utterance | Skipped] = []
     for line in lines:
         name, speaker = _utterance_id(line.audio), speaker_of[line.audio]
         entries.append(
             recorded_utterance(
-                root / line.audio, directory, rate=rate, id=name, speaker=speaker, part=line.part or parts[speaker],
-                text=line.text, language=language,
+                root / line.audio, directory, rate=rate, channel=channel, id=name, speaker=speaker,
+                part=line.part or parts[speaker], text=line.text, language=language,
             )
             if line.text
             else Skipped(name, "no transcript")
@@ -137,14 +142,20 @@ def _parts(
     return split_speakers(names, seed=seed, sizes=sizes)
 
 
-def _first_rate(root: Path, lines: Sequence[Line]) -> int:
-    reason = ""
+def _common_rate(root: Path, lines: Sequence[Line]) -> int:
+    """The lowest rate of the recordings, at most MAX_RATE: a higher one has bands that some of them lack."""
+    rates, reason = set(), ""
     for line in lines:
         try:
-            return recording_length(root / line.audio)[1]
+            rates.add(recording_length(root / line.audio)[1])
         except AudioError as error:
             reason = str(error)
-    raise ValueError(f"none of the {len(lines)} recordings in {root} can be read; the last: {reason}")
+    if not rates:
+        raise ValueError(f"none of the {len(lines)} recordings in {root} can be read; the last: {reason}")
+    rate = min(MAX_RATE, *rates)
+    if rates != {rate}:
+        logger.info("recordings at %s Hz are resampled to %d Hz", ", ".join(map(str, sorted(rates))), rate)
+    return rate
 
 
 def _utterance_id(path: Path) -> str:

@@ -170,6 +170,11 @@ def _tables(members: Iterable[Utterance], corpus_dir: Path) -> dict[str, dict[st
         tables["utt2spk"][utterance.id] = utterance.speaker
         tables["spk2utt"][utterance.speaker] = f"{tables['spk2utt'].get(utterance.speaker, '')} {utterance.id}".strip()
         tables["utt2dur"][utterance.id] = f"{utterance.duration:.6f}"
+        if utterance.channel is not None:
+            raise ValueError(
+                f"utterance {utterance.id!r} is channel {utterance.channel} of {utterance.audio}, but wav.scp names "
+                "whole files; write the channel to a file of its own."
+            )
         if utterance.audio is not None:
             recording = utterance.audio.replace("/", "_").replace(" ", "_")
             tables.setdefault("wav.scp", {})[recording] = str(corpus_dir / utterance.audio)

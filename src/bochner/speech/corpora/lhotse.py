@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bochner.speech.audio import recording_length
+from bochner.speech.audio import num_channels, recording_length
 from bochner.speech.corpora.corpus_directory import PreparedCorpus, relative, write_corpus
 from bochner.speech.manifest import Segment, Utterance, split_speakers
 from bochner.speech.text_files import FilePath, Skipped
@@ -33,7 +33,7 @@ def write_lhotse(utterances: Iterable[Utterance], directory: FilePath, *, corpus
             raise ValueError(f"utterance {utterance.id!r} has frames only; lhotse's recordings are audio.")
         if utterance.audio not in recordings:
             recordings[utterance.audio] = _recording(utterance.audio, Path(corpus_dir).resolve() / utterance.audio)
-        supervisions.append(_supervision(utterance))
+        supervisions.append(_supervision(utterance, recordings[utterance.audio]["channel_ids"]))
     target = Path(directory)
     target.mkdir(parents=True, exist_ok=True)
     for name, lines in ((RECORDINGS, recordings.values()), (SUPERVISIONS, supervisions)):
@@ -50,10 +50,11 @@ def prepare_lhotse(
     sizes: Mapping[str, float] | None = None,
     seed: int = 0,
 ) -> PreparedCorpus:
-    """Prepare a corpus directory from lhotse's two files (.jsonl or .jsonl.gz) of mono recordings.
+    """Prepare a corpus directory from lhotse's two files (.jsonl or .jsonl.gz).
 
     The part of an utterance is `part` or that in its field custom; otherwise the speakers are split by `seed` in
-    `sizes`. Paths are relative to the recordings file. Utterances with several channels or no recording are skipped.
+    `sizes`. Paths are relative to the recordings file. An utterance of several channels is their mean, which must be
+    that of all channels of the file. Utterances without a recording are skipped.
     """
     with _naming(recordings):
         lines = _lines(Path(recordings), ("id", "sources", "sampling_rate", "num_samples"))
@@ -78,12 +79,14 @@ def _naming(file: FilePath) -> Iterator[None]:
 
 def _recording(name: str, path: Path) -> dict[str, Any]:
     count, rate = recording_length(path)
-    source = {"type": "file", "channels": [0], "source": str(path)}
+    channels = list(range(num_channels(path)))
+    source = {"type": "file", "channels": channels, "source": str(path)}
     sizes = {"sampling_rate": rate, "num_samples": count, "duration": count / rate}
-    return {"id": name, "sources": [source], **sizes, "channel_ids": [0]}
+    return {"id": name, "sources": [source], **sizes, "channel_ids": channels}
 
 
-def _supervision(utterance: Utterance) -> dict[str, Any]:
+def _supervision(utterance: Utterance, channels: list[int]) -> dict[str, Any]:
+    mean = 0 if channels == [0] else channels
     alignment = {
         kind: [[label, _round(utterance.start + start), _round(end - start)] for label, start, end in segments]
         for kind, segments in (("word", utterance.words), ("phone", utterance.phones))
@@ -94,7 +97,7 @@ def _supervision(utterance: Utterance) -> dict[str, Any]:
         "recording_id": utterance.audio,
         "start": _round(utterance.start),
         "duration": _round(utterance.duration),
-        "channel": 0,
+        "channel": mean if utterance.channel is None else utterance.channel,
         "text": utterance.text,
         "speaker": utterance.speaker,
         **({"language": utterance.language} if utterance.language else {}),
@@ -147,20 +150,31 @@ def _utterance(
     if recording is None:
         return Skipped(name, f"no recording ({entry['recording_id']})")
     sources = recording["sources"]
-    if len(sources) != 1 or sources[0].get("type") != "file" or sources[0].get("channels") != [0]:
-        return Skipped(name, "stereo or no file (a recording must be one file of one channel)")
+    if len(sources) != 1 or sources[0].get("type") != "file":
+        return Skipped(name, "no file (a recording must be one file)")
     alignment = entry.get("alignment") or {}
     try:
         return Utterance(
             id=name, speaker=_speaker(entry), part=parts[entry["id"]],
             text=" ".join(str(entry.get("text") or "").split()),
             audio=relative(beside / sources[0]["source"], directory), rate=recording["sampling_rate"],
+            channel=_channel(entry.get("channel", 0), sources[0].get("channels", [0])),
             start=entry["start"], duration=entry["duration"], words=_segments(alignment.get("word", ()), entry),
             phones=_segments(alignment.get("phone", ()), entry), language=entry.get("language") or "",
             synthetic=bool((entry.get("custom") or {}).get("synthetic", False)),
         )  # fmt: skip
     except (TypeError, ValueError, KeyError) as error:
         return Skipped(name, str(error))
+
+
+def _channel(channel: Any, channels: list[int]) -> int | None:
+    """The channel of an utterance in a file with `channels`; None for all."""
+    chosen = sorted(channel) if isinstance(channel, list) else [channel]
+    if chosen == sorted(channels):
+        return None
+    if len(chosen) > 1 or chosen[0] not in channels:
+        raise ValueError(f"channel must be one of {channels}, or all, got {channel}.")
+    return int(chosen[0])
 
 
 def _segments(items: Iterable[Any], entry: Mapping[str, Any]) -> tuple[Segment, ...]:

@@ -118,9 +118,7 @@ def frames_or_reason(
 def _computed_frames(utterance: Utterance, corpus_dir: Path, frontend: FrontEnd) -> Array:
     if utterance.audio is None:
         raise ValueError("no audio (the corpus provides frames: extract with frontend=None)")
-    if utterance.rate != frontend.rate:
-        raise ValueError(f"wrong rate ({utterance.rate} Hz, the front end expects {frontend.rate})")
-    return frontend(read_audio(utterance, corpus_dir=corpus_dir))
+    return frontend(read_audio(utterance.replace(rate=frontend.rate), corpus_dir=corpus_dir))
 
 
 def _stored_frames(utterance: Utterance, corpus_dir: Path) -> Array:
