@@ -25,13 +25,13 @@ def gradient_outer_product(
     num_probes: int = 16,
     generator: Generator,
 ) -> Tensor:
-    """M = E_x[sum_c g_c(x) g_c(x)^T] [d, d] for the gradients g_c of the C scores of `model`, in float64.
+    """Estimate M = E_x(sum_c g_c(x) g_c(x)^T), of shape [d, d], from the gradients g_c of the C scores of `model`.
 
-    x . M x is large along directions in which the scores change and 0 along those they do not depend on. The mean is
-    over `num_rows` random rows. Up to `num_probes` scores are differentiated separately; for more, `num_probes` vectors
-    s of random signs give gradients of s . f(x), and E[g g^T] over signs is the same sum. Time: 2 min(C, num_probes)
-    evaluations of those rows; memory: the features of 256 rows. Source: Radhakrishnan et al. 2024 (the average gradient
-    outer product of recursive feature machines).
+    x . M x is large along directions in which the scores change and 0 along those they do not depend on. The mean, in
+    float64, is over `num_rows` random rows. Up to `num_probes` scores are differentiated separately; for more,
+    `num_probes` vectors s of random signs give gradients of s . f(x), and E[g g^T] over signs is the same sum. Time: 2
+    min(C, num_probes) evaluations of those rows; memory: the features of 256 rows. Source: Radhakrishnan et al. 2024
+    (the average gradient outer product of recursive feature machines).
 
     >>> from bochner.data import ArraySource
     >>> X = torch.randn(100, 2, generator=Generator().manual_seed(0))

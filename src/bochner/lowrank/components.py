@@ -45,8 +45,10 @@ def principal_components(root: Tensor, *, n_components: int) -> Components:
 
 
 def spectral_embedding(factor: Factor, *, n_components: int) -> Tensor:
-    """D^{-1/2} [v_1 .. v_c] [n, c] in float64, v_j the leading eigenvectors of D^{-1/2} U U^T D^{-1/2} with degrees
-    D = U U^T 1; constant on each of c groups that no edge connects.
+    """Compute D^{-1/2} (v_1, ..., v_c), of shape [n, c], in float64.
+
+    The v_j are the leading eigenvectors of D^{-1/2} U U^T D^{-1/2} with degrees D = U U^T 1. Rows are constant on each
+    of c groups that no edge connects.
 
     They come from the [r, r] problem B^T B = V S V^T, B = D^{-1/2} U, as B V S^{-1/2}: O(n r^2 + r^3), without the
     graph in memory. The diagonal of U U^T, an edge from each point to itself, is kept.

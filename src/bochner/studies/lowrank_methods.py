@@ -35,7 +35,8 @@ SCHEMES = (
     "l1", "l2", "approximate-l2", "uniform", "clustering", "uniform+clustering", "uniform+diagonal",
     "uniform+clustering+diagonal",
 )  # fmt: skip
-# Options of `fit_als` for the starts of the thesis; those far from K need a smaller penalty (docs/als.md).
+# Options of `fit_als` for the starts of the thesis; those far from K need a smaller penalty
+# (docs/lowrank.md#alternating-least-squares).
 START_OPTIONS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "random": {"start": "random", "alpha": 0.05},

@@ -123,7 +123,8 @@ def _head(whole: Plan, results: Results[Cell], command: str) -> str:
     seeds = sorted({cell.seed for cell in cells})
     return (
         "# Low-rank tables\n\nTables 5.1 to 5.13 and Figures 5.1 to 5.6 of Bhardwaj's thesis (2015) beside this "
-        "library's.\n[Which method to choose](choosing_lowrank.md) draws the conclusions. This page is written by\n\n"
+        "library's.\n[Which method to choose](lowrank.md#which-low-rank-method) draws the conclusions. This page is "
+        "written by\n\n"
         f"```sh\n{command}\n```\n\n{count} cells are measured; seeds {seeds[0]} to {seeds[-1]}, "
         f"threads {', '.join(map(str, threads))}."
     )

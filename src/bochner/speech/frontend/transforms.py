@@ -222,7 +222,9 @@ class AffineStatistics:
 
 
 def fmllr(statistics: AffineStatistics, *, iterations: int = 40, min_count: float = 500.0) -> Estimate:
-    """W = [A, b] [d, d + 1] that maximises N log |det A| + sum_i (w_i k_i - 1/2 w_i G_i w_i^T): frames become A x + b.
+    """Estimate W = (A, b), of shape [d, d + 1], that maximises N log |det A| + sum_i (w_i k_i - 1/2 w_i G_i w_i^T).
+
+    Frames become A x + b.
 
     Coordinate ascent over rows, with p_i the cofactors of row i of A and 0 for the offset: w_i = (alpha p_i + k_i)
     G_i^-1, where alpha^2 p G^-1 p + alpha p G^-1 k = N; the root with the sign of p G^-1 k is the maximum for fixed
