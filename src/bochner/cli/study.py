@@ -148,7 +148,7 @@ def report(
     Examples:
 
         bochner study report --size small
-        bochner study report --size smoke --page report.html --results RESULTS.md
+        bochner study report --size small --page report.html --results docs/findings.md
 
     Nothing is measured: the page shows the rows that `bochner study run` saved, and names what is missing.
 
