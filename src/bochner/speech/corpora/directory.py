@@ -33,10 +33,13 @@ SPEAKERS: dict[str, Callable[[Path], str]] = {
 
 
 class Line(NamedTuple):
-    """One recording: its path below the source directory, its text, and speaker and part if a table has them."""
+    """One recording: its path below the source directory, its text, and speaker and part if a table has them.
+
+    The text is empty if nothing is said, and None if there is no transcript.
+    """
 
     audio: Path
-    text: str
+    text: str | None
     speaker: str = ""
     part: str = ""
 
@@ -55,12 +58,12 @@ def prepare_directory(
     """Prepare a corpus directory from recordings with transcripts, in a directory or zip archive.
 
     Each recording has a .txt file of the same name beside it, or a line in a table transcripts.tsv or transcripts.csv
-    with the columns audio and text and optionally speaker and part. Without a speaker in the table, `speakers` names
-    the speaker: the "folder" of a recording, the "prefix" of its name up to - or _, or each "file" by itself (for
-    recordings of one person; the parts then share a voice). Parts that the table lacks are drawn by `seed` in `sizes`
-    (70, 10, 10 and 10 percent of the speakers). Recordings are read at `rate`, by default the lowest of their rates but
-    at most 16 kHz; of several channels the mean is used, or `channel`, counted from 0. A recording that cannot be used
-    is reported in skipped.jsonl.
+    with the columns audio and text and optionally speaker and part. An empty transcript means that there is no speech.
+    Without a speaker in the table, `speakers` names the speaker: the "folder" of a recording, the "prefix" of its name
+    up to - or _, or each "file" by itself (for recordings of one person; the parts then share a voice). Parts that the
+    table lacks are drawn by `seed` in `sizes` (70, 10, 10 and 10 percent of the speakers). Recordings are read at
+    `rate`, by default the lowest of their rates but at most 16 kHz; of several channels the mean is used, or `channel`,
+    counted from 0. A recording that cannot be used is reported in skipped.jsonl.
     """
     one_of("speakers", speakers, SPEAKERS)
     root = source_directory(source, directory)
@@ -78,7 +81,7 @@ def prepare_directory(
                 root / line.audio, directory, rate=rate, channel=channel, id=name, speaker=speaker,
                 part=line.part or parts[speaker], text=line.text, language=language,
             )
-            if line.text
+            if line.text is not None
             else Skipped(name, "no transcript")
         )  # fmt: skip
     return write_corpus(directory, entries + ([] if _table_in(root) else _without_recording(root)))
@@ -101,8 +104,8 @@ def _lines(root: Path) -> Iterator[Line]:
     for path in sorted(root.rglob("*")):
         if path.suffix.lower() in AUDIO:
             beside = path.with_suffix(".txt")
-            text = beside.read_text(encoding="utf-8-sig") if beside.is_file() else ""
-            yield Line(path.relative_to(root), _normal(text))
+            text = _normal(beside.read_text(encoding="utf-8-sig")) if beside.is_file() else None
+            yield Line(path.relative_to(root), text)
 
 
 def _table(file: Path, delimiter: str) -> Iterator[Line]:

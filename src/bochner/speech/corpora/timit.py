@@ -45,6 +45,11 @@ DEVELOPMENT = frozenset(_DEVELOPMENT.split())
 
 
 RATE = 16000
+# Words of the NLTK sample that its copy of the dictionary lacks; in the LDC's they are `live~v`, `mrs.`, `anti-`, ...
+_LACKING = {
+    "anti": ["ae n t iy", "ae n t ay"], "live": ["l ih v", "l ay v"], "mrs": ["m ih s ix z"],
+    "semi": ["s eh m iy", "s eh m ay"], "use": ["y uw z", "y uw s"], "wound": ["w uw n d", "w aw n d"],
+}  # fmt: skip
 SAMPLE_SIZES = {"train": 12, "test": 4}
 _ENTRY = re.compile(r"^(?:; )?(\S+)  /(.+)/\s*$")  # comments list words that only the transcriptions have
 
@@ -66,7 +71,7 @@ def prepare_timit(
     speakers (heldout the share `heldout` of them), dev the usual 50 and test the 24 of the core test; the other 94 test
     speakers are left out. The NLTK sample is split by `sizes` (12 for train, 4 for test), men and women evenly. What is
     left out is listed in skipped.jsonl. lexicon.txt has each phone as its own word, or the words of TIMIT's dictionary
-    (which in the sample lacks six of its words: anti, live, mrs, semi, use, wound).
+    (and six that the sample's copy of it lacks).
     """
     one_of("tokens", tokens, ("phones", "words"))
     one_of("fold", fold, (None, "61-49", "61-48", "61-39"))
@@ -175,7 +180,8 @@ def _lexicon(root: Path, tokens: str) -> Lexicon | None:
         if match := _ENTRY.match(line):  # drops stress, part of speech (`live~v`) and the marks of `mrs.` and `anti-`
             word = match[1].partition("~")[0].strip("-.")
             entries.setdefault(word, []).append(tuple(phone.rstrip("012") for phone in match[2].split()))
-    return Lexicon(entries)
+    lacking = {word: [tuple(phones.split()) for phones in variants] for word, variants in _LACKING.items()}
+    return Lexicon({**lacking, **entries})
 
 
 def fold_utterance(utterance: Utterance, folding: Mapping[str, str | None]) -> Utterance:

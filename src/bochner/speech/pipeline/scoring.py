@@ -126,7 +126,7 @@ def write_score(output_dir: Path, result: Score, part: str, *, seed: int) -> Non
     summary = {
         "protocol": asdict(result.protocol) | {"name": result.protocol.name},
         "part": part,
-        "rate": result.rate,
+        "rate": result.rate if result.counts.tokens else None,
         "counts": asdict(result.counts),
         "intervals": {by: result.interval(seed=seed, by=by)._asdict() for by in ("utterance", "speaker")},
         "seed": seed,

@@ -196,6 +196,8 @@ class Score:
         speaker are more reliable if there are many speakers. O(replications x units) time.
         """
         checks.one_of("by", by, ["utterance", "speaker"])
+        if not self.counts.tokens:
+            return Interval(math.nan, math.nan, level)
         units = list(_units(self, by).values())
         rates = resampled_rates([[unit.errors for unit in units]], units, replications=replications, seed=seed)
         return Interval.around(rates[0], level)
@@ -211,7 +213,8 @@ def score(
     """Score {utterance id: text} against {utterance id: text}; `speakers` is {utterance id: speaker}.
 
     Without speakers all utterances belong to one, called "all". A hypothesis without a reference is an error; a
-    reference without a hypothesis counts as deleted and is named in `missing`. O(sum n m).
+    reference without a hypothesis counts as deleted and is named in `missing`. A reference may be empty, as that of a
+    recording of noise; if all are, the rate is NaN and the insertions are counted. O(sum n m).
 
     >>> result = score({"a": "yes no yes", "b": "no"}, {"a": "yes yes yes"}, protocol=Protocol(unit="words"))
     >>> result.counts
@@ -227,10 +230,7 @@ def score(
         Scored(name, "all" if speakers is None else speakers[name], pairs)
         for name, pairs in _aligned(references, hypotheses, protocol)
     )
-    result = Score(protocol, scored, tuple(name for name in references if name not in hypotheses))
-    if not result.counts.tokens:
-        raise ValueError(f"references must hold tokens to score, got none in {len(references)} utterances.")
-    return result
+    return Score(protocol, scored, tuple(name for name in references if name not in hypotheses))
 
 
 def _aligned(

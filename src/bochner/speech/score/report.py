@@ -67,7 +67,7 @@ def confusion_table(score: Score, *, most: int = 20) -> str:
 
 def _row(name: str, utterances: int, counts: Counts) -> list[str]:
     numbers = (counts.tokens, counts.substitutions, counts.deletions, counts.insertions, counts.errors)
-    return [name, str(utterances), *map(str, numbers), f"{100 * counts.rate:.2f}"]
+    return [name, str(utterances), *map(str, numbers), f"{100 * counts.rate:.2f}" if counts.tokens else "-"]
 
 
 def _listed(scored: Scored) -> str:
