@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
 from torch import Generator, Tensor, nn
@@ -84,3 +87,39 @@ def test_equal_rows_are_refused() -> None:
     same = ArraySource(torch.ones(9, 2), torch.zeros(9))
     with pytest.raises(ValueError, match="source must hold different rows"):
         learn_metric(Gaussian(), same, lambda _: nn.Linear(2, 1), lambda _: 1.0, generator=generator())
+
+
+class StoppedError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("complete", [1, 2])
+def test_interrupted_rounds_continue(complete: int, tmp_path: Path) -> None:
+    fits, limit = 0, 10**9
+
+    def fit(kernel: Stationary) -> nn.Module:
+        nonlocal fits
+        if fits == limit:
+            raise StoppedError
+        fits += 1
+        return on_landmarks(kernel)
+
+    def rounds(**more: Any) -> list[MetricRound]:
+        return learn_metric(Gaussian(bandwidth=3.0), ROWS, fit, judge, rounds=3, generator=generator(), **more)
+
+    expected, all_fits = rounds(), fits
+    assert all_fits > complete
+    stored: dict[str, Any] = {"checkpoint_dir": tmp_path, "fingerprint": {"seed": 0}}
+    fits, limit = 0, complete
+    with pytest.raises(StoppedError):
+        rounds(**stored)
+    fits, limit = 0, 10**9
+    resumed = rounds(**stored)
+    assert fits == all_fits - complete
+    assert [each.loss for each in resumed] == [each.loss for each in expected]
+    for one, other in zip(resumed[1:], expected[1:], strict=True):
+        assert one.kernel.metric is not None
+        assert other.kernel.metric is not None
+        assert torch.equal(one.kernel.metric, other.kernel.metric)
+    with pytest.raises(ValueError, match="seed: 0 there, 1 here"):
+        rounds(**{**stored, "fingerprint": {"seed": 1}})

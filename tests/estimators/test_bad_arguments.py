@@ -124,6 +124,10 @@ def test_class_weight_is_a_parameter_of_classes_only() -> None:
             KernelClassifier(solver="saga", solver_params={"checkpoint_dir": "x"}),
             "checkpoint_dir='x' .*'sgd', got 'saga'",
         ),
+        (
+            KernelClassifier(solver="exact", solver_params={"checkpoint_dir": "x"}),
+            "checkpoint_dir must be None with solver='exact', got 'x'",
+        ),
         (KernelClassifier(solver="ridge", selection=3), "selection=.*'sgd', got 'ridge'"),
         (KernelClassifier(adapt="uab", solver="newton"), "adapt='uab' .*'sgd', got 'newton'"),
         (KernelClassifier(adapt="uab", selection=2), "selection .*adapt='uab'"),

@@ -91,6 +91,30 @@ def test_an_interrupted_stage_is_computed_again(
     np.testing.assert_array_equal(resumed.decision_function(X), expected.decision_function(X))
 
 
+def test_a_search_of_bandwidths_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = make(None, bandwidth="search").fit(X, y)
+    interrupt(
+        make(tmp_path, bandwidth="search"), y, monkeypatch, search_kernel, "train", fail_at(3, search_kernel.train)
+    )
+    calls, train = [], search_kernel.train
+    monkeypatch.setattr(search_kernel, "train", lambda *args, **more: calls.append(1) or train(*args, **more))
+    resumed = make(tmp_path, bandwidth="search").fit(X, y)
+    assert len(calls) == len(expected.choices_["tried"]) - 2
+    assert resumed.choices_ == expected.choices_
+
+
+def test_the_search_of_a_preset_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its result may depend on time, and a checkpoint belongs to one kernel."""
+    changes = {"preset": "fast", "time_limit": 60.0}
+    interrupt(make(tmp_path, **changes), y, monkeypatch, sgd, "_epoch", fail_at(3, sgd._epoch))
+    monkeypatch.setattr(search_fit, "search_plan", fail)
+    resumed = make(tmp_path, **changes).fit(X, y)
+    again = make(tmp_path, **changes).fit(X, y)
+    np.testing.assert_array_equal(resumed.decision_function(X), again.decision_function(X))
+    assert resumed.search_results_
+    assert resumed.choices_ == again.choices_
+
+
 @pytest.mark.parametrize("changes", [{}, {"num_blocks": 2}, {"rank": 2}], ids=["plain", "blocks", "bottleneck"])
 @pytest.mark.parametrize("call", [2, 3])
 def test_training_continues_after_its_last_epoch(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -13,7 +15,9 @@ from bochner.data import ArraySource
 from bochner.features import FourierMap
 from bochner.kernels import Gaussian
 from bochner.models.heads import FeatureModel, LinearHead
+from bochner.solvers import learning_rate
 from bochner.solvers import sgd as loop
+from bochner.solvers.learning_rate import find_rate
 from bochner.solvers.optimizers import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import evaluate
@@ -50,6 +54,40 @@ class StoppedError(Exception):
 
 def stop(*arguments: object, **more: object) -> None:
     raise StoppedError
+
+
+@pytest.mark.parametrize("complete", range(1, 5))
+def test_an_interrupted_search_goes_on_with_the_rates_it_has_not_tried(
+    complete: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One rate at a time; the search goes beyond its first rates."""
+    monkeypatch.setattr(learning_rate, "SIDE_BY_SIDE", 1)
+    monkeypatch.setattr(learning_rate, "WINDOW", range(-5, -3))
+    search = partial(find_rate, model(), *sources(), SGDSettings(batch_size=32, max_epochs=2))
+    tried: list[float] = []
+    limit, steps = 10**9, learning_rate.take_steps
+
+    def take_steps(shared: object, learners: list[Any], *arguments: Any, **more: Any) -> None:
+        rate = learners[0].optimizer.param_groups[0]["lr"]
+        if rate not in tried:
+            if len(tried) == limit:
+                raise StoppedError
+            tried.append(rate)
+        steps(shared, learners, *arguments, **more)
+
+    monkeypatch.setattr(learning_rate, "take_steps", take_steps)
+    expected, all_rates = search(), list(tried)
+    assert len(all_rates) > 4
+    tried.clear()
+    limit = complete
+    with pytest.raises(StoppedError):
+        search(checkpoint_dir=tmp_path, fingerprint={"seed": 0})
+    tried.clear()
+    limit = 10**9
+    assert search(checkpoint_dir=tmp_path, fingerprint={"seed": 0}) == expected
+    assert tried == all_rates[complete:]
+    with pytest.raises(ValueError, match="seed: 0 there, 1 here"):
+        search(checkpoint_dir=tmp_path, fingerprint={"seed": 1})
 
 
 def test_a_rate_is_found_once_though_the_run_is_stopped_before_its_first_step(tmp_path: Path) -> None:

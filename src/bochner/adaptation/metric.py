@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
@@ -13,7 +15,10 @@ from bochner.data.batches import in_order
 from bochner.data.blocks import BlockSource, Source, sample_rows
 from bochner.kernels import Stationary
 from bochner.kernels.stationary import RULE_POINTS
+from bochner.solvers.checkpoint import read_checkpoint, readable, write_checkpoint
+from bochner.storage import pack, unpack
 
+FILE_NAME = "metric.safetensors"
 ROWS_AT_ONCE = 256  # the graph of their features is kept for all probes: 256 D numbers per layer
 
 
@@ -77,6 +82,8 @@ def learn_metric(
     rounds: int = 4,
     num_rows: int = 8192,
     generator: Generator,
+    checkpoint_dir: Path | None = None,
+    fingerprint: Mapping[str, Any] | None = None,
 ) -> list[MetricRound]:
     """Kernels k(M^{1/2} x, M^{1/2} y), each with the metric M of the model fitted with the one before.
 
@@ -85,12 +92,20 @@ def learn_metric(
     model over `source` (see `gradient_outer_product`). M is scaled to keep the median distance, so that the bandwidth
     keeps its meaning. The first round uses the given kernel, whose scale becomes part of the metric. The rounds end
     early when the loss rises. Cost: `rounds` + 1 fits. Source: Radhakrishnan et al. 2024 (recursive feature machines).
+
+    With a `checkpoint_dir`, the same call resumes after the last complete round; `fingerprint` is what the rounds
+    depend on besides the kernel.
     """
     checks.positive_int("rounds", rounds)
     points = sample_rows(source, RULE_POINTS, generator=generator).X.cpu()
     typical = _median(kernel.prepare(points))
     tried: list[MetricRound] = []
-    for _ in range(rounds + 1):
+    inputs = {**(fingerprint or {}), "start": repr(kernel), "rounds": rounds, "rows": num_rows}
+    stored = None if checkpoint_dir is None else read_checkpoint(checkpoint_dir, inputs, name=FILE_NAME)
+    if checkpoint_dir is not None and stored is not None:
+        with readable(checkpoint_dir):
+            tried, kernel = _restored(*stored, generator)
+    while len(tried) <= rounds:
         model = fit(kernel)
         tried.append(MetricRound(kernel, evaluate(model)))
         if len(tried) > rounds or (len(tried) > 1 and not tried[-1].loss < tried[-2].loss):
@@ -99,7 +114,24 @@ def learn_metric(
         if not M.trace() > 0:  # the model is constant
             break
         kernel = _with_metric(kernel, M / M.trace(), points, typical)
+        if checkpoint_dir is not None:
+            tensors = {"generator": generator.get_state()}
+            trees = [pack(k, f"kernel{i}", tensors) for i, k in enumerate([*(t.kernel for t in tried), kernel])]
+            state = {"fingerprint": inputs, "kernels": trees, "losses": [t.loss for t in tried]}
+            write_checkpoint(checkpoint_dir, tensors, state, name=FILE_NAME)
     return tried
+
+
+def _restored(
+    tensors: Mapping[str, Tensor], state: Mapping[str, Any], generator: Generator
+) -> tuple[list[MetricRound], Stationary]:
+    """The rounds of a checkpoint and the kernel of the next one; the generator is set to where it was."""
+    kernels = [unpack(tree, tensors) for tree in state["kernels"]]
+    if not all(isinstance(kernel, Stationary) for kernel in kernels):
+        raise TypeError(f"kernels must be stationary, got {kernels}")
+    tried = [MetricRound(kernel, float(loss)) for kernel, loss in zip(kernels[:-1], state["losses"], strict=True)]
+    generator.set_state(tensors["generator"])
+    return tried, kernels[-1]
 
 
 def _with_metric(kernel: Stationary, M: Tensor, points: Tensor, typical: float) -> Stationary:

@@ -131,7 +131,8 @@ def train(
     those of kernel models; a network standardizes its inputs and is trained by 30 epochs of AdamW.
 
     With the solver "sgd", and for networks, an interrupted run resumes from its last checkpoint (one per epoch, and one
-    per minute) when the same command is run again. Several processes (--gpus, --processes, or torchrun) share the rows
+    per minute) when the same command is run again; so do --solver landmarks and newton, and what is searched or learned
+    before a solver starts. Several processes (--gpus, --processes, or torchrun) share the rows
     of each batch, and with --feature_parallel the features, too; the model is the same as that of a single process.
 
     Args:
@@ -214,7 +215,7 @@ def train(
             _log_solver(solver, estimator)
             if is_first:
                 _warn_of_units(split.training, estimator)
-            if solver == "sgd":
+            if solver == "sgd" or (solver in ("landmarks", "newton") and estimator.solver == solver):
                 checkpoints = {**(estimator.solver_params or {}), "checkpoint_dir": directory.checkpoint}
                 estimator.set_params(solver_params=checkpoints)
             # A search divides the training rows itself; the scores of rows that no choice was based on are unbiased.

@@ -76,9 +76,10 @@ class TrainDirectory:
         shutil.rmtree(self.checkpoint, ignore_errors=True)
 
     def has_checkpoint(self) -> bool:
-        """Whether there is a checkpoint of one process or of several, or a finished stage such as feature selection."""
-        names = ("checkpoint.safetensors", "checkpoint.json", "value.safetensors")
-        return any(path.name in names for path in self.checkpoint.rglob("*"))
+        """Whether there is a checkpoint of one process or of several, or what a stage such as a search has finished."""
+        return any(
+            path.suffix == ".safetensors" or path.name == "checkpoint.json" for path in self.checkpoint.rglob("*")
+        )
 
     def epochs_done(self) -> int:
         """The number of epochs that an interrupted run has finished."""

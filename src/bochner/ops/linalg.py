@@ -48,6 +48,17 @@ Report = Callable[[int, float], None]
 """Called with the iteration, from 1, and the remaining relative residual."""
 
 
+class Iterate(NamedTuple):
+    """Where conjugate gradients stand after so many steps: X, residual and direction [m, t], energies [t]."""
+
+    iteration: int
+    solution: Tensor
+    residual: Tensor
+    direction: Tensor
+    energy: Tensor
+    start: Tensor
+
+
 class Solution(NamedTuple):
     """X [m, t], and the remaining relative residual (preconditioned norm) of the worst column."""
 
@@ -63,12 +74,15 @@ def conjugate_gradients(
     tolerance: float,
     max_iterations: int,
     report: Report | None = None,
+    state: Iterate | None = None,
+    keep: Callable[[Iterate], None] | None = None,
 ) -> Solution:
     """X with H X = rhs for positive definite H and rhs [m, t]; each column has its own step sizes.
 
     `apply` multiplies by H, `precondition` by an approximate inverse P of H. Stops when sqrt(r^T P r) has fallen by
     `tolerance` in every column. After k steps the error is at most 2 ((sqrt(c) - 1) / (sqrt(c) + 1))^k times the first,
-    c the condition number of P H. Cost: one product with H and one with P per step.
+    c the condition number of P H. Cost: one product with H and one with P per step. `keep` gets the state after each
+    step but the last; a call with that `state` continues there.
     Source: Hestenes & Stiefel 1952; Saad 2003, Section 9.2.
 
     >>> H = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
@@ -76,23 +90,28 @@ def conjugate_gradients(
     tensor([[0.4000],
             [0.2000]])
     """
-    solution, residual = torch.zeros_like(rhs), rhs
-    image = direction = precondition(residual)
-    start = energy = (residual * image).sum(dim=0)
-    left = 1.0
-    for iteration in range(1, max_iterations + 1):
+    if state is None:
+        rhs = rhs.contiguous()  # like a state that was stored: products round by the layout of their operands
+        image = precondition(rhs)
+        energy = (rhs * image).sum(dim=0)
+        state = Iterate(0, torch.zeros_like(rhs), rhs, image.contiguous(), energy, energy)
+    first, solution, residual, direction, energy, start = state
+    left = float(_ratio(energy, start).max().sqrt())
+    for iteration in range(first + 1, max_iterations + 1):
         product = apply(direction)
         step = _ratio(energy, (direction * product).sum(dim=0))
         solution = solution + step * direction
-        residual = residual - step * product  # not in place: `precondition` may return its argument
+        residual = (residual - step * product).contiguous()  # not in place: `precondition` may return its argument
         image = precondition(residual)
         previous, energy = energy, (residual * image).sum(dim=0)
-        direction = image + _ratio(energy, previous) * direction
+        direction = (image + _ratio(energy, previous) * direction).contiguous()
         left = float(_ratio(energy, start).max().sqrt())
         if report is not None:
             report(iteration, left)
         if left <= tolerance:
             break
+        if keep is not None:
+            keep(Iterate(iteration, solution, residual, direction, energy, start))
     return Solution(solution, left)
 
 

@@ -39,8 +39,9 @@ from bochner.search.plan import (
     Task,
     check_data,
     parse_bytes,
+    stored,
 )
-from bochner.search.searched import fit_all_rows, is_exact, search_plan
+from bochner.search.searched import Searched, fit_all_rows, is_exact, search_plan
 from bochner.solvers import (
     fit_landmark_logistic,
     fit_ridge,
@@ -138,19 +139,21 @@ def _fit_searched(plan: KernelPlan, task: Task, run: dict[str, Any]) -> Fitted:
 
     By exact least squares, in parts where the rows are many; by another solver where the plan needs one.
     """
-    result = search_plan(plan, task, verbose=run["verbose"])
-    trial, kernel = result.chosen[0], result.kernels[0]
-    facts: dict[str, Any] = {
-        "choices": {**trial.record(), "members": len(result.chosen)},
-        "search": [tried.record() for tried in result.trials],
-        "importances": result.importances,
-    }
     if is_exact(plan, task.all_rows, run["group"]):
+        result = search_plan(plan, task, verbose=run["verbose"])
         final = fit_all_rows(plan, task, result)
         validation = {"predictions": final.predictions, "targets": final.targets, "weight": final.weight}
-        return Fitted(final.model, "exact", kernel, validation=validation, uncertainty=final.uncertainty, **facts)
-    transform = result.transforms[trial.recipe.transform]
-    fixed = replace(plan, preset=None, kernel=kernel, bandwidth=None, gamma=None, standardize=None)
+        facts = Searched.of(result).facts()
+        return Fitted(
+            final.model, "exact", result.kernels[0], validation=validation, uncertainty=final.uncertainty, **facts
+        )
+
+    def search() -> tuple[Searched, dict[str, Any]]:
+        return Searched.of(search_plan(plan, task, verbose=run["verbose"])), {}
+
+    searched = stored(plan, task, "search", search, run["group"])[0]
+    transform, facts = searched.transform, searched.facts()
+    fixed = replace(plan, preset=None, kernel=searched.kernel, bandwidth=None, gamma=None, standardize=None)
     fixed = replace(fixed, adapt=plan.adapt if plan.basis else None)
     if transform is not None:
         task = task.mapped(lambda block: block._replace(X=transform(block.X)), transform.num_outputs)
@@ -173,6 +176,8 @@ def choose_solver(plan: KernelPlan, *, num_rows: int, num_classes: int | None) -
         raise ValueError("adapt='sab' aligns features with classes; use 'uab' or 'dab' for regression.")
     special = plan.needs_sgd
     if solver == "exact":
+        if plan.params.checkpoint_dir is not None:
+            raise ValueError(f"checkpoint_dir must be None with solver='exact', got {plan.params.checkpoint_dir!r}.")
         return "landmarks"
     if solver == "auto":
         if special is not None:
@@ -251,9 +256,10 @@ def _fit_on_landmarks(
     # blocks of K_nm are kept with their rows, in float64 at most
     cache = memory.cache * m // (m + 2 * (task.train.num_inputs + len(task.mean) + 1))
 
-    def fit(rows: Source, alpha: float | None) -> LandmarkModel:
+    def fit(rows: Source, alpha: float | None, **checkpoints: Any) -> LandmarkModel:
         landmarks = sample_rows(rows, plan.n_components, generator=generator).X
-        return method(kernel, landmarks, rows, alpha=alpha, num_classes=task.num_classes, memory_budget=cache)
+        options = {"num_classes": task.num_classes, "memory_budget": cache, **checkpoints}
+        return method(kernel, landmarks, rows, alpha=alpha, **options)
 
     alpha = plan.alpha
     if alpha is None and num_rows(task.all_rows) <= EXACT_ROWS:
@@ -261,7 +267,7 @@ def _fit_on_landmarks(
         loss = task.loss if newton else "squared"
         losses = [validation_loss(fit(task.train, penalty), task, loss) for penalty in penalties]
         alpha = penalties[losses.index(min(losses))]
-    return fit(task.all_rows, alpha)
+    return fit(task.all_rows, alpha, checkpoint_dir=plan.params.directory("landmarks"))
 
 
 def _fit_network(plan: NetworkPlan, task: Task, run: dict[str, Any]) -> Fitted:

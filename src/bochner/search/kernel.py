@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -43,8 +44,9 @@ from bochner.models.heads import BottleneckHead, FeatureModel, Head, LinearHead
 from bochner.models.landmarks import LandmarkModel
 from bochner.models.losses import LOSSES, Criterion
 from bochner.search.memory import RULE_ROWS, MemoryPlan
-from bochner.search.plan import BASES, AdaptParams, KernelPlan, Task, stored
+from bochner.search.plan import BASES, AdaptParams, KernelPlan, Task, stage_fingerprint, stored
 from bochner.solvers import fit_exact_ridge, fit_landmark_ridge
+from bochner.solvers.checkpoint import StoredValues
 from bochner.solvers.learning_rate import find_rate
 from bochner.solvers.sgd import train
 from bochner.solvers.step import evaluate
@@ -216,6 +218,8 @@ def _learn_metric(kernel: Kernel, plan: KernelPlan, task: Task, memory: MemoryPl
         lambda model: validation_loss(model, task, "squared"),
         rounds=plan.adapt.rounds,
         generator=generator,
+        checkpoint_dir=plan.params.directory("kernel"),
+        fingerprint=stage_fingerprint(plan, task),
     )
     best = min(rounds, key=lambda candidate: candidate.loss)
     logger.info("metric: validation loss %.4g -> %.4g in %d rounds", rounds[0].loss, best.loss, len(rounds) - 1)
@@ -254,7 +258,17 @@ def _search_bandwidth(
             return math.inf
         return Criterion(settings.criterion).of(evaluate(model, validation, loss=task.loss))
 
-    step, losses = search_steps(loss, max_steps=MAX_BANDWIDTH_STEPS)
+    directory = plan.params.directory("kernel")
+
+    def stored_loss(step: int) -> float:
+        if directory is None:
+            return loss(step)
+        stored = StoredValues(directory, stage_fingerprint(plan, task), name="bandwidths.safetensors")
+        if step not in stored.values:
+            stored.add({step: loss(step)})
+        return stored.values[step]
+
+    step, losses = search_steps(stored_loss, max_steps=MAX_BANDWIDTH_STEPS)
     best = kernel.bandwidth * BANDWIDTH_STEP**step
     logger.info("bandwidth: %.4g, %.3g times the median rule", best, BANDWIDTH_STEP**step)
     tried = {f"{BANDWIDTH_STEP**step:.3g}": value for step, value in sorted(losses.items())}
@@ -285,13 +299,16 @@ def fit_least_squares(
     alpha: float | None,
     num_classes: int | None,
     memory_budget: int,
+    checkpoint_dir: Path | None = None,
 ) -> LandmarkModel:
-    """By preconditioned conjugate gradients, or by one factorisation where the landmarks are all of the rows."""
+    """By preconditioned conjugate gradients, or by one factorisation where the landmarks are all of the rows.
+
+    Only the first has checkpoints.
+    """
     if len(landmarks) == num_rows(rows):
         return fit_exact_ridge(kernel, rows, alpha=alpha, num_classes=num_classes)
-    return fit_landmark_ridge(
-        kernel, landmarks, rows, alpha=alpha, num_classes=num_classes, memory_budget=memory_budget
-    )
+    options: dict[str, Any] = {"memory_budget": memory_budget, "checkpoint_dir": checkpoint_dir}
+    return fit_landmark_ridge(kernel, landmarks, rows, alpha=alpha, num_classes=num_classes, **options)
 
 
 def validation_loss(model: nn.Module, task: Task, loss: str) -> float:
@@ -382,7 +399,9 @@ def _select(
         average=False,
     )
     model = FeatureModel(first, make_head(plan.n_components, seeded(task.seed, "head"))).to(task.device)
-    rate = find_rate(model, task.train, task.validation_data, settings, group=group)
+    search: dict[str, Any] = {"checkpoint_dir": plan.params.directory("selection"), "group": group}
+    search["fingerprint"] = stage_fingerprint(plan, task)
+    rate = find_rate(model, task.train, task.validation_data, settings, **search)
     rows = plan.selection.rows_per_round or min(num_rows(task.train), MAX_SELECTION_ROWS)
     settings = replace(settings, learning_rate=rate)
     logger.info("selection: %d rounds of %s rows at the learning rate %.3g", rounds, f"{rows:,}", rate)

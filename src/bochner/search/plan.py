@@ -101,7 +101,8 @@ class SolverParams:
     max_halvings : int, default=3
         Training ends after this many halvings (10 in the papers).
     checkpoint_dir : path or None, default=None
-        Directory for checkpoints. The same fit, started again, continues from the last one.
+        Directory for checkpoints of the solvers "sgd", "landmarks" and "newton", and of networks. The same fit, started
+        again, continues from the last one.
     tracking : str or None, default=None
         "tensorboard:DIR" or "mlflow[:URI]" logs every epoch there.
     """
@@ -307,10 +308,14 @@ class KernelPlan:
 
     @property
     def needs_sgd(self) -> str | None:
-        """The first option that only "sgd" has, as "name=value", or None."""
+        """The first option that makes "auto" choose "sgd", as "name=value", or None.
+
+        Other solvers do not have it, but for the checkpoint_dir of "landmarks" and "newton".
+        """
         blocks = self.params.num_blocks if self.params.num_blocks > 1 else None
         options: dict[str, Any] = {"selection": self.selection, "rank": self.params.rank, "num_blocks": blocks}
-        options["checkpoint_dir"] = self.params.checkpoint_dir
+        if self.solver not in ("landmarks", "newton"):
+            options["checkpoint_dir"] = self.params.checkpoint_dir
         return next((f"{name}={value!r}" for name, value in options.items() if value is not None), None)
 
 
@@ -541,6 +546,15 @@ def check_data(params: SolverParams, task: Task) -> None:
         )
 
 
+def _stage_inputs(plan: KernelPlan, task: Task) -> dict[str, Any]:
+    return {**plan_inputs(plan), "seed": task.seed, "rows": num_rows(task.all_rows), "inputs": task.train.num_inputs}
+
+
+def stage_fingerprint(plan: KernelPlan, task: Task) -> dict[str, str]:
+    """What partial results of a stage belong to; the record of the stage says more."""
+    return {"plan": fingerprint(_stage_inputs(plan, task))}
+
+
 def stored(
     plan: KernelPlan, task: Task, name: str, make: Callable[[], tuple[Value, dict[str, Any]]], group: Any
 ) -> tuple[Value, dict[str, Any]]:
@@ -558,6 +572,5 @@ def stored(
         save(value, path)
         return {"facts": facts}
 
-    inputs = {**plan_inputs(plan), "seed": task.seed, "rows": num_rows(task.all_rows), "inputs": task.train.num_inputs}
-    result = Stage(directory / "stage.json", inputs).run(compute)
+    result = Stage(directory / "stage.json", _stage_inputs(plan, task)).run(compute)
     return load(path, device=task.device), result["facts"]

@@ -11,10 +11,10 @@ from sklearn.metrics import get_scorer
 from torch import Tensor, nn
 
 from bochner.data.blocks import Shards, concatenate, num_rows, read_shard, sample_rows, seeded
-from bochner.kernels import KERNEL_ALIASES
+from bochner.kernels import KERNEL_ALIASES, Kernel
 from bochner.kernels.stationary import MAX_BANDWIDTH, MIN_BANDWIDTH
 from bochner.models.heads import LogitAverage
-from bochner.models.inputs import TransformedModel
+from bochner.models.inputs import InputTransform, TransformedModel
 from bochner.models.intervals import Uncertainty
 from bochner.search.automatic import (
     GPU_ROWS,
@@ -30,6 +30,7 @@ from bochner.search.automatic import (
 )
 from bochner.search.plan import AdaptParams, KernelPlan, Task, parse_bytes
 from bochner.solvers.exact import fit_partition
+from bochner.storage import Storable
 
 # Exponent and norm of kernels by name, and their bandwidth as a multiple of the power-exponential one's.
 POWER_KERNELS = {
@@ -74,6 +75,35 @@ def search_plan(plan: KernelPlan, task: Task, *, verbose: bool | None) -> Search
         verbose=verbose,
         labels=labels,
     )
+
+
+class Searched(Storable):
+    """What a search has chosen, and a record of what it has tried."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        transform: InputTransform | None,
+        choices: dict[str, Any],
+        trials: list[dict[str, Any]],
+        importances: Tensor,
+    ) -> None:
+        super().__init__()
+        self.kernel, self.transform, self.choices, self.trials = kernel, transform, choices, trials
+        self.importances = importances
+
+    @classmethod
+    def of(cls, result: SearchResult) -> Searched:
+        best = result.chosen[0]
+        choices = {**best.record(), "members": len(result.chosen)}
+        transform = result.transforms[best.recipe.transform]
+        return cls(
+            result.kernels[0], transform, choices, [trial.record() for trial in result.trials], result.importances
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """Fields of `bochner.search.fit.Fitted`."""
+        return {"choices": self.choices, "search": self.trials, "importances": self.importances}
 
 
 def fixed_by(plan: KernelPlan, count: int) -> Fixed:

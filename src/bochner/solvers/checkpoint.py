@@ -1,6 +1,7 @@
 """Checkpoints of training: one safetensors file from one process, one directory of parts from several.
 
-All checkpoints of training are written and read here, and so is the preconditioner of a run. Several processes use
+All checkpoints of training are written and read here, and so are the preconditioner of a run and the losses of rates
+that were tried. Several processes use
 torch.distributed.checkpoint (DCP) with its safetensors writer: DCP's default writer keeps its metadata as a pickle, and
 a file that is unpickled can run code. All other state is JSON.
 """
@@ -11,15 +12,18 @@ import json
 import os
 import secrets
 import shutil
+import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor, nn
 
+from bochner import checks
+from bochner.solvers.signals import HeldSignals
 from bochner.storage import read_tensors, sync_directory, write_atomically, write_tensors
 
 if TYPE_CHECKING:
@@ -91,6 +95,86 @@ def read_checkpoint(
         return max(single, shared, key=lambda checkpoint: (checkpoint[1]["epoch"], checkpoint[1]["batch"]))
     except (KeyError, TypeError) as error:
         raise ValueError(f"{checkpoint_dir} holds a checkpoint without a place ({error!r}); delete it.") from error
+
+
+class SolverCheckpoints:
+    """Checkpoints of a solver that iterates, in the block of a `with` statement.
+
+    `keep` writes one every `seconds`, and when SIGTERM or SIGINT was received, which takes effect afterwards. Without a
+    `checkpoint_dir` nothing is read, written or held.
+    """
+
+    def __init__(self, checkpoint_dir: Path | None, fingerprint: Mapping[str, Any], *, seconds: float) -> None:
+        self._directory, self._fingerprint, self._seconds = checkpoint_dir, dict(fingerprint), seconds
+        self._held, self._last = HeldSignals(), time.monotonic()
+
+    def read(self, expected: Mapping[str, Tensor], *positive: str) -> Checkpoint | None:
+        """The last checkpoint or None; its tensors must be like the expected ones, and the named numbers positive."""
+        stored = None if self._directory is None else read_checkpoint(self._directory, self._fingerprint)
+        if self._directory is None or stored is None:
+            return None
+        with readable(self._directory):
+            tensors = {name: stored[0][name].to(like.device) for name, like in expected.items()}
+            check_alike(tensors, expected)
+            numbers = {name: checks.positive_float(name, stored[1][name]) for name in positive}
+        return tensors, numbers
+
+    def keep(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+        if self._directory is None:
+            return
+        ends = self._held.received is not None
+        if ends or time.monotonic() - self._last >= self._seconds:
+            write_checkpoint(self._directory, tensors, {**state, "fingerprint": self._fingerprint})
+            self._last = time.monotonic()
+        if ends:
+            self._held.deliver()
+
+    def __enter__(self) -> Self:
+        if self._directory is not None:
+            self._held.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._held.__exit__(*error)
+
+
+def check_alike(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    """An error unless each expected tensor is there with its shape and dtype: others would be broadcast in silence."""
+    for name, like in expected.items():
+        if name not in tensors or (tensors[name].shape, tensors[name].dtype) != (like.shape, like.dtype):
+            raise ValueError(f"{name} must be {like.dtype} {list(like.shape)}")
+
+
+class StoredValues:
+    """Numbers by number, such as the loss of each learning rate that was tried, stored in a file as they are computed.
+
+    The same configuration finds them again. Of the processes of a `group`, which compute the same numbers, the first
+    writes them.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     StoredValues(Path(name), {"seed": 0}, name="rates.safetensors").add({0.5: 1.25})
+    ...     StoredValues(Path(name), {"seed": 0}, name="rates.safetensors").values
+    {0.5: 1.25}
+    """
+
+    def __init__(
+        self, checkpoint_dir: Path, fingerprint: Mapping[str, Any], *, name: str, group: Workers | None = None
+    ) -> None:
+        self._directory, self._fingerprint, self._name = checkpoint_dir, dict(fingerprint), name
+        self._is_writer = group is None or group.is_first
+        self.values: dict[float, float] = {}
+        stored = read_checkpoint(checkpoint_dir, fingerprint, name=name)
+        if stored is not None:
+            with readable(checkpoint_dir):
+                self.values = dict(zip(*(stored[0][key].tolist() for key in ("arguments", "values")), strict=True))
+
+    def add(self, values: Mapping[float, float]) -> None:
+        self.values |= values
+        if self._is_writer:
+            columns = {"arguments": list(self.values), "values": list(self.values.values())}
+            tensors = {key: torch.tensor(column, dtype=torch.float64) for key, column in columns.items()}
+            write_checkpoint(self._directory, tensors, {"fingerprint": self._fingerprint}, name=self._name)
 
 
 @contextmanager

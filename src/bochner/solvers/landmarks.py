@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from bochner import checks
 from bochner.data.blocks import Source
+from bochner.data.content import content_hashes
 from bochner.kernels import Kernel
 from bochner.models.landmarks import BLOCK_ELEMENTS, LandmarkModel, scores
 from bochner.models.losses import LOSSES, Loss
 from bochner.ops import row_tiles, tile_size
-from bochner.ops.linalg import Report, conjugate_gradients, warn_stopped
+from bochner.ops.linalg import Iterate, Report, conjugate_gradients, warn_stopped
+from bochner.solvers.checkpoint import SolverCheckpoints
 from bochner.solvers.rows import Summary, Tile, read_encoded, split_tile, summarize
+from bochner.storage import checksum
 
 # Columns of L^T W L computed at once: the zeros above the diagonal of L are skipped in blocks of this size.
 PRODUCT_COLUMNS = 512
@@ -103,7 +109,7 @@ class CrossKernel:
         if memory_budget < 0:
             raise ValueError(f"memory_budget must be a number of bytes, at least 0, got {memory_budget!r}.")
         self.summary = summary
-        self._kernel, self.landmarks, self._source, self._num_classes = kernel, landmarks, source, num_classes
+        self.kernel, self.landmarks, self._source, self._num_classes = kernel, landmarks, source, num_classes
         self._kept: dict[int, list[tuple[Tile, Tensor]]] = {}
         self._bytes_left = memory_budget
 
@@ -138,7 +144,7 @@ class CrossKernel:
         rows = max(1, tile_size(BLOCK_ELEMENTS, self.landmarks.device) // len(self.landmarks))
         for tile in split_tile(read_encoded(self._source, shard, num_classes=self._num_classes), rows):
             tile = Tile(*(part.to(self.landmarks) for part in tile))
-            yield tile, self._kernel(tile.X, self.landmarks)
+            yield tile, self.kernel(tile.X, self.landmarks)
 
 
 def fit_landmark_ridge(
@@ -152,6 +158,8 @@ def fit_landmark_ridge(
     max_iterations: int = 100,
     memory_budget: int = 2**30,
     report: Report | None = None,
+    checkpoint_dir: Path | None = None,
+    checkpoint_seconds: float = 60.0,
 ) -> LandmarkModel:
     """f = K_nm a + b with b the mean of y and a the minimum of
 
@@ -169,6 +177,8 @@ def fit_landmark_ridge(
     alpha None means k(x, x) / (5 n): least squares on labels with little noise needs less than 1 / n; choose it on
     validation rows where it matters. tolerance is the relative reduction of the preconditioned residual; a
     ConvergenceWarning is issued if `max_iterations` did not reach it.
+    With a `checkpoint_dir`, the same call, made again, continues after the last iteration that was stored there: one
+    every `checkpoint_seconds`, and the current one at SIGTERM or SIGINT. On a CPU the model is then the same.
     O(m^3) once, O(n m (d + t)) per iteration (n m t where K_nm is kept); O(m^2) memory beside the budget.
     Source: Rudi, Carratino & Rosasco 2017 (Falkon).
 
@@ -190,19 +200,44 @@ def fit_landmark_ridge(
         coefficients = K.rows_of(space.coefficients(gamma))
         return space.pull(K.adjoint(lambda _, block: scores(block, coefficients))) + alpha * gamma
 
-    gamma, left = conjugate_gradients(
-        apply,
-        space.pull(K.adjoint(lambda rows, _: rows.targets - bias)),
-        lambda residual: solve_factored(factor, residual),
-        tolerance=tolerance,
-        max_iterations=max_iterations,
-        report=report,
-    )
+    inputs = {}
+    if checkpoint_dir is not None:
+        inputs = checkpoint_inputs(K, source, alpha=alpha, tolerance=tolerance, max_iterations=max_iterations)
+    with SolverCheckpoints(checkpoint_dir, inputs, seconds=checkpoint_seconds) as checkpoints:
+        gamma, left = conjugate_gradients(
+            apply,
+            rhs := space.pull(K.adjoint(lambda rows, _: rows.targets - bias)),
+            lambda residual: solve_factored(factor, residual),
+            tolerance=tolerance,
+            max_iterations=max_iterations,
+            report=report,
+            state=_stored_iterate(checkpoints, rhs),
+            keep=partial(_keep_iterate, checkpoints),
+        )
     if not left <= tolerance:
         limit, reached = f"max_iterations={max_iterations}", f"{left:.3g} of the residual left"
         remedy = "raise max_iterations, or raise alpha, which makes the problem easier"
         warn_stopped("conjugate gradients", limit=limit, reached=reached, tolerance=tolerance, remedy=remedy)
     return LandmarkModel(kernel, K.landmarks, space.coefficients(gamma).to(K.landmarks), bias)
+
+
+def checkpoint_inputs(K: CrossKernel, source: Source, **settings: float) -> dict[str, Any]:
+    """What must be equal for a checkpoint to be used: kernel, landmarks, all rows, settings."""
+    tensors = {name: tensor.detach().cpu() for name, tensor in K.kernel.state_dict().items()}
+    digest = checksum({"kernel": repr(K.kernel)}, {**tensors, "landmarks": K.landmarks.cpu()})
+    return {"kernel and landmarks": digest, "rows": content_hashes(source), **settings}
+
+
+def _keep_iterate(checkpoints: SolverCheckpoints, iterate: Iterate) -> None:
+    iteration, *tensors = iterate
+    checkpoints.keep(dict(zip(Iterate._fields[1:], tensors, strict=True)), {"iteration": iteration})
+
+
+def _stored_iterate(checkpoints: SolverCheckpoints, rhs: Tensor) -> Iterate | None:
+    """The state of conjugate gradients for this right-hand side in a checkpoint."""
+    expected = {name: rhs[0] if name in ("energy", "start") else rhs for name in Iterate._fields[1:]}
+    stored = checkpoints.read(expected, "iteration")
+    return None if stored is None else Iterate(int(stored[1]["iteration"]), *stored[0].values())
 
 
 def prepare(

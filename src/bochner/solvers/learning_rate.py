@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from typing import TYPE_CHECKING, cast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Generator, nn
@@ -15,6 +17,7 @@ from bochner.data.blocks import BlockSource, Source, num_rows, sample_rows
 from bochner.models.heads import FeatureModel, Head
 from bochner.models.losses import Criterion
 from bochner.models.network import Network
+from bochner.solvers.checkpoint import StoredValues
 from bochner.solvers.optimizers import SGDSettings, make_optimizer, trainable
 from bochner.solvers.preconditioner import Preconditioner
 from bochner.solvers.step import Learner, evaluate_modules, rows_at_once, take_steps
@@ -22,6 +25,7 @@ from bochner.solvers.step import Learner, evaluate_modules, rows_at_once, take_s
 if TYPE_CHECKING:
     from bochner.solvers.parallel.workers import Workers
 
+FILE_NAME = "rates.safetensors"
 MAX_STEPS, MIN_STEPS = 100, 10
 # Rows of the validation set that rates are compared on: enough to tell rates a factor of 4 apart.
 VALIDATION_ROWS, SHUFFLED_ROWS = 2048, 256
@@ -42,6 +46,8 @@ def find_rate(
     settings: SGDSettings,
     preconditioner: Preconditioner | None = None,
     *,
+    checkpoint_dir: Path | None = None,
+    fingerprint: Mapping[str, Any] | None = None,
     group: Workers | None = None,
 ) -> float:
     """The rate with the lowest validation loss after a few steps from the model's current weights, to a factor of 4.
@@ -54,6 +60,9 @@ def find_rate(
     a huge rate may look better than others that diverged at a smaller one; and to n validation rows one of random class
     is added, since the loss of n correct rows falls without bound as scores grow, while n rows cannot show that fewer
     than one in n is wrong.
+
+    With a `checkpoint_dir`, rates that an interrupted search has tried are not tried again; `fingerprint` is what they
+    depend on.
     """
     generator = Generator().manual_seed(settings.seed)
     rows = BlockSource(sample_rows(validation_data, VALIDATION_ROWS, generator=generator))
@@ -64,11 +73,20 @@ def find_rate(
         shuffled = BlockSource(block._replace(y=block.y[order.to(block.y.device)]))
     constant, count = constant_loss(rows, settings.loss), len(rows.block.y)
     start = START[settings.optimizer] if preconditioner is None else preconditioner.rate
+    stored, tried = None, {}  # the second are losses of rates, in any order
+    if checkpoint_dir is not None:
+        stored = StoredValues(checkpoint_dir, fingerprint or {}, name=FILE_NAME, group=group)
+        tried = dict(stored.values)
     losses: dict[float, float] = {}
     rates = [start * FACTOR**power for power in WINDOW]
     for _ in range(MAX_SEARCHES):
-        for rate, loss, doubt in _train_copies(model, source, rows, shuffled, settings, preconditioner, rates, group):
-            losses[rate] = (count * loss + doubt) / (count + 1) if loss < constant else math.inf
+        missing = [rate for rate in rates if rate not in tried]
+        for trials in _train_copies(model, source, rows, shuffled, settings, preconditioner, missing, group):
+            for rate, loss, doubt in trials:
+                tried[rate] = (count * loss + doubt) / (count + 1) if loss < constant else math.inf
+            if stored is not None:
+                stored.add(tried)
+        losses |= {rate: tried[rate] for rate in rates}
         smallest, largest, best = min(losses), max(losses), min(losses, key=lambda rate: losses[rate])
         up, down = [largest * FACTOR, largest * FACTOR**2], [smallest / FACTOR, smallest / FACTOR**2]
         if not math.isfinite(losses[best]):
@@ -90,8 +108,9 @@ def _train_copies(
     preconditioner: Preconditioner | None,
     rates: list[float],
     group: Workers | None,
-) -> list[tuple[float, float, float]]:
-    """(rate, loss on `rows`, loss on `shuffled`) after the same steps at each rate."""
+) -> Iterator[list[tuple[float, float, float]]]:
+    """(rate, loss on `rows`, loss on `shuffled`) after the same steps at each rate; one list for those that are
+    trained side by side."""
     shared, module = None, model
     if isinstance(model, FeatureModel) and not trainable(model.feature_map):
         shared, module = model.feature_map, model.head  # frozen features, computed once for all copies
@@ -99,7 +118,6 @@ def _train_copies(
     steps = min(MAX_STEPS, max(MIN_STEPS, -(-num_rows(source) // settings.batch_size) // 4))
     tile = rows_at_once(model)
     together = max(1, SIDE_BY_SIDE // max(1, sum(p.numel() for p in trainable(module).values())))
-    results: list[tuple[float, float, float]] = []
     for first in range(0, len(rates), together):
         learners = []
         for rate in rates[first : first + together]:
@@ -120,8 +138,7 @@ def _train_copies(
             modules = [learner.module.eval() for learner in learners]
             scores = evaluate_modules(shared, modules, part, loss=settings.loss, rows=tile, group=group)
             losses.append([criterion.of(copied) for copied in scores])
-        results += zip(rates[first : first + together], losses[0], losses[-1], strict=True)
-    return results
+        yield list(zip(rates[first : first + together], losses[0], losses[-1], strict=True))
 
 
 def constant_loss(source: Source, loss: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -13,7 +14,8 @@ from bochner.kernels import Kernel
 from bochner.models.landmarks import LandmarkModel, scores
 from bochner.models.losses import Loss, choose_loss
 from bochner.ops.linalg import Report, Solution, conjugate_gradients, warn_stopped
-from bochner.solvers.landmarks import CrossKernel, Whitening, prepare, solve_factored
+from bochner.solvers.checkpoint import SolverCheckpoints
+from bochner.solvers.landmarks import CrossKernel, Whitening, checkpoint_inputs, prepare, solve_factored
 from bochner.solvers.rows import Tile
 
 # The factor of alpha per Newton step on its way from k(x, x) down to its value.
@@ -47,6 +49,8 @@ def fit_landmark_logistic(
     max_iterations: int = 100,
     memory_budget: int = 2**30,
     report: Report | None = None,
+    checkpoint_dir: Path | None = None,
+    checkpoint_seconds: float = 60.0,
 ) -> LandmarkModel:
     """f = K_nm a + b with b the logits of the class frequencies and a [m, t] the minimum of
 
@@ -63,6 +67,7 @@ def fit_landmark_logistic(
     `tolerance`; `report` gets the step and that number, and a ConvergenceWarning is issued if `max_steps`, rounding or
     the `max_iterations` of the last step kept it from being reached. alpha None means q k(x, x) / (5 n), with q
     the loss's curvature p (1 - p) at the class frequencies: as strong as the default for least squares.
+    Checkpoints, of Newton steps, as in `fit_landmark_ridge`.
     O(m^3) and at most `max_iterations` passes of O(n m (d + t)) per step; memory as `fit_landmark_ridge`.
     Source: Marteau-Ferey, Bach & Rudi 2019.
 
@@ -81,22 +86,31 @@ def fit_landmark_logistic(
         kernel, landmarks, source, loss, alpha=alpha, num_classes=num_classes, memory_budget=memory_budget
     )
     newton = _Newton(K, space, loss)
-    point, current = newton.evaluate(newton.start()), max(alpha, space.amplitude)
-    end = f"max_steps={max_steps}"
-    for step in range(1, max_steps + 1):
-        used, (direction, unsolved) = current, newton.direction(point, current, max_iterations)
-        left = float((direction * (point.gradient + used * point.gamma)).sum()) / 2
-        if report is not None:
-            report(step, left)
-        if used == alpha and left <= tolerance:
-            # a direction cut short makes the distance look shorter than it is
-            end = "" if unsolved <= FORCING else f"max_iterations={max_iterations} in its last step"
-            break
-        moved = newton.descend(point, direction, used)
-        if moved is None and used == alpha:
-            end = "rounding"
-            break
-        point, current = moved or point, max(alpha, used * DECAY)
+    start, current, end = newton.start(), max(alpha, space.amplitude), f"max_steps={max_steps}"
+    inputs = {}
+    if checkpoint_dir is not None:
+        settings = {"tolerance": tolerance, "max_steps": max_steps, "max_iterations": max_iterations}
+        inputs = checkpoint_inputs(K, source, alpha=alpha, **settings)
+    with SolverCheckpoints(checkpoint_dir, inputs, seconds=checkpoint_seconds) as checkpoints:
+        stored, first = checkpoints.read({"gamma": start}, "alpha", "step"), 1
+        if stored is not None:
+            start, current, first = stored[0]["gamma"], stored[1]["alpha"], int(stored[1]["step"])
+        point = newton.evaluate(start)
+        for step in range(first, max_steps + 1):
+            checkpoints.keep({"gamma": point.gamma}, {"step": step, "alpha": current})
+            used, (direction, unsolved) = current, newton.direction(point, current, max_iterations)
+            left = float((direction * (point.gradient + used * point.gamma)).sum()) / 2
+            if report is not None:
+                report(step, left)
+            if used == alpha and left <= tolerance:
+                # a direction cut short makes the distance look shorter than it is
+                end = "" if unsolved <= FORCING else f"max_iterations={max_iterations} in its last step"
+                break
+            moved = newton.descend(point, direction, used)
+            if moved is None and used == alpha:
+                end = "rounding"
+                break
+            point, current = moved or point, max(alpha, used * DECAY)
     if end:
         warn_stopped(
             "Newton's method",

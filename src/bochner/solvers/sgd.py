@@ -24,7 +24,7 @@ from bochner.data.blocks import Block, Source
 from bochner.data.content import content_hashes
 from bochner.models.losses import Criterion
 from bochner.models.network import Network
-from bochner.solvers.checkpoint import Checkpoint, read_checkpoint, readable, write_checkpoint
+from bochner.solvers.checkpoint import Checkpoint, check_alike, read_checkpoint, readable, write_checkpoint
 from bochner.solvers.learning_rate import find_rate
 from bochner.solvers.optimizers import (
     Optimizer,
@@ -211,7 +211,8 @@ def train(
             initial = criterion.of(evaluate(model, validation_data, loss=settings.loss, group=group))
             rate = settings.learning_rate
             if isinstance(rate, str):
-                rate = find_rate(model, source, validation_data, settings, preconditioner, group=group)
+                search: dict[str, Any] = {"checkpoint_dir": checkpoint_dir, "fingerprint": fingerprint, "group": group}
+                rate = find_rate(model, source, validation_data, settings, preconditioner, **search)
             schedule = CLASSES[settings.schedule](rate, initial, settings.improvement, settings.max_halvings)
             state = TrainingState(model, make_optimizer(model, settings, rate), schedule)
             if checkpoint_dir is not None and isinstance(settings.learning_rate, str):
@@ -388,20 +389,13 @@ def _resume(model: nn.Module, source: Source, settings: SGDSettings, stored: Che
         if part in parts:
             parts[part][key] = tensor.to(next(model.parameters()).device)
     weights = {f"model.{name}": p for name, p in trainable(model).items()}
-    _check_alike(parts["now"], weights)
-    _check_alike(parts["start"], weights if batch else {})
-    _check_alike(parts["mean"], trainable(model) if batch and settings.average else {})
+    check_alike(parts["now"], weights)
+    check_alike(parts["start"], weights if batch else {})
+    check_alike(parts["mean"], trainable(model) if batch and settings.average else {})
     optimizer = make_optimizer(model, settings, schedule.rate)
     state = TrainingState(model, optimizer, schedule, epoch, batch, history, parts["start"], parts["mean"])
     _restore(state, parts["now"])
     return state
-
-
-def _check_alike(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
-    """An error unless each expected tensor is there with its shape and dtype: others would be broadcast in silence."""
-    for name, like in expected.items():
-        if name not in tensors or (tensors[name].shape, tensors[name].dtype) != (like.shape, like.dtype):
-            raise ValueError(f"{name} must be {like.dtype} {list(like.shape)}")
 
 
 def _report_failure(state: TrainingState, settings: SGDSettings) -> None:
