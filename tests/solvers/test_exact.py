@@ -49,6 +49,34 @@ def test_float32_rows_have_a_float32_model_where_that_resolves_it(alpha: float, 
     assert float((model.decision(X) - right).square().mean().sqrt()) < 1e-4
 
 
+@pytest.mark.parametrize("alpha", [3e-7, 3e-8])  # the factor in float32 succeeds, and fails without a shift
+def test_refinement_of_a_float32_factor(alpha: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "DOUBLE_ROWS", 100)
+    monkeypatch.setattr(exact, "MIN_REFINEMENTS", 60)
+    X, kernel = points(400, dtype=torch.float32), Gaussian(bandwidth=3.0)
+    Y, tried = numbers(X), watch_factorisations(monkeypatch)
+    model = fit_exact_ridge(kernel, Rows(X, Y), alpha=alpha)
+    assert set(tried) == {torch.float32}
+    A = kernel(X.double()) + 400 * alpha * torch.eye(400)
+    centred = Y.double() - Y.double().mean(dim=0)
+    residual = A @ model.coefficients - centred
+    assert model.coefficients.dtype == torch.float64
+    assert float((residual.norm(dim=0) / centred.norm(dim=0)).max()) < 1e-8
+    condition = float(torch.linalg.cond(A))
+    assert condition > 1e6  # where float32 alone leaves little
+    single = torch.linalg.solve(A.float(), centred.float()).double()
+    assert float((A @ single - centred).norm() / centred.norm()) > 1e-4
+
+
+def test_a_factor_that_refinement_cannot_use_gives_way_to_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "DOUBLE_ROWS", 100)
+    X, tried = points(400, dtype=torch.float32), watch_factorisations(monkeypatch)
+    model = fit_exact_ridge(Gaussian(bandwidth=3.0), Rows(X, numbers(X)), alpha=1e-12)
+    assert tried == [torch.float32, torch.float32, torch.float64]
+    right = dense_landmark_ridge(Gaussian(bandwidth=3.0), X, X, numbers(X).double(), torch.ones(400), 1e-12)
+    assert float((model.decision(X) - right).square().mean().sqrt()) < 1e-3
+
+
 @pytest.mark.parametrize("bandwidth", [1e-3, 1e6])
 def test_equal_rows_and_a_tiny_ridge(bandwidth: float) -> None:
     X = points(60).repeat(2, 1)

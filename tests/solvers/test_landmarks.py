@@ -42,6 +42,25 @@ def test_float32_resolves_small_ridges_too(bandwidth: float, alpha: float) -> No
     assert float((model.decision(X) - right).square().mean().sqrt()) < 2e-3
 
 
+def test_fused_products_in_place_of_blocks(monkeypatch) -> None:
+    X, kernel, w = points(), Gaussian(), weights(120)
+    Y, shapes = numbers(X), []
+
+    class Products:
+        @staticmethod
+        def radial_product(U: Tensor, L: Tensor, V: Tensor, radial) -> Tensor:
+            shapes.append((len(U), len(L)))
+            assert radial == kernel.radial
+            return (-(U[:, None] - L).square().sum(dim=2) / 2).exp() @ V
+
+    monkeypatch.setattr(Gaussian, "fused_products", lambda self, like: Products)
+    source = Rows(X, Y, w, shard_rows=50)
+    model = fit_landmark_ridge(kernel, X[:30], source, alpha=1e-4, memory_budget=50 * 30 * 8, **EXACT)
+    assert set(shapes) == {(50, 30), (30, 50), (20, 30), (30, 20)}  # the first shard is kept, others are whole
+    right = dense_landmark_ridge(kernel, X[:30], X, Y, w, 1e-4)
+    torch.testing.assert_close(model.decision(X), right, rtol=0, atol=1e-7)
+
+
 def test_weights_as_dense_and_as_repeated_rows() -> None:
     X, kernel, w = points(), Gaussian(), weights(120)
     Y = numbers(X)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Generator, Tensor
 
 from bochner import checks
-from bochner.ops import TILE_ELEMENTS, row_tiles, tile_size
+from bochner.ops import TILE_ELEMENTS, Radial, fused_kernels, row_tiles, tile_size
 from bochner.storage import Storable
 
 if TYPE_CHECKING:
     from bochner.kernels.combined import Product, Sum
 
+
+# Columns of a tile of k(X, Y) in a product: with as many, hundreds of rows fit a tile.
+TILE_COLUMNS = 2**13
 
 Scale = float | Tensor | None
 """A factor of all inputs, or one of each."""
@@ -115,6 +118,11 @@ class Kernel(Storable, abstract=True):
         """Values of k on prepared inputs (scaled, at least float32), as [n, m]."""
         raise TypeError(f"{type(self).__name__} must define _evaluate(U, V).")
 
+    @property
+    def radial(self) -> Radial | None:
+        """The kernel as a function of a sum of powers, if it is one."""
+        return None
+
     def _temporaries(self) -> int:
         """How many arrays of the block's size `_evaluate` holds at once; tiles are so much smaller."""
         return 2
@@ -131,14 +139,34 @@ class Kernel(Storable, abstract=True):
             yield tile, self(X[tile], Y)
 
     def matmul(self, X: Tensor, Y: Tensor, V: Tensor) -> Tensor:
-        """k(X, Y) V for V [m, c], as [n, c], without ever holding k(X, Y) (with gradients it is held)."""
-        rows = max(1, tile_size(TILE_ELEMENTS, X.device) // max(1, len(Y)))
-        if len(X) <= rows or (torch.is_grad_enabled() and any(T.requires_grad for T in (X, Y, V))):
+        """k(X, Y) V for V [m, c], as [n, c], without ever holding k(X, Y) (with gradients it is held).
+
+        As k is symmetric, k(X, Y)^T W is `matmul(Y, X, W)`. On a GPU float32 products with kernels that have a
+        `radial` form are one fused kernel, to float32's accuracy; others are computed tile by tile. O(nm (d + c)).
+
+        >>> import torch; from bochner.kernels import Gaussian
+        >>> Gaussian().matmul(torch.zeros(2, 3), torch.zeros(5, 3), torch.ones(5, 1))
+        tensor([[5.],
+                [5.]])
+        """
+        if torch.is_grad_enabled() and any(T.requires_grad for T in (X, Y, V)):
             return self(X, Y) @ V
-        result = V.new_empty(len(X), V.shape[1])
-        for tile, block in self.blocks(X, Y, rows=rows):
-            result[tile] = (V.T @ block.T).T  # on a CPU several times as fast as block @ V for few columns
-        return result
+        U = self.prepare(checks.inputs("X", X))
+        L = self.prepare(checks.inputs("Y", Y, width=X.shape[1]))
+        if fused := self.fused_products(U):
+            return fused.radial_product(U, L, V.to(U), self.radial).to(V.dtype)
+        columns, limit = min(len(Y), TILE_COLUMNS), tile_size(TILE_ELEMENTS, U.device)
+        result = torch.zeros(len(X), V.shape[1], dtype=U.dtype, device=U.device)
+        for j in row_tiles(len(Y), row_elements=1, tile_elements=TILE_COLUMNS):
+            rows = V[j].T.to(U).contiguous()
+            for i in row_tiles(len(X), row_elements=self._temporaries() * columns, tile_elements=limit):
+                result[i] += (rows @ self._evaluate(U[i], L[j]).T).T  # on a CPU several times as fast as K @ V[j]
+        return result.to(V.dtype)
+
+    def fused_products(self, like: Tensor) -> Any | None:
+        """The module of fused products if `matmul` uses one on inputs such as `like`, else None."""
+        suits = like.is_cuda and like.dtype != torch.float64 and self.radial is not None
+        return fused_kernels(like, multiplies=False) if suits else None
 
     # -- inputs ------------------------------------------------------------------------------------------------
 

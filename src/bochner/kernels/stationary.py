@@ -16,7 +16,7 @@ from torch.nn.functional import pdist
 from bochner import checks
 from bochner.kernels.kernel import Kernel, Scale
 from bochner.kernels.neighbors import neighbor_distance
-from bochner.ops import accurate_squared_distances, power_sums, squared_distances
+from bochner.ops import Radial, accurate_squared_distances, power_sums, squared_distances
 
 BANDWIDTH_RULES = ["median", "mean", "neighbor"]
 # Points that a bandwidth rule uses: half a million pairs, whose statistic is within 2 % of that of all pairs.
@@ -157,6 +157,10 @@ class Gaussian(Stationary):
         squares = squared_distances(U, V, error=SQUARE_ERROR * self.bandwidth**2)
         return squares.mul_(-0.5 / self.bandwidth**2).exp_()
 
+    @property
+    def radial(self) -> Radial:
+        return Radial(2.0, 1.0, 0.5 / self.bandwidth**2, error=SQUARE_ERROR * self.bandwidth**2)
+
     def frequencies(self, uniforms: Tensor, num_inputs: int) -> Tensor:
         return torch.special.ndtri(uniforms).T / self.bandwidth
 
@@ -181,6 +185,10 @@ class Laplacian(Stationary):
 
     def _evaluate(self, U: Tensor, V: Tensor) -> Tensor:
         return torch.cdist(U, V, p=1).mul(-1 / self.bandwidth).exp_()
+
+    @property
+    def radial(self) -> Radial:
+        return Radial(1.0, 1.0, 1 / self.bandwidth)
 
     def frequencies(self, uniforms: Tensor, num_inputs: int) -> Tensor:
         return _cauchy_numbers(uniforms).T / self.bandwidth
@@ -238,6 +246,11 @@ class PowerExponential(Stationary):
         # The bandwidth comes last: inputs divided by it would be rounded, and with them small differences.
         exponential = _smooth_exponential if differentiated else _write_exponential
         return exponential(base, power, self.bandwidth**-self.exponent)
+
+    @property
+    def radial(self) -> Radial:
+        error = SQUARE_ERROR * self.bandwidth**2 if self.exponent == 2 else 0.0
+        return Radial(self.norm, self.exponent / self.norm, self.bandwidth**-self.exponent, error=error)
 
     def _temporaries(self) -> int:
         return 2 if self.norm == 2 else 3
@@ -324,6 +337,11 @@ class Matern(Stationary):
         if self.smoothness == 0.5:
             return decay
         return (1 + t if self.smoothness == 1.5 else 1 + t + squares / 3) * decay
+
+    @property
+    def radial(self) -> Radial:
+        error = 0.0 if self.smoothness == 0.5 else SQUARE_ERROR * self.bandwidth**2
+        return Radial(2.0, 0.5, math.sqrt(self._freedom) / self.bandwidth, self._freedom // 2, error)
 
     def _temporaries(self) -> int:
         return 6

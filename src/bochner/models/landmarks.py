@@ -6,11 +6,7 @@ from torch import Tensor
 
 from bochner import checks
 from bochner.kernels import Kernel
-from bochner.ops import TILE_ELEMENTS, tile_size
 from bochner.storage import Storable
-
-# Numbers in one block of k(X, landmarks): 8 or 16 MB, which stays in a CPU's last-level cache.
-BLOCK_ELEMENTS = TILE_ELEMENTS // 2
 
 
 class LandmarkModel(Storable):
@@ -40,17 +36,7 @@ class LandmarkModel(Storable):
     def decision(self, X: Tensor) -> Tensor:
         """f(X) [n, t] for X [n, d], without ever holding k(X, landmarks); in the landmarks' dtype, returned in X's."""
         checks.inputs("X", X, width=self.landmarks.shape[1])
-        f = X.new_empty(len(X), len(self.bias))
-        coefficients = self.coefficients.T.contiguous()
-        rows = max(1, tile_size(BLOCK_ELEMENTS, self.landmarks.device) // len(self.landmarks))
-        for tile, block in self.kernel.blocks(X.to(self.landmarks), self.landmarks, rows=rows):
-            f[tile] = (scores(block, coefficients) + self.bias).to(f.dtype)
-        return f
+        return (self.kernel.matmul(X.to(self.landmarks), self.landmarks, self.coefficients) + self.bias).to(X.dtype)
 
     def forward(self, X: Tensor) -> Tensor:
         return self.decision(X)
-
-
-def scores(K: Tensor, coefficients: Tensor) -> Tensor:
-    """K a [n, t] for a block K [n, m] and the rows of a^T [t, m]: on a CPU five times as fast as K @ a."""
-    return (coefficients @ K.T).T

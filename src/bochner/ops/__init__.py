@@ -8,12 +8,13 @@ from bochner.ops.descent import (
     minibatches_at_once,
     superbatch_steps,
 )
-from bochner.ops.distances import BinaryColumns, accurate_squared_distances, power_sums, squared_distances
+from bochner.ops.distances import BinaryColumns, Radial, accurate_squared_distances, power_sums, squared_distances
 from bochner.ops.hadamard import hadamard_matrix, hadamard_transform
 from bochner.ops.linalg import TILE_ELEMENTS, row_tiles, tile_size
 from bochner.ops.step import (
     cosine_features,
     cosine_scores,
+    fused_kernels,
     long_product,
     softmax_rows,
     sparse_cosine_features,
@@ -24,10 +25,12 @@ __all__ = [
     "TILE_ELEMENTS",
     "BinaryColumns",
     "FeatureColumns",
+    "Radial",
     "accurate_squared_distances",
     "bottleneck_gradient",
     "cosine_features",
     "cosine_scores",
+    "fused_kernels",
     "hadamard_matrix",
     "hadamard_transform",
     "linear_gradient",

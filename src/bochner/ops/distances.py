@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,6 +20,18 @@ NEAR = 2.0**-8
 MAX_NEAR_SHARE = 1 / 16
 # Numbers in a tile of sums of powers, on a CPU (two of them fit its second-level cache) and on a GPU.
 POWER_TILE = (2**17, 2**26)
+
+
+class Radial(NamedTuple):
+    """k(x, y) = p(t) exp(-t) with t = factor (sum_i |x_i - y_i|^norm)^power and p(t) = 1, 1 + t or 1 + t + t^2 / 3 for
+    degree 0, 1 or 2: a stationary kernel as a fused product needs it. `error` is the error of the sum that k allows.
+    """
+
+    norm: float
+    power: float
+    factor: float
+    degree: int = 0
+    error: float = 0.0
 
 
 def squared_distances(X: Tensor, Y: Tensor, *, error: float = math.inf) -> Tensor:

@@ -11,11 +11,19 @@ from torch import Tensor
 from bochner import checks
 from bochner.data.blocks import Source
 from bochner.kernels import Kernel
-from bochner.models.landmarks import LandmarkModel, scores
+from bochner.models.landmarks import LandmarkModel
 from bochner.models.losses import Loss, choose_loss
 from bochner.ops.linalg import Report, Solution, conjugate_gradients, warn_stopped
 from bochner.solvers.checkpoint import SolverCheckpoints
-from bochner.solvers.landmarks import CrossKernel, Whitening, checkpoint_inputs, prepare, solve_factored
+from bochner.solvers.landmarks import (
+    Block,
+    CrossKernel,
+    Whitening,
+    checkpoint_inputs,
+    prepare,
+    scores,
+    solve_factored,
+)
 from bochner.solvers.rows import Tile
 
 # The factor of alpha per Newton step on its way from k(x, x) down to its value.
@@ -137,7 +145,7 @@ class _Newton:
         coefficients = self.K.rows_of(self.space.coefficients(gamma))
         total = 0.0
 
-        def residual(rows: Tile, block: Tensor) -> Tensor:
+        def residual(rows: Tile, block: Block) -> Tensor:
             nonlocal total
             f, targets = scores(block, coefficients) + self.bias, self.loss.targets(rows.targets)
             total += float((self.loss.value(f, targets) * rows.weight).sum(dtype=torch.float64))
@@ -157,7 +165,7 @@ class _Newton:
             gamma = flat.view(m, t)
             both = self.K.rows_of(torch.cat([coefficients, self.space.coefficients(gamma)], dim=1))
 
-            def curve(rows: Tile, block: Tensor) -> Tensor:
+            def curve(rows: Tile, block: Block) -> Tensor:
                 f, directions = scores(block, both).split(t, dim=1)
                 return self.loss.curve(f + self.bias, directions)
 

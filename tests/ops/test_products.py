@@ -1,0 +1,153 @@
+"""k(X, Y) V without k(X, Y): tiles in torch, and the fused kernel; both against the formulas in float64."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from bochner.kernels import Gaussian, Kernel, Matern, PowerExponential, kernel
+from tests.kernels.cases import CASES, NUM_INPUTS, Case
+from tests.ops.step_cases import DEVICE, Draw
+from tests.oracles.kernels import matrix
+
+RADIAL = [case for case in CASES if case.kernel.radial is not None]
+Method = Callable[[Kernel, Tensor, Tensor, Tensor], Tensor]
+
+
+def by_tiles(kernel: Kernel, X: Tensor, Y: Tensor, V: Tensor) -> Tensor:
+    return kernel.cpu().matmul(X.cpu(), Y.cpu(), V.cpu()).to(X)
+
+
+def by_fused(kernel: Kernel, X: Tensor, Y: Tensor, V: Tensor) -> Tensor:
+    pytest.importorskip("triton", reason="Triton is not installed: the fused product is not tested")
+    from bochner.ops import fused
+
+    assert kernel.radial is not None
+    return fused.radial_product(kernel.prepare(X), kernel.prepare(Y), V, kernel.radial)
+
+
+methods = pytest.mark.parametrize("method", [by_tiles, by_fused])
+
+
+def error(result: Tensor, K: Tensor, V: Tensor) -> float:
+    """The largest error of a float32 result, relative to sum_j |v_j|, in each output: k(x, x) is 1."""
+    assert result.dtype == torch.float32
+    expected = K.double() @ V.double()
+    assert result.shape == expected.shape
+    return float(((result.double() - expected).abs() / V.double().abs().sum(dim=0)).max())
+
+
+@methods
+@pytest.mark.parametrize("case", RADIAL, ids=[case.name for case in RADIAL])
+def test_products_are_those_of_the_formula(case: Case, method: Method) -> None:
+    draw = Draw(0)
+    X, Y, V = draw.normal(37, NUM_INPUTS), draw.normal(70, NUM_INPUTS), draw.normal(70, 3)
+    X[:20] = Y[:20]  # equal rows, where a kink shows errors of the distance
+    K = torch.tensor(matrix(case.oracle, X.double().cpu().numpy(), Y.double().cpu().numpy())).to(DEVICE)
+    assert error(method(case.kernel, X, Y, V), K, V) < 2e-6
+    W = draw.normal(37, 2)
+    assert error(method(case.kernel, Y, X, W), K.T, W) < 2e-6
+
+
+WIDE = [
+    Gaussian(bandwidth=6.0),
+    Matern(smoothness=0.5, bandwidth=9.0),
+    Matern(smoothness=2.5, bandwidth=9.0),
+    PowerExponential(exponent=1.2, norm=1.5, bandwidth=30.0),
+]
+
+
+@methods
+@pytest.mark.parametrize("kernel", WIDE, ids=str)
+@pytest.mark.parametrize("offset", [0.0, 300.0])
+def test_products_of_many_inputs_and_outputs(kernel: Kernel, method: Method, offset: float) -> None:
+    draw = Draw(1)
+    X, Y, V = draw.normal(65, 40), draw.normal(70, 40), draw.normal(70, 67)
+    X[5], X[6] = Y[7], Y[8] + 1e-3
+    X, Y = X + offset, Y + offset
+    # about twenty roundings of each distance to 2^-20 of its square, relative to sum |v| as the values of k are
+    assert error(method(kernel, X, Y, V), kernel(X.double(), Y.double()), V) < 2e-5
+
+
+@methods
+@pytest.mark.parametrize("kernel", [Gaussian(), Matern(smoothness=0.5), Matern(smoothness=1.5)], ids=str)
+def test_clusters_far_apart(kernel: Kernel, method: Method) -> None:
+    draw = Draw(2)
+    centers = 1000 * draw.normal(4, 20)
+    X, Y = (draw.normal(40, 20) / 4 + centers[draw.below(4, 40)] for _ in range(2))
+    V = draw.normal(40, 2)
+    assert error(method(kernel, X, Y, V), kernel(X.double(), Y.double()), V) < 2e-4
+
+
+@methods
+def test_sums_over_many_columns_are_divided(monkeypatch, method: Method) -> None:
+    if method is by_fused:
+        pytest.importorskip("triton", reason="Triton is not installed: the fused product is not tested")
+        from bochner.ops.fused import products
+
+        monkeypatch.setattr(products, "MAX_COLUMNS", 64)
+    monkeypatch.setattr(kernel, "TILE_COLUMNS", 64)
+    monkeypatch.setattr(kernel, "TILE_ELEMENTS", 1280)
+    draw = Draw(3)
+    X, Y, V = draw.normal(37, 5), draw.normal(300, 5), draw.normal(300, 1)
+    k = Gaussian(bandwidth=2.0)
+    assert error(method(k, X, Y, V), k(X.double(), Y.double()), V) < 2e-6
+
+
+@methods
+@pytest.mark.parametrize(("n", "m", "c"), [(0, 5, 2), (5, 0, 2), (5, 5, 0), (1, 1, 1)])
+def test_few_rows(n: int, m: int, c: int, method: Method) -> None:
+    draw = Draw(4)
+    X, Y, V = draw.normal(n, 3), draw.normal(m, 3), draw.normal(m, c)
+    expected = Gaussian()(X, Y) @ V if n and m else torch.zeros(n, c, device=DEVICE)
+    torch.testing.assert_close(method(Gaussian(), X, Y, V), expected)
+
+
+def test_three_products_of_tf32_numbers_have_float32_accuracy() -> None:
+    """What matrix units compute: factors rounded to TF32, sums in float32."""
+    draw = Draw(5)
+    A, B = draw.normal(50, 200), draw.normal(200, 60)
+
+    def rounded(x: Tensor) -> Tensor:
+        return ((x.view(torch.int32) + 0x1000) & -0x2000).view(torch.float32)
+
+    lengths = A.double().norm(dim=1)[:, None] * B.double().norm(dim=0)
+    one = rounded(A).double() @ rounded(B).double()
+    a, b = rounded(A), rounded(B)
+    three = a.double() @ b.double() + rounded(A - a).double() @ b.double() + a.double() @ rounded(B - b).double()
+    exact = A.double() @ B.double()
+    assert float(((one - exact) / lengths).abs().max()) > 1e-5
+    assert float(((three - exact) / lengths).abs().max()) < 2**-20
+
+
+COMPILE = """
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from bochner.ops.fused import products
+
+kinds = dict.fromkeys(["X", "Y", "x_squares", "y_squares", "V", "out"], "*fp32")
+kinds |= dict.fromkeys(["n", "m", "outputs", "part_columns"], "i32")
+kinds |= dict.fromkeys(["factor", "error", "split_error", "near"], "fp32")
+for capability, tiles, limit in ((90, products.TILES, 227), (80, products.SMALL_TILES, 99)):
+    constants = {"INPUTS": 50, "NORM": 2.0, "POWER": 0.5, "DEGREE": 2, "OUTPUTS": products.MAX_OUTPUTS}
+    constants |= {"ROWS": tiles.rows, "COLUMNS": tiles.columns, "DEPTH": tiles.depth}
+    signature = {**kinds, **dict.fromkeys(constants, "constexpr")}
+    source = ASTSource(products._radial_product, signature=signature, constexprs=constants)
+    options = {"num_warps": tiles.warps, "num_stages": tiles.stages}
+    compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
+    assert len(compiled.asm["cubin"]) > 0
+    assert compiled.metadata.shared <= limit * 1024, (capability, compiled.metadata.shared)
+"""
+
+
+def test_the_fused_product_compiles_for_gpus_and_fits_their_shared_memory(tmp_path) -> None:
+    pytest.importorskip("triton", reason="Triton is not installed: the fused product is not compiled")
+    environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", COMPILE], env=environment, check=True)
