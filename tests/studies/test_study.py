@@ -146,7 +146,7 @@ def test_a_write_error_is_raised_and_no_failed_cell(tmp_path: Path, monkeypatch:
     measured: list[Cell] = []
     study = a_study(lambda cell: measured.append(cell) or {"value": 1})  # type: ignore[func-returns-value]
 
-    def full(results: ResultsFile[Cell], cell: Cell, result: dict[str, Any]) -> None:
+    def full(results: ResultsFile[Cell], cell: Cell, result: dict[str, Any], **about: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(ResultsFile, "add", full)

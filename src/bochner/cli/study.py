@@ -47,8 +47,9 @@ class Measurement:
         from bochner.studies.workers import WorkerOptions
 
         workers = WorkerOptions(self.workers, self.cluster, self.retries)
-        common = {"size": self.size, "seeds": self.seeds, "device": self.device, "workers": workers}
-        return run_study(study, self.data_dir, self.output_dir, options=options, **common)  # type: ignore[arg-type]
+        common: dict[str, Any] = {"size": self.size, "seeds": self.seeds, "device": self.device, "workers": workers}
+        common["on_cost"] = lambda cost: print(f"{study.name}: {cost}.", flush=True)
+        return run_study(study, self.data_dir, self.output_dir, options=options, **common)
 
 
 def list_() -> None:
@@ -83,8 +84,8 @@ def run(
         bochner study run adapted-bases --size paper --effort small --num_features '[10, 30000]'
         bochner study run nystrom-rff-performance --workers 4
 
-    The same command continues an interrupted run: measured cells are stored, and shared by the studies that show them.
-    The rows are in OUTPUT_DIR/rows/SIZE/NAME.json.
+    The estimated time is printed first. The same command continues an interrupted run: measured cells are stored, and
+    shared by the studies that show them. The rows are in OUTPUT_DIR/rows/SIZE/NAME.json.
 
     Args:
         name: One of `bochner study list`.

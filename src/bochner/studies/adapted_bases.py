@@ -26,6 +26,7 @@ from bochner.models.heads import FeatureModel, Head, LinearHead
 from bochner.solvers.optimizers import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import evaluate
+from bochner.studies import costs
 from bochner.studies.results_file import Result
 from bochner.studies.study import Size
 from bochner.studies.workers import Context
@@ -263,6 +264,22 @@ def prepare(context: Context) -> Callable[[Cell], Result]:
     """The function that measures a cell; it keeps the last data set in memory."""
     loaded = lru_cache(maxsize=1)(lambda name: load(name, context.data_dir, device=context.device))
     return lambda cell: measure(loaded(cell.data), cell)
+
+
+def operations(cell: Cell) -> float:
+    """Of `measure`: the steps of adaptation, then the epochs of a head, on both tasks of a transfer."""
+    rows, d, outputs = costs.SHAPES[cell.data]
+    settings, D, depth = EFFORTS[cell.effort], cell.num_features, int(cell.kernel[-1]) if "arccos" in cell.kernel else 1
+    layers = 2 * (depth - 1) * (D / depth) ** 2  # of a row, beyond the first
+    total = costs.CELL + costs.training(
+        rows, d, D, outputs, epochs=costs.STOPPED * HEAD_EPOCHS[cell.effort], per_row=layers
+    )
+    if BASES[cell.basis] is not None:
+        size = settings.batch_size
+        epochs = min(settings.max_epochs, 50)  # patience ends adaptation earlier
+        steps = epochs * (rows / size if cell.basis == "discriminative" else settings.batches or 10_000)
+        total += 3 * steps * (costs.features(size, d, D) + size * layers + 2 * size**2 * D)
+    return total
 
 
 def measure(parts: Parts, cell: Cell) -> Result:

@@ -9,7 +9,17 @@ from pathlib import Path
 from statistics import fmean, median, pstdev
 
 from bochner.report import Page
-from bochner.studies.adapted_bases import BASES, FIGURES, FILES, TRANSFER, TRANSFER_SET, Cell, cells_of, prepare
+from bochner.studies.adapted_bases import (
+    BASES,
+    FIGURES,
+    FILES,
+    TRANSFER,
+    TRANSFER_SET,
+    Cell,
+    cells_of,
+    operations,
+    prepare,
+)
 from bochner.studies.drawing import Curve, Panel, draw_panel, save_panels
 from bochner.studies.findings import Finding, Rows, SetValues, finding
 from bochner.studies.published_tables import published_table
@@ -136,7 +146,7 @@ def _study(name: str, title: str, figure: str, source: str) -> Study:
         name, title, f"{ALBER}, {source}", PROTOCOL,
         "adapted_bases", Cell, partial(cells_of, figure), prepare, partial(_show, figure),
         {TRANSFER_SET: FILES[TRANSFER_SET]} if figure == TRANSFER else FILES,
-        options=("sets", "num_features", "effort"),
+        options=("sets", "num_features", "effort"), operations=operations,
     )  # fmt: skip
 
 

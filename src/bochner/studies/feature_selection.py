@@ -28,6 +28,7 @@ from bochner.report import Page
 from bochner.solvers.optimizers import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import evaluate
+from bochner.studies import costs
 from bochner.studies.drawing import COLORS, MARKERS, finish, new_axes
 from bochner.studies.findings import Finding, Rows, SetValues, by, finding, sets_of
 from bochner.studies.results_file import Result
@@ -312,6 +313,18 @@ def prepare(context: Context) -> Callable[[Cell], Result]:
     return measure
 
 
+def operations(cell: Cell) -> float:
+    """Of a cell: as many fits as values are tried and seeds measured, each with its selection."""
+    size = SIZES[cell.effort]
+    rows, d, outputs = {"made": (20_000, 40, 3), "made, small": (5_000, 20, 3), **costs.SHAPES}[cell.data]
+    N, D = 0.64 * min(rows, MAX_ROWS.get(cell.data, rows) if cell.effort == "small" else rows), size.num_features
+    fits = len(size.bandwidths) + (1 if cell.selection == NONE else 2) * (len(size.rates) - 1) + len(cell.seeds)
+    fit = costs.training(N, d, D, outputs, epochs=size.epochs)
+    if cell.selection != NONE:
+        fit += costs.training(min(N, size.rows_per_round), d, D, outputs, epochs=size.rounds)
+    return costs.CELL + fits * fit
+
+
 def _load(name: str, data_dir: Path, effort: str) -> Parts:
     if name == "made":
         return synthetic_data()
@@ -437,7 +450,9 @@ def _largest_weight(rows: Rows) -> dict[str, float | None]:
 
 
 def _study(name: str, title: str, source: str, show: Callable[[Page, Sequence[Row]], Any]) -> Study:
-    return Study(name, title, source, PROTOCOL, "feature_selection", Cell, cells, prepare, show, FILES)
+    return Study(
+        name, title, source, PROTOCOL, "feature_selection", Cell, cells, prepare, show, FILES, operations=operations
+    )
 
 
 MAY = "May 2018, Chapter 5"

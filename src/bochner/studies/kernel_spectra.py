@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from bochner.report import Page
+from bochner.studies import costs
 from bochner.studies.drawing import Curve, Panel, draw_panel
 from bochner.studies.findings import finding
 from bochner.studies.nystrom_rff import ALL_SETS, make_kernel
@@ -74,6 +75,7 @@ STUDY = Study(
     "kernel-spectra", "Spectra of kernel matrices", SOURCE,
     "Eigenvalues of the Gaussian kernel matrix of n random training rows, divided by n; float64.",
     "kernel_spectra", Cell, cells, prepare, show, FILES,
+    operations=lambda cell: costs.CELL + costs.eigenvalues(cell.num_points),
 )
 _SPECTRA = (
     finding("The largest eigenvalues of kernel matrices are significantly larger than the others.", SOURCE, STUDY.name,

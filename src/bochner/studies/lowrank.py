@@ -12,7 +12,7 @@ from bochner import checks
 from bochner.report import Page
 from bochner.studies.drawing import draw_panel
 from bochner.studies.findings import Finding, Rows, SetValues, by, finding, sets_of
-from bochner.studies.lowrank_cells import SETS, Cell, measure
+from bochner.studies.lowrank_cells import SETS, Cell, measure, operations
 from bochner.studies.lowrank_page import PROTOCOL, entry_text, panels_of
 from bochner.studies.lowrank_tables import plan
 from bochner.studies.results_file import Result
@@ -35,6 +35,7 @@ def _study(name: str, title: str, *own_parts: str) -> Study:
         name, title, f"{BHARDWAJ}, {', '.join(part.capitalize() for part in own_parts)}", PROTOCOL,
         "lowrank", Cell, cells, lambda context: lambda cell: measure(cell, context.data_dir), partial(_show, own_parts),
         {point_set.name: point_set.file for point_set in SETS.values()}, options=("sets", "parts"),
+        operations=operations,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from torch import Generator, Tensor
 
 from bochner.kernels import Gaussian, Kernel
 from bochner.lowrank import Factor, spectral_error, stable_rank
+from bochner.studies import costs
 from bochner.studies.lowrank_methods import STUDIED
 from bochner.studies.results_file import Result
 
@@ -133,6 +135,29 @@ def measure(cell: Cell, data_dir: Path) -> Result:
     """The result of one cell. All random numbers follow from its seed."""
     result = _KINDS[cell.kind](cell, load(cell.data, data_dir, seed=cell.seed))
     return {**result, "threads": torch.get_num_threads()}
+
+
+def operations(cell: Cell) -> float:
+    """Of `measure`; kernel values count 60, which are those of about 20 inputs and an exponential."""
+    point_set, r = SETS[cell.data], cell.rank
+    n = point_set.drawn or point_set.num_points
+    K, errors = 60.0 * n**2, costs.eigenvalues(ERROR_POINTS)
+    match cell.kind:
+        case "optimum" | "stable rank":
+            return costs.CELL + errors
+        case "split" | "folds" if cell.method == "exact":
+            return costs.CELL + (FOLDS if cell.kind == "folds" else 1) * (K + n**3 / 3)
+    landmarks = 8 * max(r, 1)
+    fit = n * landmarks * (60 + 2 * landmarks) + costs.eigenvalues(landmarks) + costs.kmeans(n, 20, landmarks)
+    if "als" in cell.method:
+        samples = min(n**2, (cell.samples or r) * n * math.log(n))
+        fit += samples * (60 + 40 * r * cell.rounds)
+    elif cell.method == "svd":
+        fit = K * 5 + 20 * n**2 * r
+    elif cell.method == "pivoted-cholesky":
+        fit = n * r * (60 + 4 * r)
+    times = {"seconds": 2, "folds": FOLDS}.get(cell.kind, 1)
+    return costs.CELL + times * fit + (errors if cell.kind == "factor" else 0)
 
 
 def _factor(cell: Cell, points: Points) -> Result:

@@ -14,6 +14,7 @@ from torch import Generator, Tensor
 from bochner.features import ArcCosineMap, EnsembleNystromMap, FeatureMap, FourierMap, NystromMap, TensorSketchMap
 from bochner.kernels import ArcCosine, Gaussian, Kernel, Laplacian, Polynomial, SparseGaussian, Stationary
 from bochner.report import Page
+from bochner.studies import costs
 from bochner.studies.drawing import Curve, Panel, draw_panel
 from bochner.studies.findings import Decision, Finding, by
 from bochner.studies.results_file import Result
@@ -182,7 +183,7 @@ def orthogonal_is_lower(rows: Sequence[Row]) -> Decision | None:
 # fmt: off
 STUDIES = (
     Study("map-error", "Kernel error of every feature map", "every map of the papers, side by side", PROTOCOL,
-          "map_error", Cell, cells, prepare, show),
+          "map_error", Cell, cells, prepare, show, operations=lambda cell: costs.CELL + 1e6 * cell.num_features),
 )
 FINDINGS = (
     Finding("Orthogonal random features approximate the Gaussian kernel better than independent ones.",

@@ -18,6 +18,7 @@ from bochner.models.heads import FeatureModel, LinearHead
 from bochner.solvers.optimizers import SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import evaluate
+from bochner.studies import costs
 from bochner.studies.nystrom_rff_data import TASKS, Parts, loader
 from bochner.studies.results_file import Result
 from bochner.studies.study import Size
@@ -97,6 +98,18 @@ def _performance(cell: Cell, z: FeatureMap, parts: Parts) -> Result:
     scores = evaluate(model, heldout, loss=loss).summary()  # the last epoch may have been undone
     performance = scores["mse"] ** 0.5 if loss == "squared" else scores["err"]
     return {"performance": performance, "loss": scores[criterion], "start_loss": before, "epochs_run": len(history)}
+
+
+def operations(cell: Cell) -> float:
+    """Of `measure`: the map, its errors on pairs, and the epochs of a model."""
+    rows, d, outputs = costs.SHAPES[cell.data]
+    N, D, P = min(rows, cell.num_rows or rows), cell.num_features, cell.pairs_of
+    total = costs.CELL + 4 * P**2 * (D + d) + costs.features(P, d, D)
+    per_row = 0.0
+    if cell.map != RFF:
+        total += costs.eigenvalues(D) + (costs.kmeans(N, d, D) if cell.map == KMEANS else 0)
+        per_row = 2.0 * D**2
+    return total + costs.training(N, d, D, outputs, epochs=cell.epochs, per_row=per_row)
 
 
 # -- kernel errors ----------------------------------------------------------------------------------------------

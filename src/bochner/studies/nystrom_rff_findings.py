@@ -14,7 +14,7 @@ from bochner.report import Page
 from bochner.studies import kernel_spectra, nystrom_theorems
 from bochner.studies import nystrom_rff_report as plots
 from bochner.studies.findings import OFTEN, Finding, Rows, by, finding, per_set
-from bochner.studies.nystrom_rff import KMEANS, NYSTROM, POWERS, RFF, Cell, cells, effect_cells, prepare
+from bochner.studies.nystrom_rff import KMEANS, NYSTROM, POWERS, RFF, Cell, cells, effect_cells, operations, prepare
 from bochner.studies.nystrom_rff_data import FILES
 from bochner.studies.nystrom_rff_report import Point, alike, compare, curve, slope
 from bochner.studies.study import Row, Study
@@ -32,7 +32,19 @@ PROTOCOL = (
 
 
 def _study(name: str, title: str, source: str, show: Callable[[Page, Sequence[Row]], None]) -> Study:
-    return Study(name, title, f"{MAY}, {source}", PROTOCOL, "nystrom_rff", Cell, cells, prepare, show, FILES)
+    return Study(
+        name,
+        title,
+        f"{MAY}, {source}",
+        PROTOCOL,
+        "nystrom_rff",
+        Cell,
+        cells,
+        prepare,
+        show,
+        FILES,
+        operations=operations,
+    )
 
 
 # fmt: off
@@ -48,7 +60,7 @@ STUDIES = (
     nystrom_theorems.STUDY,
     Study("effect-of-features", "Effect of the number of features", f"{MAY}, Figure 4.2",
           PROTOCOL + " Laplacian and sparse Gaussian bandwidths are the median rule's.",
-          "nystrom_rff", Cell, effect_cells, prepare, plots.effect_of_features, FILES),
+          "nystrom_rff", Cell, effect_cells, prepare, plots.effect_of_features, FILES, operations=operations),
 )
 # fmt: on
 

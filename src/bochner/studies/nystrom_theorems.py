@@ -17,6 +17,7 @@ from torch import Generator, Tensor
 from bochner.features import NystromMap
 from bochner.kernels import Gaussian
 from bochner.report import Page
+from bochner.studies import costs
 from bochner.studies.findings import Criterion, Decision, Finding, by
 from bochner.studies.nystrom_rff import ALL_SETS, make_kernel
 from bochner.studies.nystrom_rff_data import FILES, loader
@@ -179,6 +180,7 @@ STUDY = Study(
     "nystrom-theorems", "Theorems 4 to 7 in numbers", f"{MAY}, Sections 6.1 and 6.3",
     "Gaussian kernel; expectations are over the n points themselves, each with probability 1 / n; float64.",
     "nystrom_theorems", Cell, cells, prepare, show, FILES,
+    operations=lambda cell: costs.CELL + 20.0 * cell.num_points**2 * (cell.num_landmarks + 100),
 )  # fmt: skip
 
 

@@ -33,7 +33,8 @@ class ResultsFile(Generic[Cell]):
     >>> from bochner.studies.adapted_bases import Cell
     >>> cell = Cell("mnist", "gaussian", "random", num_features=10, effort="smoke", seed=0)
     >>> with tempfile.TemporaryDirectory() as directory:
-    ...     ResultsFile(Path(directory, "cells.jsonl"), Cell).add(cell, {"accuracy": 0.5})
+    ...     file = ResultsFile(Path(directory, "cells.jsonl"), Cell)
+    ...     file.add(cell, {"accuracy": 0.5}, seconds=2.0, device="cpu")
     ...     ResultsFile(Path(directory, "cells.jsonl"), Cell).get(cell)
     {'accuracy': 0.5}
     """
@@ -41,10 +42,13 @@ class ResultsFile(Generic[Cell]):
     def __init__(self, path: Path, make: Callable[..., Cell]) -> None:
         self.path, self._runs_path = path, path.with_suffix(".runs.jsonl")
         self._results: dict[Cell, Result] = {}
+        self._measured: dict[Cell, tuple[str, float]] = {}
         for line in read_lines(path):
             try:
                 cell = make(**{name: _frozen(value) for name, value in line["cell"].items()})
                 self._results[cell] = line["result"]
+                if "seconds" in line:  # since 0.2
+                    self._measured[cell] = line["device"], line["seconds"]
             except (TypeError, KeyError) as error:
                 text = json.dumps(line)[:80]
                 raise ValueError(f"{path} must hold measured cells; remove the line {text}: {error}") from error
@@ -52,10 +56,20 @@ class ResultsFile(Generic[Cell]):
     def get(self, cell: Cell) -> Result | None:
         return self._results.get(cell)
 
-    def add(self, cell: Cell, result: Result) -> None:
+    def add(self, cell: Cell, result: Result, *, seconds: float | None = None, device: str = "cpu") -> None:
+        """Store a result, with the seconds it took on a device where they are known."""
         stored: Any = cell
-        append_line(self.path, {"cell": asdict(stored), "result": result})
+        line: dict[str, Any] = {"cell": asdict(stored), "result": result}
+        if seconds is not None:
+            line |= {"seconds": round(seconds, 3), "device": device}
+            self._measured[cell] = device, seconds
+        append_line(self.path, line)
         self._results[cell] = result
+
+    def durations(self, device: str) -> dict[Cell, float]:
+        """The seconds of the cells that were measured on a kind of device, "cpu" or "cuda"."""
+        measured = self._measured.items()
+        return {cell: seconds for cell, (other, seconds) in measured if other.partition(":")[0] == device}
 
     def add_run(self, run: Mapping[str, Any]) -> None:
         append_line(self._runs_path, run)

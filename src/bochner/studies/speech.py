@@ -79,7 +79,18 @@ def _study(
     cells: Callable[[Size], Sequence[Cell]],
     show: Callable[[Page, Sequence[Row]], None],
 ) -> Study:
-    return Study(name, title, f"{MAY}, {source}", PROTOCOL, "speech", Cell, cells, prepare, show)
+    return Study(
+        name,
+        title,
+        f"{MAY}, {source}",
+        PROTOCOL,
+        "speech",
+        Cell,
+        cells,
+        prepare,
+        show,
+        operations=speech_cells.operations,
+    )
 
 
 # fmt: off
@@ -90,7 +101,8 @@ STUDIES = (
            "Tables 4, 10, 12, 14 and 16", speech_cells.network_cells, speech_report.show_networks),
     Study("speech-best", "The best network against the best kernel", f"{MAY}, Table 7",
           PROTOCOL + " Each metric is that of its best model, as in the papers; test is read by the best on dev alone.",
-          "speech_best", BestCell, speech_cells.best_cells, prepare_best, speech_report.show_best),
+          "speech_best", BestCell, speech_cells.best_cells, prepare_best, speech_report.show_best,
+          operations=speech_cells.best_operations),
     _study("speech-features", "Acoustic models of few and of many features", "Figure 3 and Table 6",
            speech_cells.feature_cells, speech_report.show_features),
     _study("speech-metrics", "Which heldout metric goes with the token error rate", "Figure 2",

@@ -8,6 +8,7 @@ from itertools import product
 from types import MappingProxyType
 
 from bochner.acoustic.settings import KERNELS
+from bochner.studies import costs
 from bochner.studies.study import Size
 
 MAY = "May et al. 2019"
@@ -78,6 +79,11 @@ SIZES: Mapping[Size, Sizes] = MappingProxyType(
 )  # fmt: skip
 
 
+# For the estimated time of cells: hours of speech of the recipes, and what dev of an hour takes to decode.
+HOURS = MappingProxyType({"synthetic broadcast-like": 4.0})
+FRAMES_PER_HOUR, FRAME_INPUTS, NUM_STATES, DECODING = 360_000, 429, 300, 3e12
+
+
 @dataclass(frozen=True)
 class Cell:
     """A model with a seed on a task, at the effort of a size.
@@ -106,6 +112,25 @@ class BestCell:
     kind: str
     effort: Size
     seeds: tuple[int, ...]
+
+
+def operations(cell: Cell) -> float:
+    """Of training a model and of decoding dev, without the corpus and its alignment, which the first cell makes."""
+    sizes = SIZES[cell.effort]
+    hours = float(str(sizes.recipe.get("corpus.hours", HOURS.get(cell.data, 1.0))))
+    frames, outputs = 0.7 * hours * FRAMES_PER_HOUR, sizes.rank if cell.bottleneck else NUM_STATES
+    if cell.model == NETWORK:
+        weights = FRAME_INPUTS * cell.width + (cell.depth - 1) * cell.width**2 + cell.width * outputs
+        return hours * DECODING + 6.0 * costs.STOPPED * sizes.max_epochs * frames * weights
+    rounds = sizes.rounds if cell.selection else 0
+    epochs = costs.STOPPED * sizes.max_epochs + rounds
+    return hours * DECODING + costs.training(frames, FRAME_INPUTS, cell.num_features, outputs, epochs=epochs)
+
+
+def best_operations(cell: BestCell) -> float:
+    """Of the ablation of a kind; models in the cache take nothing."""
+    cells = [model for model in all_cells(cell.effort) if model.data == cell.data and model.seed in cell.seeds]
+    return sum(operations(model) for model in cells if (model.model == NETWORK) == (cell.kind == NETWORK))
 
 
 def kernel_cells(size: Size) -> list[Cell]:

@@ -15,6 +15,7 @@ from bochner import checks
 from bochner.report import Page
 from bochner.search.plan import resolve_device
 from bochner.stages import locked, write_json
+from bochner.studies.costs import Cost, Operations, estimate
 from bochner.studies.provenance import provenance
 from bochner.studies.results_file import Results, ResultsFile
 from bochner.studies.workers import Context, Measure, WorkerOptions, measure_by, measure_cells, measure_here
@@ -45,6 +46,8 @@ class Study:
         The data file of a cell by its field `data`, for sets that are in a file.
     options : tuple of str
         Keyword arguments that `cells` accepts beside the size.
+    operations : function of a cell, optional
+        The floating-point operations of a cell, roughly, from which the time of a run is estimated before it starts.
     """
 
     name: str
@@ -58,6 +61,7 @@ class Study:
     show: Callable[[Page, Sequence[Row]], object]
     files: Mapping[str, str] = field(default_factory=dict)
     options: tuple[str, ...] = ()
+    operations: Operations | None = None
 
     def file_of(self, cell: Any) -> str | None:
         return self.files.get(getattr(cell, "data", ""))
@@ -142,12 +146,13 @@ def run_study(
     verbose: bool | None = None,
     workers: WorkerOptions | None = None,
     device: str = "cpu",
+    on_cost: Callable[[Cost], object] | None = None,
 ) -> SavedRows:
     """Measure the cells that `output_dir` does not hold yet, and save the rows of all that it holds.
 
     Cells whose file is not in `data_dir` are skipped, which is logged and saved. Cells that fail are logged, the
     others are saved all the same, and then it is an error. `output_dir` is locked meanwhile. `device` "auto" is the
-    GPU if there is one.
+    GPU if there is one. `on_cost` is called with the estimated cost before anything is measured.
     """
     options = {name: value for name, value in (options or {}).items() if value is not None}
     cells = study.select(size, seeds=seeds, **options)
@@ -159,6 +164,8 @@ def run_study(
             logger.warning("%s: %s does not exist; its cells are skipped.", study.name, data_dir / name)
         try:
             present = [cell for cell in cells if study.file_of(cell) not in missing]
+            if on_cost is not None:
+                on_cost(estimate(present, results, study.operations, device=context.device))
             _measure(study, context, present, results, verbose, workers or WorkerOptions())
         finally:
             command = _command(study.name, size, {"seeds": seeds, **options})
@@ -188,14 +195,12 @@ def _measure(
     def describe(cell: Any) -> str:
         return f"{study.name}: {getattr(cell, 'data', '')}"
 
+    shown: dict[str, Any] = {"describe": describe, "verbose": verbose, "device": context.device}
     if pool is None:
-        measure_cells(
-            cells, partial(measure_here, measure=study.prepare(context)), results, describe=describe, verbose=verbose
-        )
+        measure_cells(cells, partial(measure_here, measure=study.prepare(context)), results, **shown)
     else:
         with pool:
-            by_pool = partial(measure_by, pool, retries=workers.retries)
-            measure_cells(cells, by_pool, results, describe=describe, verbose=verbose)
+            measure_cells(cells, partial(measure_by, pool, retries=workers.retries), results, **shown)
 
 
 def _command(name: str, size: str, options: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import logging
 import signal
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,7 @@ Cell = TypeVar("Cell")
 Measure = Callable[[Any], Result]
 # Not "fork": a forked copy of a process with threads, such as torch's, may deadlock.
 START_METHOD = "forkserver" if "forkserver" in get_all_start_methods() else "spawn"
+SECONDS = "cell_seconds"  # how long a cell took, in its result until it is stored
 # Files that cannot be written are not the fault of a cell: the study stops.
 WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
@@ -99,7 +101,7 @@ class StudyMeasure:
 
     >>> from bochner.studies.map_error import Cell
     >>> sorted(StudyMeasure("map-error", Context(Path("data")))(Cell("orthogonal", num_features=64, seed=0)))
-    ['error', 'family', 'kernel']
+    ['cell_seconds', 'error', 'family', 'kernel']
     """
 
     study: str
@@ -109,7 +111,7 @@ class StudyMeasure:
     def __call__(self, cell: Any) -> Result:
         if self.version != __version__:
             raise RuntimeError(f"bochner {self.version} calls a worker that has {__version__}; install the same.")
-        return _prepared(self.study, self.context)(cell)
+        return timed(_prepared(self.study, self.context), cell)
 
 
 @lru_cache(maxsize=1)
@@ -118,6 +120,13 @@ def _prepared(study: str, context: Context) -> Measure:
     from bochner.studies.registry import study_named  # every study: only where cells are measured
 
     return study_named(study).prepare(context)
+
+
+def timed(measure: Measure, cell: Any) -> Result:
+    """The result of a cell with the seconds it took, which `measure_cells` stores beside it."""
+    start = time.perf_counter()
+    result = measure(cell)
+    return {**result, SECONDS: time.perf_counter() - start}
 
 
 # -- the loop over cells ---------------------------------------------------------------------------------------
@@ -133,6 +142,7 @@ def measure_cells(
     *,
     describe: Callable[[Cell], str] = str,
     verbose: bool | None = None,
+    device: str = "cpu",
 ) -> int:
     """Measure the cells that `results` does not have and store each result at once; return how many those were.
 
@@ -146,7 +156,8 @@ def measure_cells(
             if isinstance(outcome, BaseException):
                 failed[cell] = error_text(outcome)
             else:
-                results.add(cell, outcome)
+                seconds = outcome.pop(SECONDS, None)
+                results.add(cell, outcome, seconds=seconds, device=device)
             bar.set_description(describe(cell))
             bar.update()
     if failed:
@@ -159,7 +170,7 @@ def measure_here(cells: Iterable[Any], measure: Measure) -> Iterator[Outcome]:
     for cell in cells:
         result: Result | BaseException
         try:
-            result = measure(cell)
+            result = timed(measure, cell)
         except Exception as error:  # whatever it is, the others are measured
             _raise_write_error(error)
             logger.warning("%s failed: %s", cell, error_text(error))
