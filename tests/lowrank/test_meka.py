@@ -98,6 +98,16 @@ def test_twenty_seeds_on_california_houses(shared_data: Callable[[str], Path]) -
     assert np.median(errors) < 0.5
 
 
+def test_isolated_points_are_landmarks_of_their_cluster() -> None:
+    """Centres of k-means leave some of them out, and then k(x, x) of such a point is nearly 0."""
+    kernel = Gaussian(bandwidth=3.0)
+    for seed in range(4):
+        X = torch.randn(1500, 4, generator=generator(seed), dtype=torch.float64)
+        X[:12] *= 6
+        factor = fit_meka(kernel, X, rank=120, num_clusters=2, generator=generator(seed))
+        assert float((1 - factor.rows(torch.arange(12)).square().sum(dim=1)).abs().max()) < 0.05
+
+
 def test_a_point_with_a_direction_of_its_own_is_in_every_sample() -> None:
     Q = torch.linalg.qr(points(1000, seed=4)[:, :2]).Q
     basis = torch.zeros(1001, 3, dtype=torch.float64)

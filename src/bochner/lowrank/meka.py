@@ -136,7 +136,8 @@ def fit_meka(
     `algorithm` "thesis" is the published method: standard Nystrom blocks (truncation "landmarks"), uniform samples and
     W = I. A sample that misses such a point then makes Q[I] nearly singular, and the error unbounded.
 
-    `landmarks` is a rule of `choose_landmarks`; None is "kmeans", for the thesis "uniform". A link is zero, not fitted,
+    `landmarks` is a rule of `choose_landmarks`; None is "pivoted-cholesky", which finds isolated points where "kmeans"
+    may leave one out; for the thesis it is "uniform". A link is zero, not fitted,
     if k(s, t) / sqrt(k(s, s) k(t, t)) at the centres is below `threshold`: 0 fits all links, more than 1 none. Fitted
     links can make L [c q, c q] indefinite; its negative eigenvalues are set to 0, which gives the positive
     semi-definite matrix nearest to Q L Q^T. A cluster with fewer than q points has a smaller basis.
@@ -159,7 +160,7 @@ def fit_meka(
     clusters = nearest(X, centers)
     literal = algorithm == "thesis"
     options = {
-        "landmarks": landmarks or ("uniform" if literal else "kmeans"),
+        "landmarks": landmarks or ("uniform" if literal else "pivoted-cholesky"),
         "truncation": "landmarks" if literal else "factor",
     }
     blocks = [_fit_block(kernel, X, clusters == c, q, generator, options) for c in range(num_clusters)]
