@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bochner.acoustic.corpora import KaldiCorpus, transcribed_in_phones
+from bochner.acoustic.corpora import FolderCorpus, KaldiCorpus, transcribed_in_phones
 from bochner.speech.audio import write_audio
 from bochner.speech.corpora.corpus_directory import SpeechCorpus, write_corpus
 from bochner.speech.lexicon import Lexicon
@@ -51,3 +51,19 @@ def test_kaldi_directories_are_the_parts_and_bring_their_lexicon(tmp_path: Path)
 def test_a_source_without_data_directories_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"corpus\.source must hold data directories train, heldout, dev, test, got"):
         KaldiCorpus(source=tmp_path).make(tmp_path / "corpus", workers=1, verbose=False)
+
+
+def test_a_folder_is_prepared_with_its_lexicon(tmp_path: Path) -> None:
+    for speaker in ("ann", "bob", "cy", "dee"):
+        path = tmp_path / "talks" / speaker / "1.wav"
+        path.parent.mkdir(parents=True)
+        write_audio(path, np.sin(np.arange(8000) / 9).astype("float32") / 2, rate=16000)
+        path.with_suffix(".txt").write_text("Good morning!")
+    (tmp_path / "words.txt").write_text("GOOD G UH1 D\nMORNING M AO1 R N IH0 NG\n")
+    folder = FolderCorpus(source=tmp_path / "talks", lexicon=str(tmp_path / "words.txt"))
+    assert not folder.is_prepared
+    folder.make(tmp_path / "corpus", workers=1, verbose=False)
+    corpus = SpeechCorpus.read(tmp_path / "corpus")
+    assert corpus.lexicon["good"] == (("G", "UH", "D"),)
+    assert not corpus.missing_words
+    assert FolderCorpus(source=tmp_path / "corpus").is_prepared

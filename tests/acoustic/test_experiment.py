@@ -102,13 +102,38 @@ def test_results_and_recipe_are_written(ran: Ran) -> None:
 def test_the_chosen_models_have_names_that_stay_and_can_be_moved(ran: Ran, tmp_path: Path) -> None:
     from bochner.acoustic.model import AcousticModel
 
-    kernel, network = ran.results.chosen("kernel")[0], ran.results.chosen("network")[0]
+    (kernel,) = ran.results.chosen("kernel")
     shutil.copytree(ran.directory / "models" / "kernel", tmp_path / "moved")
     model = AcousticModel.load(tmp_path / "moved")
     assert model.about["name"] == "many"
     assert model.weights.acoustic_weight == kernel.dev["acoustic_weight"]
-    best = AcousticModel.load(ran.directory / "models" / "best").about["name"]
-    assert best == ("many" if kernel.dev["ter"] <= network.dev["ter"] else "network")
+    gmm = AcousticModel.load(ran.directory / "models" / "gmm")
+    assert gmm.module is None
+    least = min(row.dev["ter"] for row in ran.results.rows)
+    best = AcousticModel.load(ran.directory / "models" / "best").about
+    assert [row.dev["ter"] for row in ran.results.rows if row.model == best.get("name", "many + network")] == [least]
+
+
+def test_the_gmm_is_the_best_model_if_it_is_best_on_dev(ran: Ran, tmp_path: Path) -> None:
+    from bochner.acoustic.model import AcousticModel
+
+    rows = [replace(row, dev={**row.dev, "ter": 0.0 if row.kind == "gmm" else 0.5}) for row in ran.results.rows]
+    for row in rows:
+        shutil.copytree(ran.directory / row.directory, tmp_path / row.directory)
+    experiment_module.link_chosen(replace(ran.results, rows=rows), tmp_path)
+    assert AcousticModel.load(tmp_path / "models" / "best").about["kind"] == "gmm"
+
+
+def test_the_saved_gmm_decodes_as_the_gmm(ran: Ran) -> None:
+    import numpy as np
+
+    from bochner.acoustic.model import AcousticModel
+
+    aligned = setup(ran.recipe, ran.directory, device="cpu").aligned
+    name = aligned.ids("dev")[0]
+    own = AcousticModel.load(ran.directory / "models" / "gmm").log_likelihoods(aligned.frames[name])
+    difference = own - aligned.gmm_scores()(name)
+    assert np.ptp(difference, axis=1).max() < 0.01  # log p(x | s) up to a constant for each frame
 
 
 def test_the_same_again_does_nothing(ran: Ran, refusing: Callable[..., None]) -> None:
@@ -267,3 +292,10 @@ def test_what_is_found_again_is_what_json_keeps(tmp_path: Path) -> None:
     made = run_stage(tmp_path, "corpus", "c", {}, lambda directory: {"shape": (1, 2)})
     again = run_stage(tmp_path, "corpus", "c", {}, Maker())
     assert made == again
+
+
+def test_a_rank_above_the_number_of_states_is_no_bottleneck(ran: Ran, caplog: pytest.LogCaptureFixture) -> None:
+    changes = {"models.many.rank": 1000, "models.few": None, "models.network": None}
+    results = run_recipe(tiny(ran.directory, **changes), ran.directory)
+    assert results.of_kind("kernel")[0].settings["rank"] is None
+    assert "many: no bottleneck, since rank 1000 is not below" in caplog.text

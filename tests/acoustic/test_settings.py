@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -71,3 +72,18 @@ def test_titles_say_the_tricks() -> None:
     assert NetworkSettings(hidden=(8, 4), rank=3).title == "relu 8-4 rank 3"
     assert NetworkSettings(hidden=(8, 8), dilations=(1,), activation="gelu").title == "TDNN gelu 2x8"
     assert NetworkSettings(name="the baseline").title == "the baseline"
+
+
+@pytest.mark.parametrize(("minutes", "features", "epochs"), [(1, 2048, 60), (60, 12288, 11), (6000, 65536, 10)])
+def test_automatic_sizes_grow_with_the_amount_of_speech(minutes: int, features: int, epochs: int) -> None:
+    sizes = {"num_rows": 6000 * minutes, "num_states": 700}
+    assert KernelSettings(num_features="auto").fitted_to(**sizes).num_features == features
+    assert NetworkSettings(max_epochs="auto").fitted_to(**sizes).max_epochs == epochs
+
+
+@pytest.mark.parametrize(
+    ("rank", "num_states", "fitted"),
+    [("auto", 97, None), ("auto", 300, 100), ("auto", 3000, 500), (100, 97, None), (50, 97, 50), (None, 97, None)],
+)
+def test_a_rank_is_below_the_number_of_states(rank: Any, num_states: int, fitted: int | None) -> None:
+    assert KernelSettings(rank=rank).fitted_to(num_rows=10_000, num_states=num_states).rank == fitted

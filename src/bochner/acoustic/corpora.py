@@ -9,10 +9,12 @@ from typing import Literal
 from bochner.speech.corpora.an4 import prepare_an4
 from bochner.speech.corpora.corpus_directory import PreparedCorpus, write_corpus
 from bochner.speech.corpora.digits import prepare_yesno
+from bochner.speech.corpora.directory import prepare_directory
 from bochner.speech.corpora.kaldi_directory import prepare_kaldi
+from bochner.speech.corpora.pronunciations import LETTERS, normalized, with_lexicon
 from bochner.speech.corpora.timit import prepare_timit
 from bochner.speech.lexicon import phone_lexicon, read_lexicon
-from bochner.speech.manifest import PARTS
+from bochner.speech.manifest import PARTS, manifest_path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,19 +107,52 @@ class KaldiCorpus:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FolderCorpus:
+    """Recordings with transcripts, as `bochner speech prepare folder` reads them, or a corpus directory.
+
+    `lexicon` names files, "cmudict" or "letters"; `speakers` is "folder", "prefix" or "file", by default "folder" if
+    there are four folders and otherwise "file". A corpus directory is read in place, without regard to the settings.
+    """
+
+    source: Path
+    speakers: Literal["folder", "prefix", "file"] | None = None
+    sizes: dict[str, int | float] | None = None
+    lexicon: str | list[str] = LETTERS
+    normalize: tuple[str, ...] = ("lower", "no_punctuation")
+    rate: int | None = None
+    channel: int | None = None
+    language: str = ""
+    seed: int = 0
+
+    @property
+    def is_prepared(self) -> bool:
+        return manifest_path(self.source).is_file()
+
+    def make(self, directory: Path, *, workers: int, verbose: bool) -> PreparedCorpus:
+        prepared = prepare_directory(
+            self.source, directory, speakers=self.speakers, sizes=self.sizes, seed=self.seed, rate=self.rate,
+            channel=self.channel, language=self.language,
+        )  # fmt: skip
+        utterances = normalized(prepared.utterances, self.normalize)
+        utterances, lexicon, _ = with_lexicon(utterances, self.lexicon, normalize=self.normalize)
+        return write_corpus(directory, [*utterances, *prepared.skipped], lexicon=lexicon)
+
+
+@dataclass(frozen=True, kw_only=True)
 class CorpusDirectory:
     """An existing corpus directory, as written by `bochner speech prepare`; it is read in place."""
 
     source: Path
 
 
-Corpus = SyntheticCorpus | TimitCorpus | An4Corpus | YesnoCorpus | KaldiCorpus | CorpusDirectory
+Corpus = SyntheticCorpus | TimitCorpus | An4Corpus | YesnoCorpus | KaldiCorpus | FolderCorpus | CorpusDirectory
 KINDS: dict[str, type[Corpus]] = {
     "synthetic": SyntheticCorpus,
     "timit": TimitCorpus,
     "an4": An4Corpus,
     "yesno": YesnoCorpus,
     "kaldi": KaldiCorpus,
+    "folder": FolderCorpus,
     "directory": CorpusDirectory,
 }
 

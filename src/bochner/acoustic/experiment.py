@@ -15,13 +15,14 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from bochner.acoustic.corpora import CorpusDirectory
+from bochner.acoustic.corpora import CorpusDirectory, FolderCorpus
 from bochner.acoustic.decoding import PartScore, Scores, Weights, decode_parts, tune_weights
 from bochner.acoustic.model import AcousticModel, combine
 from bochner.acoustic.recipe import AsrRecipe
-from bochner.acoustic.results import SEQUENCE_KINDS, Results, Row
+from bochner.acoustic.results import HEADINGS, SEQUENCE_KINDS, Results, Row
 from bochner.acoustic.sequence import sequence_trained
 from bochner.acoustic.settings import ModelSettings, settings_from_json, settings_to_json
 from bochner.acoustic.spliced_frames import SplicedFrames
@@ -57,7 +58,8 @@ def run_recipe(
 
     Every model is trained once per seed and decoded on dev. The kernel model and the network of least mean error on dev
     are chosen; only these, their combination and the GMM are decoded on test. The chosen models of the first seed are
-    linked as models/kernel, models/network and, the better on dev, models/best. `output_dir` is locked meanwhile.
+    linked as models/kernel, models/network, models/gmm and, the best of all on dev, models/best. `output_dir` is locked
+    meanwhile.
     """
     with locked(Path(output_dir)):
         return _run_recipe(recipe, Path(output_dir), device=device, workers=workers, verbose=verbose)
@@ -68,7 +70,7 @@ def _run_recipe(recipe: AsrRecipe, root: Path, *, device: str, workers: int, ver
     execution = Execution(workers, verbose)
     experiment = setup(recipe, root, device=str(resolve_device(device)), execution=execution)
 
-    rows = [experiment.train(settings, seed) for settings in recipe.models.values() for seed in recipe.seeds]
+    rows = [experiment.train(settings, seed) for settings in experiment.models for seed in recipe.seeds]
     rows.append(experiment.gmm())
     if recipe.realign:
         results = experiment.results(rows)
@@ -93,7 +95,9 @@ def _run_recipe(recipe: AsrRecipe, root: Path, *, device: str, workers: int, ver
 def setup(recipe: AsrRecipe, root: Path, *, device: str, execution: Execution | None = None) -> Experiment:
     """Prepare and align the corpus of a recipe below `root`, unless it is there already."""
     execution, after = execution or Execution(), []
-    if isinstance(recipe.corpus, CorpusDirectory):
+    if isinstance(recipe.corpus, CorpusDirectory) or (
+        isinstance(recipe.corpus, FolderCorpus) and recipe.corpus.is_prepared
+    ):
         directory = recipe.corpus.source
     else:
         inputs = recipe.to_dict()["corpus"]
@@ -193,6 +197,15 @@ class Experiment:
         aligned = self.aligned
         return SplicedFrames(self.train_rows.splicer, aligned.frames, aligned.states, aligned.ids("heldout"))
 
+    @cached_property
+    def models(self) -> list[ModelSettings]:
+        """The settings of the recipe's models, with sizes that fit the corpus."""
+        num_rows = sum(len(self.aligned.states[name]) for name in self.aligned.ids("train"))
+        return [
+            settings.fitted_to(num_rows=num_rows, num_states=self.aligned.num_states)
+            for settings in self.recipe.models.values()
+        ]
+
     def results(self, rows: Sequence[Row]) -> Results:
         """The rows with the facts about the recipe and its corpus."""
         aligned = self.aligned
@@ -208,9 +221,12 @@ class Experiment:
     def gmm(self) -> Row:
         """Decode with the GMM of the alignment."""
         name, seed = f"{self.recipe.alignment.until} GMM", self.recipe.alignment.seed
-        stage = self._decoded(
-            name, lambda directory: self._on_dev(self.aligned.gmm_scores(), directory), after=[self.alignment]
-        )
+
+        def make(directory: Path) -> Mapping[str, Any]:
+            about = {"recipe": self.recipe.name, "seed": seed, "kind": "gmm", "name": name}
+            return self._save_tuned(AcousticModel.of(None, self.train_rows, self.aligned, about=about), directory)
+
+        stage = self._decoded(name, make, after=[self.alignment], saved=True)
         return self._row(stage, name, "gmm", {}, seed=seed, seconds=self.alignment.result["seconds"])
 
     def train(self, settings: ModelSettings, seed: int) -> Row:
@@ -281,7 +297,7 @@ class Experiment:
         """The row with the error rate on test, at the decoding weights tuned on dev."""
         logger.info("test: %s seed %d", row.model, row.seed)
         weights = Weights(row.dev["acoustic_weight"], row.dev["word_penalty"])
-        scores = self.aligned.gmm_scores() if row.kind == "gmm" else self._lazy_scores(row.directory)
+        scores = self._lazy_scores(row.directory)
         return replace(row, test=_values(self._decode(scores, self.root / row.directory, "test", weights), TEST_VALUES))
 
     def _trained(self, name: str, settings: ModelSettings, seed: int) -> FinishedStage:
@@ -408,9 +424,11 @@ def best_combination(
 
 
 def link_chosen(results: Results, root: Path) -> None:
-    """Link the chosen models of the first seed under fixed names."""
-    chosen = {kind: rows[0] for kind in ("kernel", "network") if (rows := results.chosen(kind))}
-    best = min(chosen.values(), key=lambda row: row.dev["ter"])
+    """Link the chosen models of the first seed under fixed names; "best" is that of least mean error on dev."""
+    systems = [rows for kind in HEADINGS if (rows := results.chosen(kind))]
+    best = min(systems, key=lambda rows: fmean(row.dev["ter"] for row in rows))[0]
+    logger.info("models/best: %s, %.2f %% on dev", best.model, 100 * best.dev["ter"])
+    chosen = {kind: rows[0] for kind in ("kernel", "network", "gmm") if (rows := results.chosen(kind))}
     for name, row in {**chosen, "best": best}.items():
         target = root / "models" / name
         shutil.rmtree(target, ignore_errors=True)

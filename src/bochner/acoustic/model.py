@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 from torch import Tensor, nn
 
 from bochner import checks
@@ -41,12 +42,13 @@ TILE_ROWS = 1024  # rows whose features exist at once: 400 MB at 100,000 feature
 class AcousticModel:
     """p(x | state) ~ p(state | x) / p(state), with the HMM and the graph that turn it into words.
 
-    `module` maps rows of `splicer` to logits [N, S]. `stage` is the GMM-HMM of the alignment: its transforms precede
-    the splicer, and its mixtures give the transforms of new speakers if the model was trained on `adapted` ones.
+    `module` maps rows of `splicer` to logits [N, S]; without a module the mixtures of `stage` are the model. `stage` is
+    the GMM-HMM of the alignment: its transforms precede the splicer, and its mixtures give the transforms of new
+    speakers if the model was trained on `adapted` ones.
     `front_end` computes cepstra of recordings; None if the corpus provided frames. `about` describes the settings.
     """
 
-    module: nn.Module
+    module: nn.Module | None
     splicer: Splicer
     log_priors: Array
     stage: GmmHmm
@@ -60,14 +62,17 @@ class AcousticModel:
     @classmethod
     def of(
         cls,
-        module: nn.Module,
+        module: nn.Module | None,
         rows: SplicedFrames,
         aligned: AlignedCorpus,
         *,
         weights: Weights | None = None,
         about: Mapping[str, Any] | None = None,
     ) -> AcousticModel:
-        """The model of a module trained on `rows`, the part train of `aligned`; priors are relative state counts."""
+        """The model of a module trained on `rows`, the part train of `aligned`, or the GMM of `aligned`.
+
+        Priors are relative state counts.
+        """
         stage = replace(aligned.gmm, alignments=Alignments(), transforms={})
         priors = log_priors(rows.states.numpy(), num_pdfs=aligned.num_states)
         return cls(
@@ -81,6 +86,9 @@ class AcousticModel:
 
     def log_posteriors(self, frames: Array) -> Array:
         """log p(state | x_t) [T, S], float32, for the frames [T, d] of an utterance after the transforms of `stage`."""
+        if self.module is None:
+            joint = self.stage.mixtures.log_likelihoods(np.asarray(frames)) + self.log_priors
+            return (joint - logsumexp(joint, axis=1, keepdims=True)).astype(np.float32)
         like = next(self.module.parameters())
         rows = self.splicer(torch.from_numpy(np.array(frames, dtype=np.float32)))
         with torch.no_grad():
@@ -119,7 +127,7 @@ class AcousticModel:
         path = Path(directory)
         description = _read_description(path)
         return cls(
-            load(path / MODULE, device=device),
+            load(path / MODULE, device=device) if (path / MODULE).exists() else None,
             load(path / SPLICER),
             read_tensors(path / PRIORS)[0]["log_priors"].numpy(),
             GmmHmm.load(path / "stage"),
@@ -132,7 +140,8 @@ class AcousticModel:
         )
 
     def _write(self, directory: Path) -> None:
-        save(self.module, directory / MODULE)
+        if self.module is not None:
+            save(self.module, directory / MODULE)
         save(self.splicer, directory / SPLICER)
         write_tensors(directory / PRIORS, {"log_priors": torch.from_numpy(self.log_priors)}, {"version": VERSION})
         self.stage.save(directory / "stage")
@@ -190,9 +199,11 @@ def combine(models: Sequence[AcousticModel], *, shares: Sequence[float] | None =
     """The combination of models of the same frames and states, with equal shares by default."""
     first = models[0]
     for other in models[1:]:
+        if other.module is None or first.module is None:
+            raise ValueError("models must be classifiers to be combined, got a GMM.")
         if str(other.splicer) != str(first.splicer) or other.hmm.num_pdfs != first.hmm.num_pdfs:
             raise ValueError("models must have the same frames, context and states to be combined.")
     shares = [1 / len(models)] * len(models) if shares is None else list(shares)
-    module = Combination([model.module for model in models], torch.tensor(shares))
+    module = Combination([model.module for model in models if model.module is not None], torch.tensor(shares))
     about = {"combination": [dict(model.about) for model in models], "shares": shares}
     return replace(first, module=module, about=about)

@@ -86,6 +86,8 @@ def sequence_trained(
     decoding. Of kernel models and networks alike only the last layer is trained. Decoding weights should be tuned
     again, as `decode_parts` does.
     """
+    if model.module is None:
+        raise ValueError("model must be a kernel model or a network, got a GMM.")
     settings = settings or SequenceSettings(acoustic_weight=model.weights.acoustic_weight)
     paths = aligned.gmm.alignments.paths
     graph = phone_graph(aligned.gmm.hmm, paths.values(), order=order)

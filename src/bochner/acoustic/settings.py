@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from bochner import checks
 from bochner.kernels import KERNEL_ALIASES, Stationary, kernel_named
 from bochner.models.losses import Criterion
 from bochner.search import AdaptParams, KernelPlan, NetworkPlan, SelectionParams, SolverParams
 
+logger = logging.getLogger(__name__)
 KERNELS = ("laplacian", "gaussian", "sparse-gaussian")  # those of the papers
 # One round of "agop": the metric of a second one no longer distinguishes rare states.
 METRIC = AdaptParams(method="agop", rounds=1, num_landmarks=1024, num_rows=2**15)
 # Frames have hundreds of inputs; the papers' dense frequencies are what the fused GPU steps are made for.
 PROJECTIONS = {"gaussian": "orthogonal", "laplacian": "iid", "sparse-gaussian": "sparse"}
 PRECONDITIONER_ROWS = 2048
+AUTO_STEPS = 15_000  # of networks: 15 epochs of an hour of speech
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,30 +31,55 @@ class TrainingSettings:
 
     Args:
         name: The name in tables; "" for one derived from the settings.
-        rank: Rank of a linear bottleneck before the states; None for no bottleneck.
+        rank: Rank of a linear bottleneck before the states; None for no bottleneck. "auto" is a sixth of the states, at
+            least 100 and at most 1000. A rank that is not below the number of states is None in effect.
         criterion: The heldout criterion that the learning rate schedule watches: "ce" or "erll:1" (see
             `bochner.models.losses`).
         batch_size: Rows per step.
         learning_rate: The initial rate; "auto" compares several on heldout rows.
-        max_epochs: An upper bound; the schedule usually ends earlier.
+        max_epochs: An upper bound; the schedule usually ends earlier. "auto" is 15,000 steps, in 10 to 60 epochs.
         improvement: Relative improvement of the criterion below which the rate is halved (0.01 in the papers).
         max_halvings: The number of halvings that ends training (10 in the papers).
         precision: "float32", or "tf32" or "bf16" matrix products on a GPU.
     """
 
     name: str = ""
-    rank: int | None = None
+    rank: int | Literal["auto"] | None = None
     criterion: str = "ce"
     batch_size: int = 256
     learning_rate: float | Literal["auto"] = "auto"
-    max_epochs: int = 60
+    max_epochs: int | Literal["auto"] = 60
     improvement: float = 0.003
     max_halvings: int = 4
     precision: Literal["float32", "tf32", "bf16"] = "float32"
 
     def __post_init__(self) -> None:
         Criterion.parse(self.criterion)
-        self.plan()
+        (self.fitted_to(num_rows=2**20, num_states=2**12) if "auto" in self._sizes else self).plan()
+
+    @property
+    def _sizes(self) -> tuple[object, ...]:
+        """The settings that `fitted_to` may change."""
+        return self.rank, self.max_epochs
+
+    def fitted_to(self, *, num_rows: int, num_states: int) -> Self:
+        """The settings with the sizes that "auto" means for `num_rows` frames of train, and no rank above the states.
+
+        >>> settings = KernelSettings(num_features="auto", rank="auto").fitted_to(num_rows=250_000, num_states=800)
+        >>> settings.num_features, settings.rank
+        (10240, 133)
+        >>> KernelSettings(rank=100).fitted_to(num_rows=30_000, num_states=97).rank
+        """
+        rank = min(max(num_states // 6, 100), 1000) if self.rank == "auto" else self.rank
+        if rank is not None and rank >= num_states:
+            if self.rank != "auto":
+                logger.warning(
+                    "%s: no bottleneck, since rank %s is not below the %d states", self.title, rank, num_states
+                )
+            rank = None
+        epochs = min(max(-(-AUTO_STEPS * self.batch_size // num_rows), 10), 60)
+        max_epochs = epochs if self.max_epochs == "auto" else self.max_epochs
+        return replace(self, rank=rank, max_epochs=max_epochs)
 
     def plan(self, *, device: str = "cpu", checkpoint_dir: Path | None = None) -> KernelPlan | NetworkPlan:
         """The plan of the model for `bochner.search.fit_model`, which checks all values."""
@@ -73,7 +102,8 @@ class KernelSettings(TrainingSettings):
     Args:
         kernel: The name of a kernel, such as "laplacian", "sparse-gaussian" (subsets of 5 inputs) or "arc-cosine1";
             "auto", with a preset, is searched.
-        num_features: Number of random features D.
+        num_features: Number of random features D; "auto" is 20 times the square root of the number of frames, between
+            1,024 and 65,536.
         bandwidth: None compares multiples of the median rule on heldout rows, with few features and epochs.
         selection: Random feature selection, or None.
         adapt: What is learned before the head: "agop" is a metric on the inputs; "uab", "sab" and "dab" are adapted
@@ -91,7 +121,7 @@ class KernelSettings(TrainingSettings):
     """
 
     kernel: str = "gaussian"
-    num_features: int = 8192
+    num_features: int | Literal["auto"] = 8192
     bandwidth: float | None = None
     selection: SelectionParams | None = None
     adapt: Literal["agop", "uab", "sab", "dab"] | None = None
@@ -105,9 +135,19 @@ class KernelSettings(TrainingSettings):
             raise ValueError("kernel='auto' needs a preset, such as 'default'.")
         if self.bandwidth is not None:
             checks.positive_float("bandwidth", self.bandwidth)
-        if checks.positive_int("num_features", self.num_features) % 2 and self._has_bandwidth:
+        features = 2 if self.num_features == "auto" else checks.positive_int("num_features", self.num_features)
+        if features % 2 and self._has_bandwidth:
             raise ValueError(f"num_features must be even, sines and cosines, got {self.num_features}.")
         super().__post_init__()
+
+    @property
+    def _sizes(self) -> tuple[object, ...]:
+        return *super()._sizes, self.num_features
+
+    def fitted_to(self, *, num_rows: int, num_states: int) -> Self:
+        features = min(max(1024 * round(20 * math.sqrt(num_rows) / 1024), 1024), 65536)
+        settings = replace(self, num_features=features) if self.num_features == "auto" else self
+        return super(KernelSettings, settings).fitted_to(num_rows=num_rows, num_states=num_states)
 
     def plan(self, *, device: str = "cpu", checkpoint_dir: Path | None = None) -> KernelPlan:
         params = self._solver_params(
@@ -115,6 +155,8 @@ class KernelSettings(TrainingSettings):
             projection=PROJECTIONS.get(KERNEL_ALIASES.get(self.kernel, self.kernel), "auto"),
             preconditioner_rank=self.preconditioner_rank, preconditioner_rows=PRECONDITIONER_ROWS,
         )  # fmt: skip
+        if self.num_features == "auto":
+            raise ValueError('num_features must be a number, got "auto"; see `fitted_to`.')
         adapt: Any = METRIC if self.adapt == "agop" else self.adapt and AdaptParams(method=self.adapt)
         if self.preset is not None:
             # frames are standardised when they are read
@@ -164,7 +206,7 @@ class NetworkSettings(TrainingSettings):
     """
 
     learning_rate: float | Literal["auto"] = 2e-3
-    max_epochs: int = 15
+    max_epochs: int | Literal["auto"] = 15
     hidden: tuple[int, ...] = (1000, 1000, 1000, 1000)
     activation: Literal["tanh", "relu", "gelu"] = "relu"
     batch_norm: bool = True

@@ -28,6 +28,7 @@ def run(
     Examples:
 
         bochner asr run timit-demo --output_dir out/demo
+        bochner asr run own --source recordings --output_dir out/own
         bochner asr run timit --source /data/TIMIT --output_dir out/timit
         bochner asr run my.yaml --output_dir out/mine --models.gaussian.num_features 50000 --decoding.beam 9
         bochner asr run timit-like --output_dir out/ablation --models ablation --seeds [0,1,2]

@@ -88,13 +88,14 @@ def test_wrong_tables_are_named(folder, tmp_path, table, message):
         prepare_directory(folder, tmp_path / "corpus")
 
 
-def test_one_speaker_needs_a_decision(tmp_path):
+def test_one_speaker_is_split_by_recording(tmp_path, caplog):
     for k in range(5):
         write_wav(tmp_path / "talk" / f"x_{k}.wav").with_suffix(".txt").write_text("hi")
     with pytest.raises(ValueError, match="four parts need four speakers"):
-        prepare_directory(tmp_path / "talk", tmp_path / "corpus")
-    made = prepare_directory(tmp_path / "talk", tmp_path / "corpus", speakers="file")
+        prepare_directory(tmp_path / "talk", tmp_path / "corpus", speakers="folder")
+    made = prepare_directory(tmp_path / "talk", tmp_path / "corpus")
     assert len({said.speaker for said in made.utterances}) == 5
+    assert "each recording is taken for a speaker" in caplog.text
     whole = prepare_directory(tmp_path / "talk", tmp_path / "corpus", speakers="prefix", sizes={"train": 1})
     assert {(said.speaker, said.part) for said in whole.utterances} == {("x", "train")}
 

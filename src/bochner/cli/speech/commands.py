@@ -56,8 +56,8 @@ def prepare(
             dev/, test/) or "lhotse" (recordings.jsonl and supervisions.jsonl).
         source: A directory, or a zip archive of one.
         out: The corpus directory to write.
-        speakers: The speaker of a recording in a "folder" without a table: the name of its folder (default), the prefix
-            of its own name up to - or _, or each file by itself.
+        speakers: The speaker of a recording in a "folder" without a table: the name of its folder, the prefix of its
+            own name up to - or _, or each file by itself. Default: its folder if there are four, otherwise the file.
         sizes: Number or share of speakers in each part, such as '{"train": 12, "test": 4}'. For "an4" the shares of its
             training speakers: '{"heldout": 0.05, "dev": 0.05}'.
         lexicon: A file of lines `word phone phone ...`; "letters" (default if the corpus has no lexicon); "cmudict",

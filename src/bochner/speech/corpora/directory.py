@@ -48,7 +48,7 @@ def prepare_directory(
     source: FilePath,
     directory: FilePath,
     *,
-    speakers: str = "folder",
+    speakers: str | None = None,
     sizes: Mapping[str, float] | None = None,
     seed: int = 0,
     rate: int | None = None,
@@ -60,16 +60,18 @@ def prepare_directory(
     Each recording has a .txt file of the same name beside it, or a line in a table transcripts.tsv or transcripts.csv
     with the columns audio and text and optionally speaker and part. An empty transcript means that there is no speech.
     Without a speaker in the table, `speakers` names the speaker: the "folder" of a recording, the "prefix" of its name
-    up to - or _, or each "file" by itself (for recordings of one person; the parts then share a voice). Parts that the
-    table lacks are drawn by `seed` in `sizes` (70, 10, 10 and 10 percent of the speakers). Recordings are read at
-    `rate`, by default the lowest of their rates but at most 16 kHz; of several channels the mean is used, or `channel`,
-    counted from 0. A recording that cannot be used is reported in skipped.jsonl.
+    up to - or _, or each "file" by itself (the parts then share voices); by default "folder", or "file" if there are
+    fewer than four folders and nothing else is given. Parts that the table lacks are drawn by `seed` in
+    `sizes` (70, 10, 10 and 10 percent of the speakers). Recordings are read at `rate`, by default the lowest of their
+    rates but at most 16 kHz; of several channels the mean is used, or `channel`, counted from 0. A recording that
+    cannot be used is reported in skipped.jsonl.
     """
-    one_of("speakers", speakers, SPEAKERS)
+    one_of("speakers", speakers, [None, *SPEAKERS])
     root = source_directory(source, directory)
     lines = list(_lines(root))
     if not lines:
         raise ValueError(f"source must hold recordings ({' '.join(AUDIO)}) with transcripts, got none in {root}.")
+    speakers = speakers or _default_speakers(root, lines, sizes)
     speaker_of = {line.audio: line.speaker or _name(SPEAKERS[speakers](root / line.audio)) for line in lines}
     parts = _parts(lines, speaker_of, sizes, seed)
     rate = _common_rate(root, lines) if rate is None else positive_int("rate", rate)
@@ -143,6 +145,18 @@ def _parts(
             "speakers='prefix' or 'file', or a table with the speakers."
         )
     return split_speakers(names, seed=seed, sizes=sizes)
+
+
+def _default_speakers(root: Path, lines: Sequence[Line], sizes: Mapping[str, float] | None) -> str:
+    folders = {SPEAKERS["folder"](root / line.audio) for line in lines}
+    if sizes is not None or len(folders) >= len(PARTS) or any(line.speaker or line.part for line in lines):
+        return "folder"
+    logger.warning(
+        "%s has recordings in %d folders: each recording is taken for a speaker of its own, so error rates say nothing "
+        "about other voices; use a folder for each speaker, a table with speakers, or --speakers",
+        root, len(folders),
+    )  # fmt: skip
+    return "file"
 
 
 def _common_rate(root: Path, lines: Sequence[Line]) -> int:
