@@ -353,7 +353,8 @@ def finish(
     save(model, directory.model)
     for label, (name, value) in zip(["scores"] + [""] * len(scores), scores.items(), strict=False):
         logger.info(labelled(label, score_text(name, value, intervals[name])))
-    logger.info(labelled("", f"(validation: {split.protocol}; {use}; 95 % intervals)"))
+    logger.info(labelled("", f"(validation: {split.protocol};"))
+    logger.info(labelled("", f"{use}; 95 % intervals)"))
 
 
 def score_text(name: str, value: float, interval: tuple[float, float]) -> str:

@@ -1,0 +1,22 @@
+"""Markdown sources: lines that fit into an editor."""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/*.md")])
+MAX_LENGTH = 120
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_lines_are_short(page: Path) -> None:
+    """Rows of tables that a program writes are exempt."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    is_generated = any("do not edit" in line or "This page is written by" in line for line in lines[:12])
+    too_long = [
+        number
+        for number, line in enumerate(lines, 1)
+        if len(line) > MAX_LENGTH and not (is_generated and line.startswith("|"))
+    ]
+    assert not too_long, f"lines {too_long} of {page} have more than {MAX_LENGTH} characters"
