@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 import bochner
@@ -25,3 +27,10 @@ def test_every_public_name_can_be_imported() -> None:
     assert set(bochner.__all__) < set(dir(bochner))
     with pytest.raises(AttributeError, match="no attribute 'KernelClasifier'"):
         bochner.KernelClasifier  # noqa: B018
+
+
+def test_a_new_process_loads_an_estimator(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    bochner.save(estimators.KernelRegressor(preset=None).fit(X, X[:, 0]), tmp_path / "model.safetensors")
+    program = f"import bochner; bochner.load({str(tmp_path / 'model.safetensors')!r}).predict([[0.0, 1.0]])"
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -50,7 +50,7 @@ def _files(directory: Path) -> None:
         ("train rings.csv --target ring --weight heavy", 1, "no column 'heavy'"),
         ("train one.csv --target y", 1, "at least two classes, got ['same'] only"),
         ("train infinite.npz", 1, "row 7, column 1 is inf"),
-        ("train words.csv --target y", 1, "['a'] are constant or missing in all rows"),
+        ("train words.csv --target y", 1, "['a'] are constant, missing or different in all rows"),
         ("train words.csv --target 7", 1, "got the position 7"),
         ("train words.csv --target y --ignore b", 1, "no column 'b' to ignore"),
         ("train rings.csv --target ring --sep ::", 1, "sep must be a single character"),

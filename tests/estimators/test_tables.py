@@ -204,9 +204,9 @@ def test_gaps_in_columns_of_a_fit_without_any() -> None:
 
 def test_columns_without_any_value(caplog: pytest.LogCaptureFixture) -> None:
     frame, y = people(80)
-    frame = frame.assign(empty=np.nan, constant="NL")
+    frame = frame.assign(empty=np.nan, constant="NL", who=[f"p{row}" for row in range(80)])
     model = clone(REGRESSOR).fit(frame, y)
-    assert "Columns ['empty', 'constant'] are constant or missing in all rows" in caplog.text
+    assert "Columns ['empty', 'constant', 'who'] are constant, missing or different in all rows" in caplog.text
     assert np.isfinite(model.predict(frame)).all()
     with pytest.raises(ValueError, match=r"must have a column that varies; \['empty', 'constant'\]"):
         clone(REGRESSOR).fit(frame[["empty", "constant"]], y)

@@ -33,7 +33,7 @@ Intervals = dict[str, tuple[float, float]]
 
 def evaluate(
     model: Path,
-    data: Path,
+    data: str,
     *,
     target: str | None = None,
     json: Path | None = None,

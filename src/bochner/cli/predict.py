@@ -23,6 +23,8 @@ from bochner.data.batches import in_order
 from bochner.data.blocks import num_rows
 from bochner.data.columns import pyarrow
 from bochner.data.table_files import table_files
+from bochner.estimators.inputs import FilePath
+from bochner.remote import local_path, written
 
 Values = np.ndarray[Any, Any]
 Table = dict[str, Values]  # columns [n] by name
@@ -31,9 +33,9 @@ SUFFIXES = [".csv", ".npy", ".parquet"]
 
 def predict(
     model: Path,
-    data: Path,
+    data: str,
     *,
-    output: Path | None = None,
+    output: str | None = None,
     probabilities: bool = False,
     id: Columns = None,  # noqa: A002
     columns: Columns = None,
@@ -56,7 +58,7 @@ def predict(
     Args:
         model: The output directory of `bochner train`, or a model file.
         data: Rows, in any format that `bochner train` reads.
-        output: A .csv, .npy or .parquet file, written atomically. Default: CSV on the standard output.
+        output: A .csv, .npy or .parquet file, or its URL; written atomically. Default: CSV on the standard output.
         probabilities: Add p(class | x), one column p(CLASS) per class; an .npy then holds the probabilities only.
         id: Names of columns of a table that are written beside the predictions, separated by commas.
         columns: Names of the inputs, separated by commas, if they differ from those of training.
@@ -69,7 +71,7 @@ def predict(
     if probabilities and not hasattr(estimator, "classes_"):
         raise ValueError("probabilities must not be set for a regressor, which has no classes.")
     text = TextOptions(sep, encoding, decimal)
-    is_array = output is not None and output.suffix.lower() == ".npy"
+    is_array = output is not None and Path(output).suffix.lower() == ".npy"
     with logging_at(logging.WARNING if output is None else logging.INFO):  # rows are on the standard output
         rows = open_for_model(estimator, data, columns=columns, text=text)
     with logging_at(logging.WARNING):  # the file was described above
@@ -96,9 +98,9 @@ def predict_tables(model: Any, rows: Rows, *, probabilities: bool, predictions: 
         yield table
 
 
-def read_ids(data: Path, names: Sequence[str], text: TextOptions) -> Any:
+def read_ids(data: str, names: Sequence[str], text: TextOptions) -> Any:
     """Columns of a table as a pyarrow Table, those of a text table as they are written."""
-    if not table_files(data):
+    if not table_files(local_path(data)):
         raise ValueError(f"id must be None for {data}, which is not a table, got {list(names)}.")
     return read_table(data, kinds={}, categories=names, **text._asdict()).select(list(names))
 
@@ -129,7 +131,7 @@ def _dtype(model: Any) -> Any:
 # -- output files ----------------------------------------------------------------------------------------------
 
 
-def write_tables(tables: Iterable[Table], output: Path | None, *, num_rows: int) -> None:
+def write_tables(tables: Iterable[Table], output: FilePath | None, *, num_rows: int) -> None:
     """Write blocks of columns in the format of the suffix of `output`; None is CSV on the standard output.
 
     An .npy file holds an array [n] for a single column, [n, k] for k numeric columns.
@@ -137,12 +139,13 @@ def write_tables(tables: Iterable[Table], output: Path | None, *, num_rows: int)
     if output is None:
         _write_csv(tables, sys.stdout)
         return
-    checks.one_of("the suffix of output", output.suffix.lower(), SUFFIXES)
-    with _replacing(output) as path:
-        if output.suffix.lower() == ".csv":
+    suffix = Path(output).suffix.lower()
+    checks.one_of("the suffix of output", suffix, SUFFIXES)
+    with written(output) as local, _replacing(local) as path:
+        if suffix == ".csv":
             with path.open("w", newline="", encoding="utf-8") as file:
                 _write_csv(tables, file)
-        elif output.suffix.lower() == ".npy":
+        elif suffix == ".npy":
             _write_npy(tables, path, num_rows)
         else:
             _write_parquet(tables, path)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bochner.cli.train_directory import CARD_FILE, checksum
+from bochner.remote import local_path
 
 
 class TrainingRecord(NamedTuple):
@@ -40,9 +41,9 @@ class TrainingRecord(NamedTuple):
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def relation(self, data: Path) -> Relation:
+    def relation(self, data: str) -> Relation:
         """What training knows of a file, by its SHA-256."""
-        digest = checksum(data)
+        digest = checksum(local_path(data))
         if digest == self.training:
             text = f"{data} is the file of training: {self.training_rows:,} of its rows were trained on"
             return Relation(f"{text}, and these scores are better than those of new rows", is_new=False)

@@ -20,7 +20,7 @@ MAX_ROWS = 50_000  # that are scored: enough for intervals of half a per cent, i
 
 def report(
     model: Path,
-    data: Path,
+    data: str,
     *,
     output: Path | None = None,
     target: str | None = None,

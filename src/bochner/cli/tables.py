@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,7 +14,8 @@ from bochner.data.labels import abbreviated
 from bochner.data.table_files import table_files
 from bochner.data.table_rows import warn_of_columns
 from bochner.data.transforms import SelectedSource
-from bochner.estimators.inputs import check_inputs, open_inputs
+from bochner.estimators.inputs import FilePath, check_inputs, open_inputs
+from bochner.remote import local_path
 from bochner.search.plan import parse_bytes, rows_per_shard
 
 Columns = list[str] | str | None
@@ -44,7 +44,7 @@ DETECTED = TextOptions()
 
 
 def open_training_rows(
-    data: Path,
+    data: FilePath,
     *,
     target: str | None,
     columns: Columns,
@@ -68,7 +68,7 @@ def open_training_rows(
     return open_rows(data, **options, memory_budget=budget, shard_rows=shard_rows)
 
 
-def require_targets(data: Path, rows: Rows) -> Rows:
+def require_targets(data: FilePath, rows: Rows) -> Rows:
     first = next(shard for shard, size in enumerate(rows.shard_sizes) if size)
     if read_targets(rows, first).shape[1:] == (0,):
         names = column_names_of(rows)
@@ -78,7 +78,7 @@ def require_targets(data: Path, rows: Rows) -> Rows:
 
 
 def open_like(
-    data: Path, training: Rows, *, target: str | None, weight: str | None, text: TextOptions = DETECTED
+    data: FilePath, training: Rows, *, target: str | None, weight: str | None, text: TextOptions = DETECTED
 ) -> Rows:
     """Other rows with the labels, shard size and inputs of `training`, matched by name if they have names."""
     names = column_names_of(training)
@@ -89,7 +89,7 @@ def open_like(
     rows = open_rows(
         data,
         target=target,
-        columns=names if table_files(data) else None,
+        columns=names if table_files(local_path(data)) else None,
         weight=weight,
         labels=labels_of(training),
         kinds=kinds,
@@ -104,7 +104,7 @@ def open_like(
 
 def open_for_model(
     model: Any,
-    data: Path,
+    data: FilePath,
     *,
     columns: Columns = None,
     target: str | None = None,
@@ -210,7 +210,7 @@ def draw_validation(rows: Rows, *, fraction: float, seed: int) -> Split:
 
 
 def open_validation(
-    rows: Rows, data: Path, *, target: str | None, weight: str | None, text: TextOptions = DETECTED
+    rows: Rows, data: FilePath, *, target: str | None, weight: str | None, text: TextOptions = DETECTED
 ) -> Split:
     """Take all rows of another file for validation."""
     validation = open_like(data, rows, target=target, weight=weight, text=text)

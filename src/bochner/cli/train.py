@@ -46,6 +46,7 @@ from bochner.data.labels import abbreviated
 from bochner.data.table_files import column_kind, table_files
 from bochner.estimators import KernelClassifier, KernelRegressor, NetworkClassifier, NetworkRegressor
 from bochner.kernels import Stationary
+from bochner.remote import is_url, local_path, refuse_url
 from bochner.search import KernelPlan, SolverParams, choose_solver
 from bochner.search.fit import EXACT_ROWS, MAX_NORMAL_FEATURES
 from bochner.search.searched import fixed_by, is_exact
@@ -75,12 +76,12 @@ TRAINED = "the training rows themselves: these scores are better than those of n
 
 @options_of(KernelClassifier, NetworkClassifier, SolverParams, skip=SKIPPED)
 def train(
-    data: Path,
+    data: str,
     *,
     model: Literal["kernel", "network"] = "kernel",
     target: str | None = None,
     task: Task = "auto",
-    validation_data: Path | None = None,
+    validation_data: str | None = None,
     output_dir: Path | None = None,
     columns: Columns = None,
     ignore: Columns = None,
@@ -137,7 +138,8 @@ def train(
 
     Args:
         data: Rows: .csv, .tsv (also .gz), .jsonl, .parquet, .arrow, .feather, .npz, .npy, .libsvm, or a directory of
-            shards. Tables may hold text, dates and missing values if they fit into memory.
+            shards; also at a URL, such as s3://bucket/people.parquet. Tables may hold text, dates and missing values if
+            they fit into memory.
         model: A kernel model, or a fully connected network.
         target: What to predict: a column of a table by name or position (-1 is the last), an array in an .npz (default
             y), or the path of an .npy file.
@@ -167,7 +169,11 @@ def train(
         max_restarts: How often all processes are restarted from the last checkpoint when one has failed.
         oversubscribe: Allow more processes than cores.
     """
-    directory = TrainDirectory(Path("out", data.resolve().name.replace(".", "_")) if output_dir is None else output_dir)
+    if output_dir is None:
+        name = data.rstrip("/").rpartition("/")[2] if is_url(data) else Path(data).resolve().name
+        output_dir = Path("out", name.replace(".", "_"))
+    refuse_url("output_dir", output_dir)
+    directory = TrainDirectory(output_dir)
     overwrite = overwrite and num_restarts() == 0  # after a restart, what is in the directory belongs to this run
     planned = build_estimator(model, "regress" if task == "regress" else "classify", random_state, settings)
     params = planned.make_plan().params  # invalid settings are errors before a large file is read
@@ -206,7 +212,7 @@ def train(
             split = draw_validation(rows, fraction=estimator.validation_fraction, seed=random_state)
         else:
             split = open_validation(rows, validation_data, target=target, weight=weight, text=text)
-            split = split._replace(is_training=checksum(data) == checksum(validation_data))
+            split = split._replace(is_training=checksum(local_path(data)) == checksum(local_path(validation_data)))
             if split.is_training and is_first:
                 logger.warning(f"validation_data: {validation_data} is the file of the training rows, {data}.")
         solver = solver_of(estimator, choice, split, group)
@@ -372,7 +378,7 @@ def score_text(name: str, value: float, interval: tuple[float, float]) -> str:
 # -- log lines -------------------------------------------------------------------------------------------------
 
 
-def _log_data(data: Path, rows: Rows, split: Split, choice: TaskChoice) -> None:
+def _log_data(data: str, rows: Rows, split: Split, choice: TaskChoice) -> None:
     logger.info(labelled("data", f"{data}: {num_rows(rows):,} rows, {rows.num_inputs:,} inputs"))
     logger.info(labelled("task", f"{choice.task} ({choice.reason})"))
     if choice.task == "classify":
@@ -442,10 +448,11 @@ def _peak_memory_text() -> str:
     return f", peak memory {peak * (1 if sys.platform == 'darwin' else 1024) / 2**20:,.0f} MiB"
 
 
-def _log_next_commands(data: Path, columns: Columns, directory: Path) -> None:
+def _log_next_commands(data: str, columns: Columns, directory: Path) -> None:
     """Commands to copy; a model knows the columns of its table, but not the name of its array in an .npz."""
-    inputs = [] if columns is None or table_files(data) else ["--columns", ",".join(column_list(columns) or [])]
-    predict = ["bochner", "predict", str(directory), str(data), *inputs, "--output", "predictions.csv"]
+    has_names = columns is None or bool(table_files(local_path(data)))
+    inputs = [] if has_names else ["--columns", ",".join(column_list(columns) or [])]
+    predict = ["bochner", "predict", str(directory), data, *inputs, "--output", "predictions.csv"]
     logger.info(labelled("model", str(directory)))
     logger.info(labelled("next", shlex.join(predict)))
     logger.info(labelled("", shlex.join(["bochner", "evaluate", str(directory), "TEST_DATA", *inputs])))

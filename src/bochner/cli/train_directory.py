@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from bochner.estimators.base import BaseModel
+from bochner.remote import local_path
 from bochner.search.plan import resolve_device
 from bochner.stages import check_inputs, locked, write_json
 from bochner.storage import Storable, load
@@ -112,8 +113,8 @@ def data_checksums(options: Options) -> dict[str, str]:
     """The SHA-256 of the files that the rows came from; target and weight may be files of their own."""
     names = [Path(str(options[name])) for name in ("target", "weight") if options.get(name) is not None]
     arrays = [path for path in names if path.suffix == ".npy" and path.is_file()]
-    validation = [Path(options["validation_data"])] if options.get("validation_data") else []
-    return {str(path): checksum(path) for path in (Path(options["data"]), *validation, *arrays)}
+    data = [str(options[name]) for name in ("data", "validation_data") if options.get(name)]
+    return {path: checksum(local_path(path)) for path in (*data, *map(str, arrays))}
 
 
 def checksum(path: Path) -> str:

@@ -146,7 +146,7 @@ class CategoryColumn:
 @register
 @dataclass(frozen=True, eq=False)
 class DroppedColumn:
-    """A column that says nothing: constant or missing in all training rows."""
+    """A column that says nothing: constant, missing in all training rows, or text that no two of them share."""
 
     name: str
     kind = "dropped"
@@ -245,9 +245,10 @@ class TableEncoder(Storable):
         columns = [column for column, _ in fitted]
         dropped = [column.name for column in columns if isinstance(column, DroppedColumn)]
         if len(dropped) == len(columns):
-            raise ValueError(f"frame must have a column that varies; {dropped} are constant or missing in all rows.")
+            reason = "are constant, missing or different in all rows"
+            raise ValueError(f"frame must have a column that varies; {dropped} {reason}.")
         if dropped:
-            logger.warning("Columns %s are constant or missing in all rows, and are dropped.", dropped)
+            logger.warning("Columns %s are constant, missing or different in all rows, and are dropped.", dropped)
         return cls(columns), np.concatenate([Z for _, Z in fitted], axis=1)
 
     def encode(self, frame: Any) -> Array:

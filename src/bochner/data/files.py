@@ -13,6 +13,7 @@ from bochner.data.npy import FilePath, NpySource, NpzSource, ShardedSource, memb
 from bochner.data.table_files import CSV
 from bochner.data.tables import ArrowSource, ParquetSource
 from bochner.data.text import CsvBlocks, LibsvmSource
+from bochner.remote import local_path
 
 TABLES = {".parquet": ParquetSource, ".arrow": ArrowSource, ".feather": ArrowSource}
 LIBSVM = (".libsvm", ".svm", ".svmlight", ".txt")
@@ -57,7 +58,7 @@ def open_source(
     ...     people.labels, people.column_names, people.read(0).y
     (('<=50K', '>50K'), ('age', 'hours'), tensor([0, 1]))
     """
-    path = Path(path)
+    path = local_path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
     suffix = _suffix_inside(path) if path.is_dir() else _suffix(path)

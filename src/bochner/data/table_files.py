@@ -14,6 +14,7 @@ from bochner.data.columns import pyarrow, reading
 from bochner.data.compressed import OPENERS, inner_suffix, is_compressed
 from bochner.data.labels import abbreviated
 from bochner.data.text_format import TextFormat, detect_format, utf8_file
+from bochner.remote import local_path
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ def read_table(
     ...     read_table(directory + "/a.csv").to_pylist()[1]
     {'who': 'Bob', 'born': None, 'size': 2.25}
     """
-    path = Path(path)
+    path = local_path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
     options = {"sep": sep, "encoding": encoding, "decimal": decimal}

@@ -20,6 +20,7 @@ from bochner.data.compressed import inner_suffix
 from bochner.data.files import open_source
 from bochner.data.labels import abbreviated, encode_labels, refuse_label
 from bochner.data.table_files import CSV, fits_memory, read_table, table_files
+from bochner.remote import local_path
 
 logger = logging.getLogger(__name__)
 
@@ -149,7 +150,7 @@ def open_rows(
     >>> rows.column_names, rows.y
     (('town', 'size'), array(['low', 'high'], dtype='<U4'))
     """
-    path = Path(path)
+    path = local_path(path)
     text = {"sep": sep, "encoding": encoding, "decimal": decimal}
     if kinds is not None and path.exists() and not table_files(path):
         raise ValueError(f"{path} must be a table with the columns {abbreviated(list(kinds))}.")

@@ -134,10 +134,7 @@ class ClassifierBase(ClassifierMixin, BaseModel):
 
         The scores of least squares estimate probabilities directly; they are clipped and scaled to sum to 1.
         """
-        scores = self._scores(X)
-        if self.multilabel_:
-            return self._like(X, scores.double().sigmoid())
-        return self._like(X, probabilities(scores, self._link).clamp_min(torch.finfo(torch.float32).tiny))
+        return self._like(X, self._probabilities(self._scores(X)))
 
     def predict_log_proba(self, X: Any) -> Any:
         """log p(class | x) [n, C]."""
@@ -146,13 +143,24 @@ class ClassifierBase(ClassifierMixin, BaseModel):
 
     def predict(self, X: Any) -> Any:
         """The most probable class of each row."""
-        scores = self._scores(X)
-        if self.multilabel_:
-            indicators = (scores > 0).long()
-            return indicators.to(X.device) if isinstance(X, Tensor) else indicators.numpy()
-        indices = scores.argmax(dim=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).long()
-        labels = self.classes_[indices.numpy()]
+        labels = self._labels(self._scores(X))
         return torch.as_tensor(labels).to(X.device) if isinstance(X, Tensor) and labels.dtype.kind in "iufb" else labels
+
+    def predict_with_proba(self, X: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """`predict(X)` and `predict_proba(X)` as arrays, in the time of one of them."""
+        scores = self._scores(X)
+        return self._labels(scores), self._probabilities(scores).double().numpy()
+
+    def _labels(self, scores: Tensor) -> np.ndarray[Any, Any]:
+        if self.multilabel_:
+            return (scores > 0).long().numpy()
+        indices = scores.argmax(dim=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).long()
+        return self.classes_[indices.numpy()]
+
+    def _probabilities(self, scores: Tensor) -> Tensor:
+        if self.multilabel_:
+            return scores.double().sigmoid()
+        return probabilities(scores, self._link).clamp_min(torch.finfo(torch.float32).tiny)
 
     def export_onnx(self, path: str | os.PathLike[str]) -> None:
         """Write an ONNX graph from X [N, d], float32, to `label`, `probabilities` and `scores`; needs bochner[onnx]."""

@@ -16,6 +16,7 @@ from bochner.data.frames import frame_columns, is_frame
 from bochner.data.labels import abbreviated, column_names_of
 from bochner.data.table_files import table_files
 from bochner.data.table_rows import Rows, TableRows, column_at, open_rows, warn_of_columns
+from bochner.remote import local_path
 
 FilePath = str | os.PathLike[str]
 
@@ -103,7 +104,7 @@ def open_inputs(
     `columns` names the inputs of the file if they differ from those of training. A model with an encoder reads
     `TableRows`, any other a source.
     """
-    path = Path(path)
+    path = local_path(path)
     names, encoder = feature_names(model), model.encoder_
     kinds = None if encoder is None else {column.name: column.kind for column in encoder.columns if column.outputs}
     if kinds is not None:
@@ -127,7 +128,7 @@ def open_inputs(
     return rows.renamed(names or []) if isinstance(rows, TableRows) else rows
 
 
-def check_inputs(data: Path, rows: Rows, *, num_inputs: int, names: Sequence[str] | None) -> None:
+def check_inputs(data: FilePath, rows: Rows, *, num_inputs: int, names: Sequence[str] | None) -> None:
     columns = column_names_of(rows)
     if names is not None and columns is not None and tuple(columns) != tuple(names):
         raise ValueError(

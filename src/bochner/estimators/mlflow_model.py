@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bochner import __version__, checks
+from bochner.estimators.batch import output_types, predict_frame
 from bochner.estimators.inputs import feature_names
 from bochner.storage import load, save
 
@@ -63,11 +64,8 @@ def signature_of(model: Any) -> Any:
         inputs = types.Schema([types.ColSpec(types.AnyType(), name) for name in names])
     else:
         inputs = types.Schema([types.TensorSpec(np.dtype(np.float64), (-1, model.n_features_in_))])
-    kind = "double"
-    if hasattr(model, "classes_"):
-        kind = {"i": "long", "f": "double", "b": "boolean"}.get(model.classes_.dtype.kind, "string")
-    outputs = [types.ColSpec(kind, name) for name in _prediction_names(model)]
-    outputs += [types.ColSpec("double", name) for name in _probability_names(model)]
+    kinds = {"i": "long", "f": "double", "b": "boolean"}
+    outputs = [types.ColSpec(kinds.get(dtype.kind, "string"), name) for name, dtype in output_types(model).items()]
     return models.ModelSignature(inputs=inputs, outputs=types.Schema(outputs))
 
 
@@ -90,36 +88,10 @@ class ServedModel:
         Rows that the model cannot read are an `MlflowException`, whose message a server sends to the client.
         """
         try:
-            return self._predict(X)
+            return predict_frame(self.model, X)
         except (TypeError, ValueError) as error:
             exceptions = checks.imported("mlflow.exceptions", extra="mlflow")
             raise exceptions.MlflowException.invalid_parameter_value(str(error)) from error
-
-    def _predict(self, X: Any) -> Any:
-        pandas = checks.imported("pandas", extra="mlflow")
-        if hasattr(X, "columns") and (names := feature_names(self.model)) is not None:
-            X = X[[name for name in names if name in X.columns]]
-        predictions = np.asarray(self.model.predict(X)).reshape(len(X), -1)
-        columns = dict(zip(_prediction_names(self.model), predictions.T, strict=True))
-        if names := _probability_names(self.model):
-            columns |= dict(zip(names, np.asarray(self.model.predict_proba(X)).T, strict=True))
-        return pandas.DataFrame(columns)
-
-
-def _prediction_names(model: Any) -> list[str]:
-    if getattr(model, "multilabel_", False):
-        return [f"label {label}" for label in model.classes_]
-    if hasattr(model, "classes_") or model.single_target_:
-        return ["prediction"]
-    return [f"prediction {index}" for index in range(model.predict(_zeros(model)).shape[1])]
-
-
-def _probability_names(model: Any) -> list[str]:
-    return [f"p({label})" for label in model.classes_.tolist()] if hasattr(model, "classes_") else []
-
-
-def _zeros(model: Any) -> Any:
-    return np.zeros((1, model.n_features_in_))
 
 
 def _load_pyfunc(path: str) -> ServedModel:

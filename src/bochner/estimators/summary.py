@@ -143,7 +143,8 @@ def _of_columns(estimator: Any, X: Any) -> Iterator[str]:
         return
     dropped = [column.name for column in encoder.columns if isinstance(column, DroppedColumn)]
     if dropped:
-        yield f"Columns {abbreviated(dropped)} were constant or missing in all training rows, and are not used."
+        reason = "were constant, missing or different in all training rows"
+        yield f"Columns {abbreviated(dropped)} {reason}, and are not used."
     if X is None or not is_frame(X):
         return
     series = frame_columns(X)
