@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from bochner.studies import adapted_bases
 from bochner.studies.adapted_bases import BASES, FIGURES, MAPS, Cell, cells_of, draw, halves, load, prepare
 from bochner.studies.adapted_bases_report import STUDIES, best_of, means_of, write_page
 from bochner.studies.registry import study_named
@@ -100,6 +102,29 @@ def test_a_transfer_measures_both_tasks(data_dir: Path) -> None:
     assert whole["accuracy"] < min(result["accuracy"], result["transfer_accuracy"])  # ten classes are harder than five
 
 
+def test_a_transfer_adapts_at_adams_rate_and_chooses_nothing_on_task_2(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans, rates, original = [], [], (adapted_bases.fit_basis, adapted_bases.train)
+
+    def fit_basis(*arguments: Any, settings: Any, **options: Any) -> Any:
+        plans.append(settings)
+        return original[0](*arguments, settings=settings, **options)
+
+    def train(model: Any, rows: Any, heldout: Any, settings: Any, **options: Any) -> Any:
+        rates.append(settings.learning_rate)
+        return original[1](model, rows, heldout, settings, **options)
+
+    monkeypatch.setattr(adapted_bases, "fit_basis", fit_basis)
+    monkeypatch.setattr(adapted_bases, "train", train)
+    cell = Cell("mnist", "gaussian", "discriminative", 10, "smoke", seed=0, transfer=True)
+    prepare(Context(data_dir))(cell)
+    assert (plans[0].decay, round(0.6745 * plans[0].learning_rate, 6)) == (1.0, 1e-3)
+    assert rates[0] == "auto"
+    assert isinstance(rates[1], float)
+    assert len(rates) == 2
+
+
 def test_the_best_number_of_features_is_chosen_on_heldout_rows() -> None:
     results = {}
     for num_features, heldout, test in ((10, 0.9, 0.8), (30, 0.8, 0.95)):
@@ -132,8 +157,8 @@ def test_the_page_holds_every_cell_beside_the_published_numbers(tmp_path: Path) 
     for figure in MEASURED:
         picture = page.parent / f"assets/adapted_bases/{figure.replace(' ', '_')}.png"
         assert picture.read_bytes().startswith(b"\x89PNG")
-    heads = [line for line in lines if line.startswith("| mnist, gaussian cosine: D")]
-    assert ["task 2" in line for line in heads] == [False, True, False]
+    heads = [line for line in lines if line.startswith("| mnist, gaussian: D")]
+    assert ["task 2" in line for line in heads] == [False, True]
 
 
 def test_options_replace_the_values_of_the_size() -> None:
@@ -149,6 +174,9 @@ def test_options_replace_the_values_of_the_size() -> None:
     assert max(cell.num_features for cell in short) == 30_000
     transfer = study_named("adapted-transfer").select("paper")
     assert ({cell.data for cell in transfer}, {cell.seed for cell in transfer}) == ({"mnist"}, set(range(5)))
+    assert {(cell.kernel, cell.num_features) for cell in transfer} == {
+        ("gaussian", count) for count in (300, 1_000, 3_000, 10_000)
+    }
 
 
 def test_bad_arguments() -> None:

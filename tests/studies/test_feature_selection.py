@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Generator
 
 from bochner.adaptation.selection import chance_survival
-from bochner.data import ArraySource
+from bochner.data import ArraySource, classes_of
 from bochner.data.blocks import num_rows
 from bochner.report import Page
 from bochner.studies import feature_selection as study
@@ -25,6 +28,14 @@ def synthetic(num_rows: int = 5000) -> study.Parts:
 @pytest.fixture(scope="module")
 def rows() -> list[Row]:
     return study.run(synthetic(), size=SMOKE, selections=(NONE, ALGORITHM_1), seeds=range(2), verbose=False)
+
+
+def test_frames_of_timit_have_the_phones_of_train(shared_data: Callable[[str], Path]) -> None:
+    pytest.importorskip("soundfile", reason="frames need bochner[speech]")
+    parts = study._timit(shared_data("timit_nltk_sample.zip"))
+    assert (parts.train.num_inputs, parts.num_classes <= 48) == (429, True)
+    for source in (parts.train, parts.heldout, parts.test):
+        assert 0 <= int(classes_of(source).min()) <= int(classes_of(source).max()) < parts.num_classes
 
 
 def test_selection_helps_laplacian_clearly_and_gaussian_hardly(rows: list[Row]) -> None:

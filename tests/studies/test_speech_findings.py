@@ -57,7 +57,7 @@ def test_the_numbers_behind_decisions_are_percent_points_to_the_nearest_rival() 
     kernels = rows_of(kernel_cells("small"))
     assert speech_findings.laplacian_gain(kernels) == pytest.approx(2.0 - 0.5)  # the sparse Gaussian's is the next
     assert speech_findings.sparse_ahead(kernels) == pytest.approx(0.1 - 2.0)
-    assert speech_findings.four_ahead(rows_of(depth_cells("small"))) == pytest.approx(-1.0)  # to three or five layers
+    assert speech_findings.deeper_gain(rows_of(depth_cells("small"))) == pytest.approx(-1.0)  # five layers
     grown = 0.1 * (1024**0.25 - 256**0.25)
     assert speech_findings.features_change(rows_of(feature_cells("small"))) == pytest.approx(-grown)
     assert speech_findings.kernel_behind(saved("speech-best").rows) == pytest.approx(-0.1)
@@ -69,7 +69,7 @@ def test_what_lacks_its_counterpart_is_not_decided() -> None:
     assert speech_findings.laplacian_gain(no_gaussian) is None
     assert speech_findings.sparse_ahead(no_gaussian) is None
     assert speech_findings.features_change(rows_of(feature_cells("smoke")[:1])) is None
-    assert speech_findings.four_ahead([row for row in rows_of(depth_cells("small")) if row["depth"] == 4]) is None
+    assert speech_findings.deeper_gain([row for row in rows_of(depth_cells("small")) if row["depth"] <= 4]) is None
     assert speech_findings.erll_ahead(rows[:2]) is None
     assert speech_findings.kernel_behind(saved("speech-best").rows[:1]) is None
 

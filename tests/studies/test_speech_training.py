@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from bochner.studies import feature_selection
 from bochner.studies.results_file import Result
 from bochner.studies.speech import prepare, prepare_best
 from bochner.studies.speech_cells import CE, ERLL, BestCell, Cell, best_cells, network_cells
@@ -55,6 +56,17 @@ def test_metrics_agree_where_they_are_the_same(ran: Ran) -> None:
         assert row["metrics"]["erll:1"] == pytest.approx(row["erll"])
         assert row["metrics"]["topk:0.5"] < row["ce"]
     assert ran.kernel["ter"] < ran.worse["ter"]
+
+
+def test_features_are_selected_on_the_same_frames(ran: Ran) -> None:
+    parts = feature_selection._aligned_speech(Context(ran.directory, cache_dir=ran.directory), "smoke")
+    assert parts.train.num_inputs % 5 == 0  # two neighbours on each side
+    size = feature_selection.Size(16, 3, 500, 2, 64, (1.0,), (4.0,))
+    rows = feature_selection.run(
+        parts, size=size, kernels=["laplacian"], selections=["algorithm 1"], seeds=[0], verbose=False
+    )
+    assert len(rows[0]["survival"]) == 2
+    assert len(rows[0]["input_weights"]) == parts.train.num_inputs
 
 
 def test_the_error_rate_is_that_of_dev(ran: Ran) -> None:

@@ -31,6 +31,8 @@ from bochner.solvers.step import evaluate
 from bochner.studies import costs
 from bochner.studies.drawing import COLORS, MARKERS, finish, new_axes
 from bochner.studies.findings import Finding, Rows, SetValues, by, finding, sets_of
+from bochner.studies.nystrom_rff_data import FILES as RFF_FILES
+from bochner.studies.nystrom_rff_data import timit_frames
 from bochner.studies.results_file import Result
 from bochner.studies.study import Row, Study
 from bochner.studies.study import Size as StudySize
@@ -48,7 +50,10 @@ KERNELS = ("laplacian", "sparse-gaussian", "gaussian")
 NONE, ALGORITHM_1, FOBOS, SPARSE = "none", "algorithm 1", "fobos", "sparse random features"
 SELECTIONS = (NONE, ALGORITHM_1, FOBOS, SPARSE)
 TUNING_SEED = 1_000_000
-FILES = {"covtype": "covtype_sample.npz", "mnist": "mnist.npz"}
+TIMIT_FILE = RFF_FILES["timit"]
+TIMIT = "timit"  # frames of TIMIT's sample with the phones marked by hand
+SPEECH = "synthetic timit-like"  # frames with the states of a forced alignment
+FILES = {"covtype": "covtype_sample.npz", "mnist": "mnist.npz", TIMIT: TIMIT_FILE}
 MAX_ROWS = {"covtype": 20_000, "mnist": 10_000}  # at size small
 
 
@@ -294,7 +299,7 @@ def cells(size: StudySize) -> list[Cell]:
             for kernel in KERNELS
             for selection in (NONE, ALGORITHM_1)
         ]
-    kinds = {"made": SELECTIONS, "covtype": (NONE, ALGORITHM_1), "mnist": (NONE, ALGORITHM_1)}
+    kinds = {"made": SELECTIONS} | dict.fromkeys(("covtype", "mnist", TIMIT, SPEECH), (NONE, ALGORITHM_1))
     return [
         Cell(name, kernel, selection, size, (0, 1, 2) if size == "paper" else (0,))
         for name, selections in kinds.items()
@@ -304,7 +309,7 @@ def cells(size: StudySize) -> list[Cell]:
 
 
 def prepare(context: Context) -> Callable[[Cell], Result]:
-    loaded = lru_cache(maxsize=1)(lambda name, effort: _load(name, context.data_dir, effort))
+    loaded = lru_cache(maxsize=1)(lambda name, effort: _load(name, context, effort))
 
     def measure(cell: Cell) -> Result:
         parts, size = loaded(cell.data, cell.effort), SIZES[cell.effort]
@@ -316,7 +321,9 @@ def prepare(context: Context) -> Callable[[Cell], Result]:
 def operations(cell: Cell) -> float:
     """Of a cell: as many fits as values are tried and seeds measured, each with its selection."""
     size = SIZES[cell.effort]
-    rows, d, outputs = {"made": (20_000, 40, 3), "made, small": (5_000, 20, 3), **costs.SHAPES}[cell.data]
+    speech = (50_000 if cell.effort == "small" else 250_000, 429, 300)
+    made = {"made": (20_000, 40, 3), "made, small": (5_000, 20, 3)}
+    rows, d, outputs = {**made, SPEECH: speech, **costs.SHAPES}[cell.data]
     N, D = 0.64 * min(rows, MAX_ROWS.get(cell.data, rows) if cell.effort == "small" else rows), size.num_features
     fits = len(size.bandwidths) + (1 if cell.selection == NONE else 2) * (len(size.rates) - 1) + len(cell.seeds)
     fit = costs.training(N, d, D, outputs, epochs=size.epochs)
@@ -325,9 +332,14 @@ def operations(cell: Cell) -> float:
     return costs.CELL + fits * fit
 
 
-def _load(name: str, data_dir: Path, effort: str) -> Parts:
+def _load(name: str, context: Context, effort: str) -> Parts:
+    data_dir = context.data_dir
     if name == "made":
         return synthetic_data()
+    if name == TIMIT:
+        return _timit(data_dir / TIMIT_FILE)
+    if name == SPEECH:
+        return _aligned_speech(context, effort)
     if name == "made, small":
         return synthetic_data(num_rows=5_000, num_inputs=20, num_useful=4)
     with np.load(data_dir / FILES[name]) as file:
@@ -335,6 +347,26 @@ def _load(name: str, data_dir: Path, effort: str) -> Parts:
     chosen = np.random.default_rng(0).permutation(len(X))[: MAX_ROWS[name] if effort == "small" else None]
     _, classes = torch.as_tensor(y[chosen]).unique(return_inverse=True)
     return divide(name, ArraySource(X[chosen].astype(np.float32), classes))
+
+
+def _timit(archive: Path) -> Parts:
+    """Train, heldout and test share no speaker; classes are the phones of train, and frames of others are left out."""
+    frames = timit_frames(archive)
+    classes = np.unique(frames["train"][1])
+    parts = []
+    for X, y in (frames[part] for part in ("train", "heldout", "test")):
+        known = np.isin(y, classes)
+        parts.append(ArraySource(X[known].astype(np.float32), torch.as_tensor(np.searchsorted(classes, y[known]))))
+    return Parts(TIMIT, *parts, num_classes=len(classes))
+
+
+def _aligned_speech(context: Context, effort: str) -> Parts:
+    """Frames of train; heldout twice, since frames of dev and test have no states."""
+    from bochner.studies.speech import task_setup  # needs the extra
+
+    experiment = task_setup(context)(SPEECH, effort)
+    rows, heldout = experiment.train_rows, experiment.heldout_rows
+    return Parts(SPEECH, rows, heldout, heldout, num_classes=experiment.aligned.num_states)
 
 
 # -- plots and tables ------------------------------------------------------------------------------------------

@@ -48,6 +48,7 @@ _ALL = (
     Task("digits", None, 0.005, "none, for a first look: scikit-learn's digits"),
     Task("a9a", "a9a.npz", 0.1, "ADULT"),
     Task("covtype", "covtype_sample.npz", 0.6, "COVTYPE, of which it is a sixth", "X_raw", "y_binary"),
+    Task("covtype, all rows", "covtype.npz", 0.6, "COVTYPE", "X_raw", "y_binary"),
     Task("cpu", "cpu_rahimi.npz", 0.03, "CPU", classes=False),
     Task("house", "house_16h.npz", 0.1, "a stand-in for CENSUS: 16 of its inputs", "X", "y", classes=False),
     Task("mnist", "mnist.npz", 0.0005, "an addition: not in May's chapter"),

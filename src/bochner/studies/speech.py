@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def prepare(context: Context) -> Callable[[Cell], Result]:
     """Train a cell's model on a task whose files are in the cache, measure and decode it."""
-    setup = _task_setup(context)
+    setup = task_setup(context)
 
     def measure_cell(cell: Cell) -> Result:
         from bochner.studies.speech_training import measure  # needs the extra
@@ -33,7 +33,7 @@ def prepare(context: Context) -> Callable[[Cell], Result]:
 
 def prepare_best(context: Context) -> Callable[[BestCell], Result]:
     """The same for the best model of a kind; models in the cache are not trained again."""
-    setup = _task_setup(context)
+    setup = task_setup(context)
 
     def measure_cell(cell: BestCell) -> Result:
         from bochner.studies.speech_training import measure_best  # needs the extra
@@ -43,7 +43,7 @@ def prepare_best(context: Context) -> Callable[[BestCell], Result]:
     return measure_cell
 
 
-def _task_setup(context: Context) -> Callable[[str, Size], Experiment]:
+def task_setup(context: Context) -> Callable[[str, Size], Experiment]:
     """Each task is set up when its first cell is measured, and kept."""
     temporary = TemporaryDirectory() if context.cache_dir is None else None  # lives as long as `setup`
 

@@ -62,7 +62,7 @@ SIZES: Mapping[Size, Sizes] = MappingProxyType(
     {
         "smoke": Sizes(
             tasks=("synthetic timit-like",), num_features=256, features=(32, 256), rank=32, rounds=3, widths=(64,),
-            depths=(3, 4), max_epochs=3, tricks=(PLAIN, BOTTLENECK, BOTH), many=(("laplacian", False),), recipe=TINY,
+            depths=(3, 4, 5), max_epochs=3, tricks=(PLAIN, BOTTLENECK, BOTH), many=(("laplacian", False),), recipe=TINY,
         ),
         "small": Sizes(
             tasks=("synthetic timit-like",), num_features=1024, features=(256, 512, 1024), rank=100, rounds=5,
