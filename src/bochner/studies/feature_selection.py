@@ -288,7 +288,7 @@ class Cell:
     data: str
     kernel: str
     selection: str
-    effort: str
+    effort: StudySize
     seeds: tuple[int, ...]
 
 
@@ -332,7 +332,7 @@ def operations(cell: Cell) -> float:
     return costs.CELL + fits * fit
 
 
-def _load(name: str, context: Context, effort: str) -> Parts:
+def _load(name: str, context: Context, effort: StudySize) -> Parts:
     data_dir = context.data_dir
     if name == "made":
         return synthetic_data()
@@ -357,10 +357,10 @@ def _timit(archive: Path) -> Parts:
     for X, y in (frames[part] for part in ("train", "heldout", "test")):
         known = np.isin(y, classes)
         parts.append(ArraySource(X[known].astype(np.float32), torch.as_tensor(np.searchsorted(classes, y[known]))))
-    return Parts(TIMIT, *parts, num_classes=len(classes))
+    return Parts(TIMIT, parts[0], parts[1], parts[2], num_classes=len(classes))
 
 
-def _aligned_speech(context: Context, effort: str) -> Parts:
+def _aligned_speech(context: Context, effort: StudySize) -> Parts:
     """Frames of train; heldout twice, since frames of dev and test have no states."""
     from bochner.studies.speech import task_setup  # needs the extra
 
