@@ -4,14 +4,15 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test lint docs test-gpu bench clean
+.PHONY: help demo test lint docs test-gpu test-matrix bench clean
 
 help:
-	@echo "make demo       kernel acoustic model against a network on synthetic speech: table, and report in out/demo"
-	@echo "make test       everything CI runs: lint, types, import rules, tests, docs"
-	@echo "make test-gpu   tests that need a CUDA device"
-	@echo "make bench      speed and memory as ratios to scikit-learn and to the machine's own ceiling"
-	@echo "make docs       the documentation, into site/"
+	@echo "make demo         kernel acoustic model against a network on synthetic speech: table, and report in out/demo"
+	@echo "make test         everything CI runs: lint, types, import rules, tests, docs"
+	@echo "make test-gpu     tests that need a CUDA device"
+	@echo "make test-matrix  the tests as on other CPUs, Pythons, locales and under load: a table, an hour or more"
+	@echo "make bench        speed and memory as ratios to scikit-learn and to the machine's own ceiling"
+	@echo "make docs         the documentation, into site/"
 
 demo: $(VENV)/.demo
 	$(BIN)/bochner demo
@@ -31,6 +32,10 @@ docs: $(VENV)/.test
 
 test-gpu: $(VENV)/.test
 	$(BIN)/python -m pytest -m gpu
+
+# A selection: make test-matrix TESTS="tests/solvers tests/kernels"
+test-matrix: $(VENV)/.test
+	$(BIN)/python -m tests.matrix $(TESTS)
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.maps

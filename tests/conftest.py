@@ -10,9 +10,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
 # The matrices are tiny and pytest runs one process a core: threads would only wait for each other.
-torch.set_num_threads(1)
+torch.set_num_threads(int(os.environ.get("BOCHNER_TEST_THREADS", "1")))
+
+# The same examples on every machine, however slow it is; what fails can be repeated.
+settings.register_profile("bochner", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("bochner")
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -8,7 +8,7 @@ from itertools import islice
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bochner.data import ArraySource, split
@@ -52,7 +52,6 @@ def test_each_row_once_in_full_batches(n, shard_rows, batch_size, buffer, seed, 
         assert X[:, 0].tolist() == y.tolist() == weight.tolist()
 
 
-@settings(deadline=None)
 @given(**shapes, data=st.data(), prefetch=st.booleans())
 def test_resumed_anywhere(n, shard_rows, batch_size, buffer, data, prefetch) -> None:
     source = Counted(n, shard_rows)

@@ -26,7 +26,7 @@ def blocks(sizes: list[int]):
         first += n
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=8), shard_rows=st.integers(1, 12))
 def test_the_rows_in_full_shards(sizes: list[int], shard_rows: int) -> None:
     with cache_to_disk(blocks(sizes), shard_rows=shard_rows) as source:

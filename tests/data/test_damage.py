@@ -74,7 +74,7 @@ def test_truncated_while_in_use(make, tmp_path: Path) -> None:
 
 
 @formats
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(place=st.integers(0, 10**6), value=st.integers(0, 255))
 def test_a_changed_byte_is_no_other_error(make, place: int, value: int, tmp_path: Path) -> None:
     """Most formats keep no checksum: rows may differ, but nothing except a ValueError with the name comes out."""

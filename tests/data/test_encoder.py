@@ -619,7 +619,7 @@ TYPES = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.fixed_dictionaries(cells), min_size=2, max_size=40), st.integers(0, 9))
 def test_any_table_is_finite_and_row_by_row(rows: list[dict[str, Any]], seed: int) -> None:
     frame = pl.DataFrame(rows, schema=TYPES).with_columns(z=np.arange(len(rows)))

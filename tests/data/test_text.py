@@ -141,7 +141,7 @@ rows = st.lists(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 @given(rows=rows, shard_rows=st.integers(1, 40))
 def test_as_scikit_learn_reads_it(rows, shard_rows: int, tmp_path: Path) -> None:
     text = "".join(f"{y} " + " ".join(f"{j}:{x!r}" for j, x in sorted(row.items())) + "\n" for y, row in rows)

@@ -79,7 +79,7 @@ def test_parameters(estimator, message: str) -> None:
         estimator.fit(X)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.sampled_from([np.nan, np.inf, -np.inf]), st.integers(0, 29), st.integers(0, 3))
 def test_values_that_are_not_finite(value: float, row: int, column: int) -> None:
     broken = X.copy()
@@ -128,7 +128,7 @@ def test_constant_columns_do_no_harm(cls) -> None:
     assert np.isfinite(cls().fit_transform(padded)).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(arrays(np.float64, (12, 3), elements=st.floats(-1e6, 1e6)))
 def test_any_finite_data_gives_finite_features_or_a_clear_error(data: np.ndarray) -> None:
     for estimator in (FourierFeatures(n_components=16), NystromFeatures(num_landmarks=6)):

@@ -309,7 +309,7 @@ def test_a_changed_byte_is_a_value_error(stored: Path, tmp_path: Path) -> None:
         bochner.load(tmp_path / "damaged")
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cut=st.integers(1, 10**9))
 def test_a_truncated_file_is_a_value_error(cut: int, stored: Path, tmp_path: Path) -> None:
     content = stored.read_bytes()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Generator, Tensor
 
@@ -25,8 +25,6 @@ from bochner.kernels import (
     Sum,
     kernel_named,
 )
-
-steady = settings(deadline=None, derandomize=True)
 
 STATIONARY = [Gaussian, Laplacian, Cauchy, Matern, PowerExponential, SparseGaussian]
 EVERY = [*STATIONARY, Polynomial, ArcCosine]
@@ -50,20 +48,17 @@ def assert_refuses(call: Callable[[], object], *words: object) -> None:
 
 
 @pytest.mark.parametrize("kernel", STATIONARY)
-@steady
 @given(value=st.one_of(not_positive, st.none()))
 def test_bandwidth_must_be_a_positive_number(kernel: type[Kernel], value: object) -> None:
     assert_refuses(lambda: kernel(bandwidth=value), "bandwidth", repr(value))
 
 
 @pytest.mark.parametrize("kernel", EVERY)
-@steady
 @given(value=not_positive)
 def test_scale_must_be_a_positive_number(kernel: type[Kernel], value: object) -> None:
     assert_refuses(lambda: kernel(scale=value), "scale", repr(value))
 
 
-@steady
 @given(value=st.one_of(not_positive, st.none()))
 def test_exponent_and_norm_must_be_positive_numbers(value: object) -> None:
     assert_refuses(lambda: PowerExponential(exponent=value), "exponent", repr(value))
@@ -76,7 +71,6 @@ def test_exponent_must_be_at_most_the_norm_and_the_norm_at_most_2() -> None:
     assert_refuses(lambda: PowerExponential(norm=3), "norm", "at most 2", 3)
 
 
-@steady
 @given(value=not_counts)
 def test_subset_size_degree_and_depth_must_be_counts(value: object) -> None:
     assert_refuses(lambda: SparseGaussian(subset_size=value), "subset_size", repr(value))
@@ -84,7 +78,6 @@ def test_subset_size_degree_and_depth_must_be_counts(value: object) -> None:
     assert_refuses(lambda: ArcCosine(depth=value), "depth", repr(value))
 
 
-@steady
 @given(value=st.one_of(st.floats(max_value=0, exclude_max=True), st.just(HUGE), not_numbers))
 def test_offset_must_not_be_negative(value: object) -> None:
     assert_refuses(lambda: Polynomial(offset=value), "offset", repr(value))
@@ -100,7 +93,6 @@ def test_smoothness_must_be_a_known_half(value: object) -> None:
     assert_refuses(lambda: Matern(smoothness=value), "smoothness", repr(value), [0.5, 1.5, 2.5])
 
 
-@steady
 @given(value=not_positive)
 def test_weights_must_be_positive_numbers(value: object) -> None:
     assert_refuses(lambda: Sum([Gaussian()], weights=[value]), "weights", repr(value))
@@ -220,13 +212,11 @@ def test_bandwidth_rules_need_finite_data(value: float) -> None:
     assert_refuses(lambda: Gaussian().with_bandwidth("mean", X), "X", "NaN or infinity")
 
 
-@steady
 @given(rule=st.text().filter(lambda text: text not in ("median", "mean")))
 def test_bandwidth_rules_must_be_known(rule: str) -> None:
     assert_refuses(lambda: Gaussian().with_bandwidth(rule, torch.zeros(3, 2)), "bandwidth", repr(rule), "median")
 
 
-@steady
 @given(value=not_positive.filter(lambda value: not isinstance(value, str)))
 def test_bandwidth_given_beside_data_must_be_positive(value: object) -> None:
     assert_refuses(lambda: Gaussian().with_bandwidth(value, torch.zeros(3, 2)), "bandwidth", repr(value))
@@ -252,7 +242,6 @@ def test_a_subset_must_fit_into_the_inputs() -> None:
         assert_refuses(call, "subset_size", "2", "got 3")
 
 
-@steady
 @given(rows=not_counts)
 def test_block_rows_must_be_a_count(rows: object) -> None:
     assert_refuses(lambda: list(Gaussian().blocks(torch.zeros(3, 2), torch.zeros(3, 2), rows=rows)), "rows", repr(rows))

@@ -1,23 +1,20 @@
 """Tiles cover all rows."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bochner.ops import row_tiles
 
-steady = settings(deadline=None, derandomize=True)
 sizes = st.integers(min_value=0, max_value=300)
 
 
-@steady
 @given(num_rows=sizes, row_elements=sizes, tile_elements=sizes)
 def test_every_row_is_in_one_tile(num_rows: int, row_elements: int, tile_elements: int) -> None:
     tiles = list(row_tiles(num_rows, row_elements=row_elements, tile_elements=tile_elements))
     assert [row for tile in tiles for row in range(tile.start, tile.stop)] == list(range(num_rows))
 
 
-@steady
 @given(num_rows=sizes, row_elements=sizes, tile_elements=sizes)
 def test_tiles_are_as_large_as_they_may_be(num_rows: int, row_elements: int, tile_elements: int) -> None:
     tiles = list(row_tiles(num_rows, row_elements=row_elements, tile_elements=tile_elements))
