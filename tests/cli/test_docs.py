@@ -29,7 +29,7 @@ def words_of(text: str) -> str:
     return "\n".join(sorted(re.sub(r"[-\d.,e]*\d[-\d.,e]*", "#", line).strip() for line in lines))
 
 
-@pytest.mark.parametrize(("page", "num_commands"), [("command_line.md", 11), ("tutorial.md", 3)])
+@pytest.mark.parametrize(("page", "num_commands"), [("command_line.md", 11), ("tutorial.md", 3), ("align.md", 2)])
 def test_pages_show_what_their_commands_print(
     page: str, num_commands: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -38,6 +38,8 @@ def test_pages_show_what_their_commands_print(
     exec(re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0], {})
     commands = steps(text)
     assert sum(command.startswith("bochner") for command, _ in commands) == num_commands
+    for name, content in re.findall(r"where (\S+) is\n\n```text\n(.*?)```", text, re.DOTALL):
+        Path(name).write_text(content)
     for command, shown in commands:
         assert words_of(output_of(command, capsys)) == words_of(shown), command
 

@@ -25,7 +25,14 @@ from tests.cli.files import run
 
 Capture = pytest.CaptureFixture[str]
 MAX_ERRORS, MIN_RIGHT = 0.45, 0.55  # seen: 0.24 and 0.65
-COMMANDS = [name for name in SPEECH if name != "_help"]
+COMMANDS = {name: command for name, command in SPEECH.items() if callable(command)}
+COMMANDS |= {
+    f"{group} {name}": command
+    for group, commands in SPEECH.items()
+    if isinstance(commands, dict)
+    for name, command in commands.items()
+    if callable(command)
+}
 
 
 class Chain(NamedTuple):
@@ -302,22 +309,22 @@ def test_timits_phones_are_folded_from_what_the_corpus_has(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_has_a_usage_an_example_and_words_for_its_options(name: str, capsys: Capture) -> None:
-    code, out, _ = run(capsys, "speech", name, "--help")
+    code, out, _ = run(capsys, "speech", *name.split(), "--help")
     assert code == 0
     assert out.startswith(f"usage: bochner speech {name} ")
     assert f"\n    bochner speech {name} " in out
-    for argument in re.findall(r"^    (\w+): ", inspect.getdoc(SPEECH[name]) or "", re.MULTILINE):
-        shown = r"\{folder," if argument == "kind" else rf"(--)?{argument}\b"  # of few values: as these
+    for argument in re.findall(r"^    (\w+): ", inspect.getdoc(COMMANDS[name]) or "", re.MULTILINE):
+        shown = rf"((--)?{argument}\b|\{{)"  # an argument of few values is shown as these
         assert re.search(rf"^  {shown}", out, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_examples_parse(name: str) -> None:
     parser = capture_parser(lambda: main(["speech"]))
-    lines = re.findall(rf"^ +(bochner speech {name} .*)$", SPEECH[name].__doc__ or "", re.MULTILINE)
+    lines = re.findall(rf"^ +(bochner speech {name} .*)$", COMMANDS[name].__doc__ or "", re.MULTILINE)
     assert lines
     for line in lines:
-        assert parser.parse_args(shlex.split(line)[1:]).speech.subcommand == name
+        assert parser.parse_args(shlex.split(line)[1:]).speech.subcommand == name.split()[0]
 
 
 def test_help_from_the_command_line_needs_no_extra() -> None:

@@ -22,6 +22,7 @@ COMMANDS = {
     "info": ("bochner.cli.info:info", "Show what a model file holds."),
     "report": ("bochner.cli.report:report", "Write an HTML page about a model."),
     "approximate": ("bochner.cli.approximate:approximate", "Approximate the kernel matrix K of a file of rows."),
+    "align": ("bochner.cli.align:align", "Align recordings with their texts: the times of words and phones."),
     "transcribe": ("bochner.cli.transcribe:transcribe", "Print the words of a recording."),
     "demo": ("bochner.cli.demo:demo", "Synthesize speech, train a kernel acoustic model and a network on it."),
 }

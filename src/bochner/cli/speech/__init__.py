@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bochner.cli.speech.commands import align, decode, prepare, score, synthesize
+from bochner.cli.speech.models import MODELS
 
 SPEECH: dict[str, Any] = {
     "_help": "From recordings and transcripts to alignments and error rates: prepare, align, decode, score.",
@@ -13,4 +14,5 @@ SPEECH: dict[str, Any] = {
     "align": align,
     "decode": decode,
     "score": score,
+    "models": MODELS,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -84,8 +85,8 @@ def _with_skips(
     } | paths
 
 
-def write_ctm(path: FilePath, segments: Iterable[tuple[str, Sequence[Segment]]]) -> None:
-    """Write (utterance id, segments) pairs atomically.
+def write_ctm(path: FilePath, segments: Iterable[tuple[str, Sequence[tuple[Any, ...]]]]) -> None:
+    """Write (utterance id, segments) pairs atomically; a fourth entry of a segment, its confidence, is the last column.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -96,7 +97,11 @@ def write_ctm(path: FilePath, segments: Iterable[tuple[str, Sequence[Segment]]])
     <BLANKLINE>
     {'ann-1': (Segment(label='yes', start=0.25, end=0.5),)}
     """
-    lines = [f"{name} 1 {start:.3f} {end - start:.3f} {label}\n" for name, row in segments for label, start, end in row]
+    lines = [
+        f"{name} 1 {start:.3f} {end - start:.3f} {' '.join(map(str, (label, *confidence)))}\n"
+        for name, row in segments
+        for label, start, end, *confidence in row
+    ]
     write_atomically(Path(path), "".join(lines).encode())
 
 

@@ -1,0 +1,75 @@
+"""`bochner align`: words and phones of recordings with their times."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Literal
+
+from bochner.cli.logs import labelled
+
+logger = logging.getLogger(__name__)
+SHOWN = 20  # unknown words in a message
+INCOMPLETE = 3  # exit code: some recordings could not be aligned
+
+
+def align(
+    audio: Path,
+    *,
+    text: str | None = None,
+    output_dir: Path | None = None,
+    model: str = "en",
+    format: list[Literal["textgrid", "ctm", "json", "csv"]] | None = None,  # noqa: A002
+    lexicon: Path | None = None,
+    channel: int | None = None,
+    tier: str | None = None,
+) -> None:
+    """Align recordings with their texts: the times of words and phones.
+
+    Examples:
+
+        bochner align talk.wav
+        bochner align talk.mp3 --text "please call stella"
+        bochner align recordings --output_dir aligned --format [textgrid,csv]
+        bochner align recordings --lexicon my_words.txt
+
+    A pre-trained model aligns, so that no training is needed. AUDIO is a recording (WAV, FLAC, OGG, MP3; any rate) or a
+    directory of recordings. The text of talk.wav is in talk.txt, talk.lab or talk.TextGrid beside it; each interval of
+    a TextGrid is aligned by itself. A corpus directory of `bochner speech prepare` is accepted as well.
+
+    Words without a pronunciation are aligned as one phone `spn` and marked <unk>; give their pronunciations in a
+    lexicon. Recordings that cannot be aligned are listed in OUTPUT_DIR/skipped.jsonl; the exit code is then 3, or 1
+    if there is no other. Requires `pip install 'bochner[speech]'`.
+
+    Args:
+        audio: A recording, or a directory of recordings.
+        text: The words of a single recording, or the path of a .txt, .lab or .TextGrid file.
+        output_dir: Default: AUDIO_aligned, beside the recording or directory.
+        model: The name of a model, see `bochner speech models list`, or the directory of one.
+        format: Formats to write: textgrid (default), ctm, json, csv. All but textgrid have confidences.
+        lexicon: A file of lines `word phone phone ...` that replaces the model's pronunciations of these words; case
+            and stress marks are ignored.
+        channel: The channel of recordings with several, counted from 0. Default: the mean of all.
+        tier: The tier of TextGrids that holds the text. Default: the first with text.
+    """
+    from bochner.speech.align.output import write_alignments
+    from bochner.speech.align.recordings import align_files
+    from bochner.speech.lexicon import read_lexicon
+
+    target = output_dir or audio.with_name(f"{audio.stem}_aligned")
+    own = None if lexicon is None else read_lexicon(lexicon).entries
+    aligned = align_files(
+        audio, text, model=model, lexicon=own, channel=channel, tier=tier, verbose=sys.stderr.isatty()
+    )  # fmt: skip
+    write_alignments(target, aligned, formats=format or ["textgrid"])
+    counts = [sum(len(getattr(one, tier)) for one in aligned.recordings) for tier in ("words", "phones")]
+    logger.info(labelled("aligned", f"{len(aligned.recordings)} recordings, {counts[0]:,} words, {counts[1]:,} phones"))
+    if aligned.unknown:
+        shown = ", ".join(aligned.unknown[:SHOWN]) + (", ..." if len(aligned.unknown) > SHOWN else "")
+        logger.warning(f"{len(aligned.unknown)} words have no pronunciation and are marked <unk>: {shown}")
+    for entry in aligned.skipped:
+        logger.warning(f"{entry.id} is not aligned: {entry.reason}")
+    logger.info(labelled("files", str(target)))
+    if aligned.skipped:
+        raise SystemExit(INCOMPLETE if aligned.recordings else 1)

@@ -1,0 +1,95 @@
+"""`bochner speech models`: the pre-trained models of `bochner align`."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Literal
+
+from bochner.cli.logs import labelled
+
+logger = logging.getLogger(__name__)
+
+
+def list_models() -> None:
+    """List the pre-trained models that come with the package.
+
+    Examples:
+
+        bochner speech models list
+    """
+    from bochner.speech import pretrained
+
+    for name in pretrained.list_models():
+        about = pretrained.describe_model(name)
+        print(labelled(name, f"{about['language']}: {about['description']}"))
+
+
+def show(name: str) -> None:
+    """Show what a model is, where it comes from and its licence.
+
+    Examples:
+
+        bochner speech models show en
+
+    Args:
+        name: The name of a model, or the directory of one.
+    """
+    from bochner.speech import pretrained
+
+    about, directory = pretrained.describe_model(name), pretrained.model_directory(name)
+    for key in ("name", "language", "description", "source", "licence"):
+        print(labelled(key, about[key]))
+    print(labelled("phones", " ".join(about["phones"])))
+    print(labelled("words", f"{about['words']:,}"))
+    size = sum((directory / file).stat().st_size for file in about["files"])
+    print(labelled("size", f"{size / 1e6:.1f} MB in {directory}"))
+
+
+def verify(name: str) -> None:
+    """Compare the files of a model with the SHA-256 that its description holds.
+
+    Examples:
+
+        bochner speech models verify en
+
+    Args:
+        name: The name of a model, or the directory of one.
+    """
+    from bochner.speech import pretrained
+
+    intact = pretrained.verify_model(name)
+    for file, equal in intact.items():
+        print(labelled("ok" if equal else "differs", file))
+    if damaged := [file for file, equal in intact.items() if not equal]:
+        raise ValueError(f"the model {name!r} is damaged ({', '.join(damaged)}); install bochner again.")
+
+
+def build(name: Literal["en"], source: Path, output_dir: Path) -> None:
+    """Build a pre-trained model from its source.
+
+    Examples:
+
+        bochner speech models build en pocketsphinx/model/en-us models/en
+
+    "en" is a conversion of PocketSphinx's en-us model, which its licence (BSD) allows to redistribute: the densities of
+    its context-independent states, and its dictionary. The result can be given to `bochner align --model`.
+
+    Args:
+        name: The model.
+        source: PocketSphinx's directory model/en-us, from its repository or its Python package.
+        output_dir: The directory to write.
+    """
+    from bochner.speech.pretrained.build import build_english
+
+    build_english(source, output_dir)
+    logger.info(labelled("model", f"{output_dir} (for bochner align --model)"))
+
+
+MODELS = {
+    "_help": "Pre-trained models: list, show, verify and build them.",
+    "list": list_models,
+    "show": show,
+    "verify": verify,
+    "build": build,
+}

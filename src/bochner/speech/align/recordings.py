@@ -1,0 +1,338 @@
+"""Recordings and their texts to words and phones with times and confidences, by a pre-trained model."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from tqdm import tqdm
+
+from bochner.speech.align.forced import GraphCompiler, Search, best_path
+from bochner.speech.align.labels import phone_segments, word_segments
+from bochner.speech.audio import AudioError, read_samples
+from bochner.speech.frames import Array
+from bochner.speech.hmm.contexts import transition_weights
+from bochner.speech.lexicon import Lexicon, Pronunciation
+from bochner.speech.manifest import MANIFEST, Segment, read_manifest
+from bochner.speech.pretrained import UNKNOWN_PHONE, PretrainedModel, load_model
+from bochner.speech.text_files import FilePath, Skipped
+from bochner.speech.textgrid import read_textgrid
+
+AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff")
+TEXT_SUFFIXES = (".txt", ".lab", ".TextGrid", ".textgrid")
+UNKNOWN = "<unk>"
+SEARCH = Search(beam=30.0, retry_beam=400.0)
+CONFIDENCE_SCALE = 0.2  # of log likelihood ratios, since neighbouring frames are not independent
+_QUOTES = str.maketrans("\u2018\u2019\u02bc\u2013\u2014", "'''- ")  # typographic quotes and dashes
+_NOT_A_WORD = re.compile(r"^[^\w<\[']+|[^\w>\]']+$")
+
+
+class TimedLabel(NamedTuple):
+    """A word or phone, its times in seconds from the beginning of the recording, and a confidence.
+
+    The confidence is exp(0.2 r), r the mean over its frames of log p(x | its phone) - max log p(x | any phone): 1 if
+    its phones are the likeliest in every frame, near 0 if others fit much better. It is not a probability.
+    """
+
+    label: str
+    start: float
+    end: float
+    confidence: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A part of a recording to be aligned: its text and where it is, by default all of it."""
+
+    text: str
+    start: float = 0.0
+    end: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recording:
+    """A file, the name of its outputs, and the text of one or several parts of it."""
+
+    name: str
+    path: Path
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlignedRecording:
+    """Words and phones of a recording in temporal order; pauses are not listed."""
+
+    name: str
+    duration: float
+    words: tuple[TimedLabel, ...]
+    phones: tuple[TimedLabel, ...]
+
+
+@dataclass(frozen=True)
+class AlignedFiles:
+    """The aligned recordings, what could not be aligned, and the words that the lexicon lacks.
+
+    Words in `unknown` are aligned as one phone `spn` and marked <unk>.
+    """
+
+    recordings: list[AlignedRecording] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+
+def align_files(
+    audio: FilePath,
+    text: str | None = None,
+    *,
+    model: str | PretrainedModel = "en",
+    lexicon: Mapping[str, Iterable[Sequence[str]]] | None = None,
+    channel: int | None = None,
+    tier: str | None = None,
+    verbose: bool = False,
+) -> AlignedFiles:
+    """Align recordings with their texts: words and phones with times and confidences.
+
+    Parameters
+    ----------
+    audio : path
+        A recording (WAV, FLAC, OGG, MP3 and whatever libsndfile reads; any rate), a directory of recordings, each with
+        its text in a .txt, .lab or .TextGrid file of the same name, or a corpus directory with utterances.jsonl.
+    text : str, optional
+        The words of a single recording, or the path of a file with them. Default: the file beside the recording.
+    model : str or PretrainedModel
+        The name of a model of `bochner speech models list`, the directory of one, or the model itself.
+    lexicon : mapping from words to pronunciations, optional
+        Replaces the model's pronunciations of these words. Words are compared without case; stress marks are ignored.
+    channel : int, optional
+        The channel of recordings with several, counted from 0. Default: the mean of all.
+    tier : str, optional
+        The tier of a TextGrid whose intervals hold the text. Default: the first with text.
+
+    A part that cannot be aligned is listed in `skipped` with the reason; the others are aligned all the same. One
+    recording is in memory at a time: 250 bytes per 10 ms frame for the scores of all states.
+    """
+    loaded = load_model(model) if isinstance(model, str) else model
+    result = AlignedFiles()
+    words = _Pronouncer(loaded, lexicon or {}, result.unknown)
+    recordings = find_recordings(audio, text, tier=tier, skipped=result.skipped)
+    for recording in tqdm(recordings, desc="align", unit="recording", leave=False, disable=not verbose):
+        try:
+            aligned = _align(recording, loaded, words, channel, result.skipped)
+        except AudioError as error:
+            result.skipped.append(Skipped(recording.name, error.reason))
+        else:
+            if aligned.words:
+                result.recordings.append(aligned)
+    return result
+
+
+def find_recordings(audio: FilePath, text: str | None, *, tier: str | None, skipped: list[Skipped]) -> list[Recording]:
+    """The recordings below a path with their texts; those without text are added to `skipped`."""
+    path = Path(audio)
+    if path.is_dir():
+        if text is not None:
+            raise ValueError(f"text belongs to a single recording, but {path} is a directory; remove {text!r}.")
+        if (path / MANIFEST).is_file():
+            return _of_corpus(path)
+        found = sorted(file for file in path.rglob("*") if file.suffix.lower() in AUDIO_SUFFIXES)
+        if not found:
+            raise ValueError(f"{path} must hold recordings ({', '.join(AUDIO_SUFFIXES)}), got none.")
+    elif path.is_file():
+        found = [path]
+    else:
+        raise ValueError(f"audio must be a recording or a directory of recordings, but {path} does not exist.")
+    recordings = []
+    for file in found:
+        name = file.relative_to(path).with_suffix("").as_posix() if path.is_dir() else file.stem
+        try:
+            parts = _parts(_text_of(file) if text is None else text, tier)
+            recordings.append(Recording(name=name, path=file, parts=parts))
+        except ValueError as error:
+            if not path.is_dir():
+                raise
+            skipped.append(Skipped(name, str(error).rstrip(".")))
+    return recordings
+
+
+def _of_corpus(directory: Path) -> list[Recording]:
+    return [
+        Recording(
+            name=utterance.id,
+            path=directory / utterance.audio,
+            parts=(Part(text=utterance.text, start=utterance.start, end=utterance.start + utterance.duration),),
+        )
+        for utterance in read_manifest(directory)
+        if utterance.audio is not None
+    ]
+
+
+def _text_of(audio: Path) -> str:
+    for suffix in TEXT_SUFFIXES:
+        if (file := audio.with_suffix(suffix)).is_file():
+            return str(file)
+    raise ValueError(f"no text: {audio.name} needs a .txt, .lab or .TextGrid file of the same name.")
+
+
+def _parts(text: str, tier: str | None) -> tuple[Part, ...]:
+    """`text` is the path of a file with the words, or the words themselves."""
+    path = Path(text) if len(text) < 1000 and text.endswith(TEXT_SUFFIXES) else None
+    if path is None:
+        return (Part(text=text),)
+    if not path.is_file():
+        raise ValueError(f"text must be words or a file with them, but {path} does not exist.")
+    if path.suffix.lower() != ".textgrid":
+        try:
+            return (Part(text=path.read_text(encoding="utf-8-sig")),)
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path} is not UTF-8: {error}.") from error
+    tiers = read_textgrid(path)
+    if tier is not None and tier not in tiers:
+        raise ValueError(f"tier must be one of {', '.join(tiers) or 'none'} in {path}, got {tier!r}.")
+    for name, intervals in tiers.items():
+        parts = tuple(Part(text=s.label, start=s.start, end=s.end) for s in intervals if s.label.strip())
+        if parts and tier in (None, name):
+            return parts
+    raise ValueError(f"{path} has no interval with text{'' if tier is None else f' in the tier {tier}'}.")
+
+
+def tokens_of(text: str) -> list[str]:
+    """The words of a text in lower case, without punctuation around them.
+
+    >>> tokens_of("“Don't,” she said -- twenty-one times!")
+    ["don't", 'she', 'said', 'twenty-one', 'times']
+    """
+    plain = unicodedata.normalize("NFKC", text).translate(_QUOTES).lower()
+    return [token for word in plain.split() if (token := _NOT_A_WORD.sub("", word))]
+
+
+class _Pronouncer:
+    """Pronunciations of words: the user's, the model's, or the phone of unintelligible speech."""
+
+    def __init__(
+        self,
+        model: PretrainedModel,
+        own: Mapping[str, Iterable[Sequence[str]]],
+        unknown: list[str],
+    ) -> None:
+        self._model, self._unknown = model, unknown
+        self._own = {
+            word.lower(): tuple(tuple(self._phone(phone, word) for phone in phones) for phones in pronunciations)
+            for word, pronunciations in own.items()
+        }
+
+    def _phone(self, phone: str, word: str) -> str:
+        """A phone of the model, possibly written with a stress mark or in lower case."""
+        for name in (phone, phone.upper(), phone.upper().rstrip("012")):
+            if name in self._model.hmm.phone_ids:
+                return name
+        known = ", ".join(self._model.hmm.phones)
+        raise ValueError(f"lexicon: {phone!r} in the pronunciation of {word!r} is no phone of the model ({known}).")
+
+    def entries(self, text: str) -> list[tuple[str, tuple[Pronunciation, ...]]]:
+        """Each word of a text with its pronunciations."""
+        entries = []
+        for token in tokens_of(text):
+            if found := self._lookup(token):
+                entries.append(found)
+            else:
+                entries += [self._lookup(piece) or self._unknown_entry(piece) for piece in token.split("-") if piece]
+        return entries
+
+    def _lookup(self, token: str) -> tuple[str, tuple[Pronunciation, ...]] | None:
+        for word in (token, token.strip("'"), f"{token}."):
+            if found := self._own.get(word) or self._model.pronunciations.get(word):
+                return word, found
+        return None
+
+    def _unknown_entry(self, token: str) -> tuple[str, tuple[Pronunciation, ...]]:
+        if token not in self._unknown:
+            self._unknown.append(token)
+        return UNKNOWN, ((UNKNOWN_PHONE,),)
+
+
+def _align(
+    recording: Recording, model: PretrainedModel, words: _Pronouncer, channel: int | None, skipped: list[Skipped]
+) -> AlignedRecording:
+    rate = model.frontend.rate
+    samples = read_samples(recording.path, rate=rate, channel=channel)
+    duration = len(samples) / rate
+    parts: list[tuple[list[TimedLabel], list[TimedLabel]]] = []
+    for number, part in enumerate(recording.parts, start=1):
+        end = duration if part.end is None else min(part.end, duration)
+        piece = samples[round(part.start * rate) : round(end * rate)]
+        try:
+            parts.append(_align_part(piece, words.entries(part.text), model, part.start, end))
+        except _UnalignableError as error:
+            name = recording.name if len(recording.parts) == 1 else f"{recording.name}, part {number}"
+            skipped.append(Skipped(name, str(error)))
+    return AlignedRecording(
+        name=recording.name,
+        duration=duration,
+        words=tuple(word for part_words, _ in parts for word in part_words),
+        phones=tuple(phone for _, part_phones in parts for phone in part_phones),
+    )
+
+
+class _UnalignableError(Exception):
+    """The reason why a part has no alignment."""
+
+
+def _align_part(
+    samples: Array,
+    entries: Sequence[tuple[str, tuple[Pronunciation, ...]]],
+    model: PretrainedModel,
+    start: float,
+    end: float,
+) -> tuple[list[TimedLabel], list[TimedLabel]]:
+    """The words and phones of samples that begin at `start` and end at `end` seconds of their recording."""
+    if not entries:
+        raise _UnalignableError("no text")
+    if len(samples) < model.frontend.rate * model.frontend.frame_length + 1:
+        raise _UnalignableError(f"too short for its text ({len(samples) / model.frontend.rate:.3f} s)")
+    hmm, silence = model.hmm, model.hmm.silence[0]
+    lexicon, tokens = Lexicon(dict(entries), silence), [word for word, _ in entries]
+    compiler, scores = GraphCompiler(hmm, lexicon), model.scores(samples)
+    if len(scores) < (needed := compiler.min_frames(tokens)):
+        raise _UnalignableError(f"too short for its text ({len(scores)} frames, {needed} needed)")
+    path = _viterbi(compiler, tokens, scores, model)
+    if path is None:
+        raise _UnalignableError("no path within the beam")
+    segments = phone_segments(hmm, path, frame_shift=model.frontend.frame_shift, offset=model.offset)
+    segments = (*segments[:-1], segments[-1]._replace(end=end - start))
+    spans = word_segments(segments, tokens, lexicon, silence=hmm.silence)
+    ratios = log_ratios(model, scores, path)
+
+    def timed(segment: Segment) -> TimedLabel:
+        edges = (np.array([segment.start, segment.end]) - model.offset) / model.frontend.frame_shift
+        first, last = edges.round().astype(int).clip(0, len(path))
+        times = (round(start + segment.start, 6), round(start + segment.end, 6))
+        confidence = np.exp(CONFIDENCE_SCALE * ratios[first:last].mean())
+        return TimedLabel(segment.label, *times, round(float(confidence), 4))
+
+    return [timed(span) for span in spans], [timed(phone) for phone in segments if phone.label not in hmm.silence]
+
+
+def _viterbi(compiler: GraphCompiler, tokens: Sequence[str], scores: Array, model: PretrainedModel) -> Array | None:
+    graph, table = compiler.compile(tokens), model.hmm.table
+    weights = transition_weights(
+        model.hmm, transition_scale=SEARCH.transition_scale, self_loop_scale=SEARCH.self_loop_scale
+    ).astype(np.float32)
+    total = scores[:, table.pdf[graph.transition_ids]]  # a copy, changed in place: it is large for an hour of speech
+    total *= np.float32(SEARCH.acoustic_scale)
+    total += weights[graph.transition_ids]
+    return best_path(graph, total, beam=SEARCH.beam, retry_beam=SEARCH.retry_beam)
+
+
+def log_ratios(model: PretrainedModel, scores: Array, path: Array) -> Array:
+    """log p(x_t | q_t) - max_q log p(x_t | q) [T], q_t the phone that frame t is aligned with; at most 0.
+
+    p(x | q) is the largest likelihood of the states of phone q.
+    """
+    phones = scores.reshape(len(scores), -1, 3).max(axis=2)  # three states for each phone, in order
+    aligned = phones[np.arange(len(path)), model.hmm.table.phone[path] - 1]
+    return np.asarray(aligned - phones.max(axis=1))

@@ -1,0 +1,156 @@
+"""Pre-trained models that come with the package: acoustic model, pronunciations and grapheme-to-phoneme rules.
+
+A model is a directory of `model.json` (what it is, its licence, the SHA-256 of every file), `acoustic.safetensors`
+and `lexicon.txt.xz`; nothing in it is code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from bochner.speech.frames import Array, new_directory
+from bochner.speech.frontend import Mfcc
+from bochner.speech.hmm.model import Hmm, monophone_hmm
+from bochner.speech.hmm.streams import StreamMixtures, stream_frames
+from bochner.speech.lexicon import Lexicon, Pronunciation
+from bochner.speech.text_files import FilePath, parse_json
+from bochner.storage import read_tensors, write_tensors
+
+DIRECTORY = Path(__file__).parent
+RECORD, ACOUSTIC, LEXICON, LICENCE = "model.json", "acoustic.safetensors", "lexicon.txt.xz", "LICENCE.txt"
+VERSION = 1
+UNKNOWN_PHONE = "spn"
+
+
+@dataclass(frozen=True, eq=False)
+class PretrainedModel:
+    """A model that aligns recordings with their words; `load_model` reads it, `about` is its model.json."""
+
+    directory: Path
+    about: Mapping[str, Any]
+    hmm: Hmm
+    mixtures: StreamMixtures
+    frontend: Mfcc
+
+    @property
+    def offset(self) -> float:
+        """Frame t covers offset + frame_shift [t, t + 1) seconds."""
+        return (self.frontend.frame_length - self.frontend.frame_shift) / 2
+
+    @cached_property
+    def pronunciations(self) -> dict[str, tuple[Pronunciation, ...]]:
+        """The words of the model's own lexicon, in lower case."""
+        entries: dict[str, tuple[Pronunciation, ...]] = {}
+        for line in lzma.decompress((self.directory / LEXICON).read_bytes()).decode("utf-8").splitlines():
+            word, *phones = line.split()
+            entries[word] = (*entries.get(word, ()), tuple(phones))
+        return entries
+
+    def scores(self, samples: Array) -> Array:
+        """log p(x_t | state) float32 [T, states] of samples at the model's rate; cepstra are centred over all of them.
+
+        O(T) memory of the scores and some tens of MB.
+        """
+        cepstra = self.frontend(samples)
+        return self.mixtures.log_likelihoods(stream_frames(cepstra - cepstra.mean(axis=0)))
+
+
+def list_models() -> list[str]:
+    """The names of the models that come with the package.
+
+    >>> list_models()
+    ['en']
+    """
+    return sorted(path.parent.name for path in DIRECTORY.glob(f"*/{RECORD}"))
+
+
+def model_directory(name: str) -> Path:
+    """The directory of a model of the package by its name, or `name` itself if it is the directory of a model."""
+    known = list_models()
+    if name in known:
+        return DIRECTORY / name
+    if (Path(name) / RECORD).is_file():
+        return Path(name)
+    raise ValueError(f"model must be one of {', '.join(known)} or a directory with {RECORD}, got {name!r}.")
+
+
+def describe_model(name: str) -> dict[str, Any]:
+    """What model.json says about a model."""
+    path = model_directory(name) / RECORD
+    try:
+        about: dict[str, Any] = parse_json(path.read_bytes())
+        if about["version"] != VERSION:
+            raise ValueError(f"version {about['version']!r}, this bochner reads {VERSION}")
+        return about
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is not the description of a model: {error!r}.") from error
+
+
+def verify_model(name: str) -> dict[str, bool]:
+    """Whether each file of a model has the SHA-256 of its model.json.
+
+    >>> all(verify_model("en").values())
+    True
+    """
+    directory, files = model_directory(name), describe_model(name)["files"]
+    return {file: (directory / file).is_file() and _hash(directory / file) == digest for file, digest in files.items()}
+
+
+def load_model(name: str = "en") -> PretrainedModel:
+    """Read a model by its name or directory."""
+    directory, about = model_directory(name), describe_model(name)
+    tensors, _ = read_tensors(directory / ACOUSTIC)
+    arrays = {key: tensor.numpy().astype(np.float64) for key, tensor in tensors.items()}
+    hmm = monophone_hmm(phones=about["phones"], silence=about["silence"])
+    mixtures = StreamMixtures(
+        arrays["codebooks"].astype(np.int64), np.exp(arrays["log_weights"]), arrays["means"],
+        np.exp(arrays["log_variances"]),
+    )  # fmt: skip
+    hmm = hmm.with_log_probabilities(arrays["log_probabilities"])
+    return PretrainedModel(directory, about, hmm, mixtures, Mfcc(**about["frontend"]))
+
+
+def save_model(
+    directory: FilePath,
+    *,
+    about: Mapping[str, Any],
+    hmm: Hmm,
+    mixtures: StreamMixtures,
+    frontend: Mfcc,
+    lexicon: Lexicon,
+    licence: str,
+) -> None:
+    """Write a model completely or, after an error, not at all; Gaussians and weights in 16 bits."""
+    half = {
+        "means": mixtures.means, "log_variances": np.log(mixtures.variances), "log_weights": np.log(mixtures.weights)
+    }  # fmt: skip
+    tensors = {name: torch.from_numpy(array.astype(np.float16)) for name, array in half.items()}
+    tensors["codebooks"] = torch.from_numpy(mixtures.codebooks.astype(np.int16))
+    tensors["log_probabilities"] = torch.tensor(hmm.transitions.log_probs, dtype=torch.float64)
+    words = "".join(f"{word} {' '.join(phones)}\n" for word, phones in lexicon.pairs())
+    front_end = {key: value for key, value in frontend.options().items() if key != "name"}
+    with new_directory(Path(directory)) as partial:
+        partial.mkdir(parents=True, exist_ok=True)
+        write_tensors(partial / ACOUSTIC, tensors, {"streams": VERSION})
+        (partial / LEXICON).write_bytes(lzma.compress(words.encode("utf-8"), preset=9 | lzma.PRESET_EXTREME))
+        (partial / LICENCE).write_text(licence, encoding="utf-8")
+        files = {path.name: _hash(path) for path in sorted(partial.iterdir())}
+        record = {
+            **about, "version": VERSION, "phones": hmm.phones, "silence": hmm.silence, "words": len(lexicon),
+            "frontend": front_end, "files": files,
+        }  # fmt: skip
+        (partial / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def _hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

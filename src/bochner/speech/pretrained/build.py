@@ -1,0 +1,48 @@
+"""Build the models that come with the package from sources that may be redistributed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from bochner.speech.lexicon import Lexicon
+from bochner.speech.pretrained import save_model
+from bochner.speech.pretrained.sphinx import read_sphinx
+from bochner.speech.text_files import FilePath
+
+_VARIANT = re.compile(r"\(\d+\)$")  # word(2) is a further pronunciation of word
+ENGLISH = {
+    "name": "en",
+    "language": "American English",
+    "description": "Context-independent states of CMU Sphinx's en-us acoustic model and its pronunciation dictionary, "
+    "trained on recordings of people that Sphinx does not list",
+    "source": "the directory model/en-us of PocketSphinx",
+    "licence": "BSD-2-Clause, Copyright (c) 2015 Alpha Cephei Inc. and Carnegie Mellon University; see LICENCE.txt",
+}
+DICTIONARY_LICENCE = """
+The pronunciation dictionary is CMUdict, under the same two conditions and disclaimer:
+Copyright (C) 1993-2015 Carnegie Mellon University. All rights reserved.
+"""
+
+
+def build_english(source: FilePath, output_dir: FilePath) -> None:
+    """Convert PocketSphinx's directory model/en-us into a model directory."""
+    root = Path(source)
+    model, lexicon = read_sphinx(root / "en-us"), sphinx_lexicon(root / "cmudict-en-us.dict")
+    licence = (root / "en-us" / "README").read_text(encoding="utf-8") + DICTIONARY_LICENCE
+    save_model(
+        output_dir, about=ENGLISH, hmm=model.hmm, mixtures=model.mixtures, frontend=model.frontend, lexicon=lexicon,
+        licence=licence,
+    )  # fmt: skip
+
+
+def sphinx_lexicon(file: Path) -> Lexicon:
+    """Sphinx's dictionary, in which further pronunciations of a word are named word(2), word(3)."""
+    if not file.is_file():
+        raise ValueError(f"source must be PocketSphinx's directory model/en-us, but {file} is missing.")
+    entries: dict[str, list[list[str]]] = {}
+    for line in file.read_text(encoding="utf-8").splitlines():
+        word, *phones = line.split() or [""]
+        if word:
+            entries.setdefault(_VARIANT.sub("", word).lower(), []).append(phones)
+    return Lexicon(entries)

@@ -1,0 +1,176 @@
+"""Alignment by a pre-trained model: inputs, outputs, lexicons, and what cannot be aligned.
+
+Speech is synthesised, so that the times of its phones are known.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from bochner.speech.align.labels import read_ctm
+from bochner.speech.align.output import write_alignments
+from bochner.speech.align.recordings import align_files, tokens_of
+from bochner.speech.audio import resample
+from bochner.speech.synthesis.espeak import RATE, speak, time_phones
+from bochner.speech.textgrid import read_textgrid, write_textgrid
+
+WORDS = {
+    "please": "p l 'i: z",
+    "call": "k 'O: l",
+    "seven": "s 'E v @ n",
+    "friends": "f r 'E n d z",
+    "today": "t @ d 'eI",
+}
+
+
+def speech(*, rate: int = 16000) -> tuple[np.ndarray, list[float]]:
+    """All words between two silences, and where each begins."""
+    text = " ".join(f"[[{phones.replace(' ', '|')}]]" for phones in WORDS.values())
+    output = speak(text, voice="en-us+m3", speed=150)
+    samples = np.pad(output.samples / 32768, RATE // 4).astype(np.float32)
+    noise = 1e-4 * np.random.default_rng(0).standard_normal(len(samples))
+    starts = [word[0].start + 0.25 for word in time_phones(output)]
+    return resample((samples + noise).astype(np.float32), rate=RATE, new_rate=rate), starts
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same words as WAV with .txt, FLAC at 44.1 kHz with .lab, and MP3 with a TextGrid."""
+    directory = tmp_path_factory.mktemp("recordings")
+    samples, _ = speech()
+    soundfile.write(directory / "a.wav", samples, 16000)
+    (directory / "a.txt").write_text("Please call seven friends -- today!\n")
+    (directory / "inner").mkdir()
+    fine, _ = speech(rate=44100)
+    soundfile.write(directory / "inner" / "b.flac", fine, 44100)
+    (directory / "inner" / "b.lab").write_text("PLEASE CALL SEVEN FRIENDS TODAY")
+    soundfile.write(directory / "c.mp3", samples, 16000, format="MP3")
+    words = [("please call seven friends today", 0.0, len(samples) / 16000)]
+    write_textgrid(directory / "c.TextGrid", {"empty": [], "text": words}, duration=len(samples) / 16000)
+    return directory
+
+
+def test_words_and_phones_of_a_directory(folder: Path) -> None:
+    aligned = align_files(folder)
+    assert [recording.name for recording in aligned.recordings] == ["a", "c", "inner/b"]
+    assert not aligned.skipped
+    _, starts = speech()
+    for recording in aligned.recordings:
+        assert [word.label for word in recording.words] == list(WORDS)
+        errors = [abs(word.start - start) for word, start in zip(recording.words, starts, strict=True)]
+        assert np.median(errors) < 0.06  # coarse: it is a synthetic voice, and MP3 adds a delay
+        assert all(a.end <= b.start + 1e-6 for a, b in pairwise(recording.phones))
+        assert all(0.0 <= segment.confidence <= 1.0 for segment in (*recording.words, *recording.phones))
+        assert recording.words[0].start == recording.phones[0].start
+
+
+def test_confidences_are_lower_for_another_text(folder: Path) -> None:
+    right, wrong = (
+        align_files(folder / "a.wav", text).recordings[0].words
+        for text in (None, "nobody wants fish or chips")
+    )  # fmt: skip
+    assert np.mean([word.confidence for word in wrong]) < 0.8 * np.mean([word.confidence for word in right])
+
+
+def test_files_of_every_format(folder: Path, tmp_path: Path) -> None:
+    aligned = align_files(folder)
+    write_alignments(tmp_path, aligned, formats=["textgrid", "ctm", "json", "csv"])
+    words = aligned.recordings[2].words
+    tiers = read_textgrid(tmp_path / "inner" / "b.TextGrid")
+    assert [s.label for s in tiers["words"] if s.label] == [word.label for word in words]
+    assert tiers["phones"][-1].end == pytest.approx(aligned.recordings[2].duration, abs=1e-6)
+    stored = json.loads((tmp_path / "inner" / "b.json").read_text())
+    assert stored["words"][0] == words[0]._asdict()
+    ctm = read_ctm(tmp_path / "words.ctm")
+    assert [segment.label for segment in ctm["a"]] == list(WORDS)
+    assert (tmp_path / "phones.ctm").read_text().splitlines()[0].split()[5] == str(aligned.recordings[0].phones[0][3])
+    rows = list(csv.DictReader((tmp_path / "segments.csv").open()))
+    assert len(rows) == sum(len(r.words) + len(r.phones) for r in aligned.recordings)
+    with pytest.raises(ValueError, match="formats"):
+        write_alignments(tmp_path, aligned, formats=["praat"])
+
+
+def test_own_pronunciations_replace_those_of_the_model(folder: Path) -> None:
+    own = {"Seven": [["s", "eh1", "v", "n"]], "Xyzzy": [["Z", "IH1", "Z", "IY0"]]}
+    (recording,) = align_files(folder / "a.wav", "please call seven friends xyzzy", lexicon=own).recordings
+    labels = " ".join(phone.label for phone in recording.phones)
+    assert "S EH V N F" in labels
+    assert labels.endswith("Z IH Z IY")
+    with pytest.raises(ValueError, match=r"'qq' in the pronunciation of 'odd'"):
+        align_files(folder / "a.wav", lexicon={"odd": [["qq"]]})
+
+
+def test_unknown_words_are_marked_and_the_others_aligned(folder: Path) -> None:
+    aligned = align_files(folder / "a.wav", "please call 7 friends today")
+    assert aligned.unknown == ["7"]
+    (recording,) = aligned.recordings
+    assert [word.label for word in recording.words] == ["please", "call", "<unk>", "friends", "today"]
+    assert [phone.label for phone in recording.phones].count("spn") == 1
+    _, starts = speech()
+    assert abs(recording.words[3].start - starts[3]) < 0.1
+
+
+def test_parts_of_a_textgrid_are_aligned_by_themselves(tmp_path: Path) -> None:
+    samples, starts = speech()
+    soundfile.write(tmp_path / "a.wav", np.concatenate([samples, samples]), 16000)
+    middle = len(samples) / 16000
+    text = " ".join(WORDS)
+    tier = [(text, 0.0, middle), ("x" * 3, middle, middle + 0.02), (text, middle + 0.02, 2 * middle)]
+    write_textgrid(tmp_path / "a.TextGrid", {"other": [("no", 0.0, 1.0)], "text": tier}, duration=2 * middle)
+    aligned = align_files(tmp_path / "a.wav", tier="text")
+    (recording,) = aligned.recordings
+    assert [word.label for word in recording.words] == list(WORDS) * 2
+    assert abs(recording.words[5].start - starts[0] - middle) < 0.06
+    assert [entry.id for entry in aligned.skipped] == ["a, part 2"]
+    with pytest.raises(ValueError, match="other, text"):
+        align_files(tmp_path / "a.wav", tier="none")
+
+
+def test_what_cannot_be_aligned_is_reported_and_the_others_continue(folder: Path, tmp_path: Path) -> None:
+    samples, _ = speech()
+    for name in ("good", "empty", "long", "no_text"):
+        soundfile.write(tmp_path / f"{name}.wav", samples, 16000)
+    (tmp_path / "good.txt").write_text("please call seven friends today")
+    (tmp_path / "empty.txt").write_text(" ... ")
+    (tmp_path / "long.txt").write_text("please call seven friends today " * 50)
+    (tmp_path / "broken.wav").write_bytes(b"RIFF....")
+    (tmp_path / "broken.txt").write_text("please")
+    aligned = align_files(tmp_path)
+    assert [recording.name for recording in aligned.recordings] == ["good"]
+    reasons = {entry.id: entry.reason for entry in aligned.skipped}
+    assert reasons.keys() == {"empty", "long", "broken", "no_text"}
+    assert "too short" in reasons["long"]
+    assert "no text" in reasons["empty"]
+
+
+def test_a_channel_is_chosen(tmp_path: Path) -> None:
+    samples, _ = speech()
+    noise = 0.1 * np.random.default_rng(0).standard_normal(len(samples))
+    soundfile.write(tmp_path / "a.wav", np.stack([noise, samples], axis=1), 16000)
+    text = " ".join(WORDS)
+    noisy, clean = (align_files(tmp_path / "a.wav", text, channel=channel).recordings[0] for channel in (0, 1))
+    assert np.mean([w.confidence for w in clean.words]) > np.mean([w.confidence for w in noisy.words])
+    assert "no channel 2" in align_files(tmp_path / "a.wav", text, channel=2).skipped[0].reason
+
+
+def test_arguments_that_do_not_fit_are_named(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="does not exist"):
+        align_files(tmp_path / "none.wav")
+    with pytest.raises(ValueError, match="is a directory"):
+        align_files(folder, "please")
+    with pytest.raises(ValueError, match="got none"):
+        align_files(tmp_path)
+    with pytest.raises(ValueError, match=r"none\.txt does not exist"):
+        align_files(folder / "a.wav", str(tmp_path / "none.txt"))
+
+
+def test_tokens() -> None:
+    text = "\u2018Tis O\u2019Neil\u2019s \u2014 (well-known) [laugh], yes?"
+    assert tokens_of(text) == ["'tis", "o'neil's", "well-known", "[laugh]", "yes"]

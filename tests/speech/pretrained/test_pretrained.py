@@ -1,0 +1,91 @@
+"""The models that come with the package: intact, small, and checked when loaded."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bochner.speech.pretrained import describe_model, list_models, load_model, model_directory, verify_model
+from bochner.speech.pretrained.build import build_english
+from bochner.speech.pretrained.sphinx import read_sphinx
+
+PHONES = ["+NSN+", "+SPN+", "AA", "SIL"]
+
+
+@pytest.mark.parametrize("name", list_models())
+def test_models_are_intact_and_small(name: str) -> None:
+    assert all(verify_model(name).values())
+    assert sum(file.stat().st_size for file in model_directory(name).iterdir()) < 10e6
+    assert {"licence", "source", "language", "description"} <= describe_model(name).keys()
+
+
+def test_english_pronounces_words_by_phones_of_its_model() -> None:
+    model = load_model("en")
+    assert model.pronunciations["cat"] == (("K", "AE", "T"),)
+    assert {p for ways in model.pronunciations.values() for way in ways for p in way} < set(model.hmm.phones)
+    np.testing.assert_allclose(model.mixtures.weights.sum(axis=-1), 1.0, atol=2e-3)
+
+
+def test_a_changed_file_is_found(tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(model_directory("en"), copy)
+    (copy / "lexicon.txt.xz").write_bytes(b"other")
+    assert [file for file, equal in verify_model(str(copy)).items() if not equal] == ["lexicon.txt.xz"]
+
+
+def test_an_unknown_model_is_named() -> None:
+    with pytest.raises(ValueError, match=r"one of en .* got 'eng'"):
+        load_model("eng")
+
+
+def sphinx_model(directory: Path) -> Path:
+    """A model of four phones with two Gaussians in each of three streams, in the files of Sphinx."""
+    model = directory / "en-us"
+    model.mkdir(parents=True)
+    (model / "feat.params").write_text(
+        "-lowerf 130\n-upperf 6800\n-nfilt 25\n-transform dct\n-lifter 22\n-feat 1s_c_d_dd\n-svspec 0-12/13-25/26-38\n"
+    )
+    header = b"s3\nversion 1.0\nendhdr\n" + struct.pack("<I", 0x11223344)
+    means = np.arange(4 * 3 * 2 * 13, dtype="<f4").reshape(4, 3, 2, 13)
+    sizes = struct.pack("<7i", 4, 3, 2, 13, 13, 13, means.size)
+    (model / "means").write_bytes(header + sizes + means.tobytes())
+    (model / "variances").write_bytes(header + sizes + np.ones_like(means).tobytes())
+    counts = np.tile(np.array([[3, 1, 0, 0], [0, 3, 1, 0], [0, 0, 3, 1]], dtype="<f4"), (4, 1, 1))
+    (model / "transition_matrices").write_bytes(header + struct.pack("<4i", 4, 3, 4, 48) + counts.tobytes())
+    numbers = struct.pack("<10i", 4, 4, 3, 12, 12, 4, 4, 3, 0, 3)
+    names = b"".join(name.encode() + b"\0" for name in PHONES)
+    (model / "mdef").write_bytes(b"BMDF" + struct.pack("<2i", 1, 5) + b"about" + numbers + names)
+    title = struct.pack("<i", 6) + b"title\0"
+    stored = np.zeros((3, 2, 12), np.uint8)
+    stored[:, 1] = 10  # exp(-0.1024 * 10) of the first weight
+    (model / "sendump").write_bytes(title + struct.pack("<3i", 0, 2, 12) + stored.tobytes())
+    (model / "README").write_text("free")
+    (directory / "cmudict-en-us.dict").write_text("ah AA\nah(2) AA AA\n")
+    return directory
+
+
+def test_a_model_of_sphinx_is_read(tmp_path: Path) -> None:
+    hmm, mixtures, frontend = read_sphinx(sphinx_model(tmp_path) / "en-us")
+    assert hmm.phones == ("SIL", "nsn", "spn", "AA")
+    assert mixtures.means[0, 0, 0, 0] == 3 * 3 * 2 * 13  # silence is the last phone of the file
+    np.testing.assert_allclose(mixtures.weights[..., 1] / mixtures.weights[..., 0], np.exp(-1.024), rtol=1e-3)
+    leaving = np.exp(np.array(hmm.transitions.log_probs))[1:][~hmm.table.self_loop[1:]]
+    np.testing.assert_allclose(leaving, 0.25)
+    assert (frontend.num_bins, frontend.low, frontend.energy) == (25, 130.0, False)
+
+
+def test_a_model_is_built_and_loaded(tmp_path: Path) -> None:
+    build_english(sphinx_model(tmp_path / "source"), tmp_path / "en")
+    model = load_model(str(tmp_path / "en"))
+    assert model.pronunciations == {"ah": (("AA",), ("AA", "AA"))}
+    assert all(verify_model(str(tmp_path / "en")).values())
+    assert model.scores(np.zeros(16000, np.float32)).shape == (98, 12)
+
+
+def test_a_source_that_is_no_model_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="mdef is missing"):
+        read_sphinx(tmp_path)
