@@ -312,16 +312,16 @@ def test_help_has_a_usage_an_example_and_words_for_its_options(name: str, capsys
     code, out, _ = run(capsys, "speech", *name.split(), "--help")
     assert code == 0
     assert out.startswith(f"usage: bochner speech {name} ")
-    assert f"\n    bochner speech {name} " in out
+    assert re.search(rf"\n    bochner speech {name}\b", out)
     for argument in re.findall(r"^    (\w+): ", inspect.getdoc(COMMANDS[name]) or "", re.MULTILINE):
-        shown = rf"((--)?{argument}\b|\{{)"  # an argument of few values is shown as these
+        shown = r"\{folder," if argument == "kind" else rf"(--)?{argument}\b"  # of few values: as these
         assert re.search(rf"^  {shown}", out, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_examples_parse(name: str) -> None:
     parser = capture_parser(lambda: main(["speech"]))
-    lines = re.findall(rf"^ +(bochner speech {name} .*)$", COMMANDS[name].__doc__ or "", re.MULTILINE)
+    lines = re.findall(rf"^ +(bochner speech {name}\b.*)$", COMMANDS[name].__doc__ or "", re.MULTILINE)
     assert lines
     for line in lines:
         assert parser.parse_args(shlex.split(line)[1:]).speech.subcommand == name.split()[0]

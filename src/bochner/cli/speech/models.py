@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Literal
 
+from bochner.checks import one_of
 from bochner.cli.logs import labelled
 
 logger = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ def verify(name: str) -> None:
         raise ValueError(f"the model {name!r} is damaged ({', '.join(damaged)}); install bochner again.")
 
 
-def build(name: Literal["en"], source: Path, output_dir: Path) -> None:
+def build(name: str, source: Path, output_dir: Path) -> None:
     """Build a pre-trained model from its source.
 
     Examples:
@@ -76,12 +76,13 @@ def build(name: Literal["en"], source: Path, output_dir: Path) -> None:
     its context-independent states, and its dictionary. The result can be given to `bochner align --model`.
 
     Args:
-        name: The model.
+        name: The model, "en".
         source: PocketSphinx's directory model/en-us, from its repository or its Python package.
         output_dir: The directory to write.
     """
     from bochner.speech.pretrained.build import build_english
 
+    one_of("name", name, ["en"])
     build_english(source, output_dir)
     logger.info(labelled("model", f"{output_dir} (for bochner align --model)"))
 
