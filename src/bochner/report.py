@@ -25,7 +25,8 @@ summary { cursor: pointer; } nav ul { columns: 18rem; padding-left: 1.2rem; }
 pre { background: var(--shade); padding: 0.6rem; overflow-x: auto; font-size: 0.875rem; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: 0.9rem; }
 th, td { border-bottom: 1px solid var(--line); padding: 0.3rem 0.6rem; text-align: left; vertical-align: top; }
-th { position: sticky; top: 0; background: var(--paper); } td.number { text-align: right; white-space: nowrap; }
+th { position: sticky; top: 0; background: var(--paper); } .number { text-align: right; white-space: nowrap; }
+abbr { text-decoration: underline dotted; cursor: help; } dt { font-weight: 600; } dd { margin: 0 0 0.5rem 1rem; }
 td.long { min-width: 15rem; } td { min-width: 4rem; font-variant-numeric: tabular-nums; }
 .good { color: var(--good); font-weight: 600; } .bad { color: var(--bad); font-weight: 600; }
 .open { color: var(--faint); font-style: italic; }
@@ -39,6 +40,32 @@ svg text { fill: var(--ink); }
   .cards td::before { content: attr(data-column) ": "; color: var(--faint); } }
 """
 MISSING = "-"  # shown for None and NaN
+NUMBER = re.compile(r"[-+]?[\d.,]+(e[-+]?\d+)?( ?%)?( (±|to) [-+]?[\d.,]+(e[-+]?\d+)?( ?%)?)?")
+# Terms that tables of results use; a page explains those that it shows.
+TERMS = {
+    "R2": "Share of the variance of the target that the model explains; 1 is perfect, 0 is the mean of the target.",
+    "RMSE": "Root of the mean squared error, in units of the target.",
+    "mean absolute error": "Mean of |target - prediction|, in units of the target.",
+    "accuracy": "Share of the rows whose class is predicted.",
+    "balanced accuracy": "Mean over the classes of the share of their rows whose class is predicted.",
+    "log loss": "Mean of -log p(true class), in nats; 0 is perfect.",
+    "ROC AUC": "Probability that a row of the second class gets a higher score than one of the first; 0.5 is chance.",
+    "average precision": "Mean precision over all thresholds, weighted by the gain in recall.",
+    "CE": "Cross-entropy: mean of -log p(state | frame) on heldout frames, in nats.",
+    "perplexity": "exp(CE).",
+    "ENT": "Mean entropy of the posteriors of heldout frames, in nats.",
+    "ERLL": "Entropy-regularised log loss: CE + ENT.",
+    "ERR %": "Per cent of the heldout frames whose most probable state is wrong.",
+    "PER": "Phone error rate: substitutions, deletions and insertions per phone of the reference.",
+    "WER": "Word error rate: substitutions, deletions and insertions per word of the reference.",
+    "CER": "Character error rate: substitutions, deletions and insertions per character of the reference.",
+    "GMM": "Gaussian mixture model, whose alignment the other models are trained on.",
+    "MMI": "Maximum mutual information: training on whole utterances.",
+    "RFF": "Random Fourier features.",
+    "UAB": "Unsupervised adapted basis: features optimised to approximate the kernel.",
+    "SAB": "Supervised adapted basis: features optimised for alignment with the classes.",
+    "DAB": "Discriminatively adapted basis: features optimised for the loss of a linear model.",
+}
 PIXELS_PER_INCH = 96  # by definition of CSS
 LONG_CELL = 40  # characters from which a cell gets a minimal width
 
@@ -150,6 +177,16 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> st
     return "\n".join(f"| {' | '.join(text_of(cell).replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
 
 
+def term_in(text: str) -> str | None:
+    """The term of `TERMS` that a header or a name of a row is about: the text itself, or one of its words.
+
+    >>> term_in("ERLL"), term_in("PER test %"), term_in("best kernel")
+    ('ERLL', 'PER', None)
+    """
+    stripped = text.strip()
+    return stripped if stripped in TERMS else next((word for word in stripped.split() if word in TERMS), None)
+
+
 class Page:
     """Headings, text, tables and figures, in the order in which they are added; all text is escaped.
 
@@ -164,6 +201,7 @@ class Page:
         self._parts: list[str] = []
         self._headings: list[str] = []
         self._num_figures = 0
+        self._terms: set[str] = set()
 
     def heading(self, text: str) -> Self:
         """A section, listed at the top of the page; `Link(…, heading=text)` links to it."""
@@ -193,10 +231,16 @@ class Page:
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, cards: bool = False) -> Self:
         """A table; numbers get three digits and None a dash, so pass text where that is too few.
 
-        On a narrow screen rows become cards with `cards`, else the table scrolls sideways.
+        Numbers, also as text such as "0.12 ± 0.01", are aligned to the right, and `TERMS` in headers and in the first
+        column are explained. On a narrow screen rows become cards with `cards`, else the table scrolls sideways.
         """
-        head = "".join(f"<th>{escape(column)}</th>" for column in columns)
-        body = "\n".join(f"<tr>{''.join(map(_cell, row, columns))}</tr>" for row in rows)
+        lines = [list(row) for row in rows]
+        head = "".join(
+            f'<th class="{"number" if any(_is_number(line[place]) for line in lines) else "short"}">'
+            f"{self._named(name)}</th>"
+            for place, name in enumerate(columns)
+        )
+        body = "\n".join(f"<tr>{''.join(map(self._cell, line, columns, range(len(line))))}</tr>" for line in lines)
         kind = ' class="cards"' if cards else ""
         return self._add(
             f'<div class="wide"><table{kind}><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
@@ -217,8 +261,8 @@ class Page:
             f'<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
             f'<link rel="icon" href="data:,"><title>{title}</title><style>{STYLE}</style>'
         )
-        nav = f"<nav><details><summary>Contents</summary><ul>{contents}</ul></details></nav>"
-        body = "\n".join(self._parts)
+        nav = f"<nav><details open><summary>Contents</summary><ul>{contents}</ul></details></nav>"
+        body = "\n".join([*self._parts, self._legend()])
         return (
             f'<!doctype html>\n<html lang="en"><head>{head}</head>\n'
             f"<body><h1>{title}</h1>\n{nav}\n<main>{body}</main></body></html>\n"
@@ -232,6 +276,28 @@ class Page:
         self._parts.append(part)
         return self
 
+    def _named(self, text: str) -> str:
+        """The text as HTML, with the explanation of a term in it."""
+        term = term_in(text)
+        if term is None:
+            return escape(text)
+        self._terms.add(term)
+        return f'<abbr title="{escape(TERMS[term])}">{escape(text)}</abbr>'
+
+    def _cell(self, cell: Cell, column: str, place: int) -> str:
+        kind = "number" if _is_number(cell) else "long" if len(text_of(cell)) > LONG_CELL else "short"
+        content = self._named(cell) if place == 0 and isinstance(cell, str) else html_of(cell)
+        return f'<td class="{kind}" data-column="{escape(column)}">{content}</td>'
+
+    def _legend(self) -> str:
+        """The terms of the page with their explanations, for readers who cannot hover."""
+        if not self._terms:
+            return ""
+        entries = "".join(
+            f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in TERMS.items() if term in self._terms
+        )
+        return f"<details><summary>Terms</summary><dl>{entries}</dl></details>"
+
     def _figure(self, figure: Any, caption: str) -> str:
         self._num_figures += 1
         svg = svg_of(figure, number=self._num_figures, label=caption)
@@ -239,7 +305,10 @@ class Page:
         return f'<figure style="width: {width:.0f}px">{svg}<figcaption>{escape(caption)}</figcaption></figure>'
 
 
-def _cell(cell: Cell, column: str) -> str:
-    is_number = cell is None or isinstance(cell, int | float)
-    kind = "number" if is_number else "long" if len(text_of(cell)) > LONG_CELL else "short"
-    return f'<td class="{kind}" data-column="{escape(column)}">{html_of(cell)}</td>'
+def _is_number(cell: Cell) -> bool:
+    """Whether a cell is a number, also as text.
+
+    >>> _is_number(1.5), _is_number("19.1 ± 0.2"), _is_number("0.4 to 0.6"), _is_number("5 %"), _is_number("p=2")
+    (True, True, True, True, False)
+    """
+    return cell is None or isinstance(cell, int | float) or bool(NUMBER.fullmatch(text_of(cell)))

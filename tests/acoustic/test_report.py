@@ -64,7 +64,8 @@ def test_the_report_has_all_its_sections_in_one_file(html):
     for heading in ("The best of each kind", "Learning curves", "Selected features", "Weights of the inputs",
                     "Confusions", "Some utterances", "All models", "Recipe"):  # fmt: skip
         assert f">{heading}</h2>" in html
-    assert html.count("<svg") == 2 + 1 + 1 + 2  # curves, survival, weights, a matrix a kind
+    assert html.count("<svg") == 1 + 2 + 1 + 1 + 2  # errors, curves, survival, weights, a matrix for each kind
+    assert html.index("The least test ") < html.index("<svg") < html.index("<table")  # answer, plot, table
     assert "PER test %" in html
     assert "&lt;b&gt;" in html
     assert "<b>" not in html

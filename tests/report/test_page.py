@@ -54,6 +54,15 @@ def test_names_in_the_page_are_unique_and_links_lead_to_them() -> None:
     assert all(link.startswith(("#", "data:")) for link in found.links)
 
 
+def test_numbers_are_aligned_to_the_right_and_terms_are_explained() -> None:
+    html = Page("Scores").table(["score", "PER test %"], [["ERLL", "19.1 ± 0.2"], ["model", "rff"]]).html()
+    assert '<th class="number"><abbr title="Phone error rate' in html
+    assert '<td class="number" data-column="PER test %">19.1 ± 0.2</td>' in html
+    assert '<td class="short" data-column="PER test %">rff</td>' in html
+    assert "<dt>ERLL</dt><dd>Entropy-regularised log loss" in html
+    assert "<details open><summary>Contents" in html
+
+
 def test_the_same_page_is_the_same_text() -> None:
     assert example().html() == example().html()
 

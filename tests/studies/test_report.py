@@ -39,7 +39,7 @@ def test_without_rows_nothing_is_claimed() -> None:
     assert text.count("| not measured |") == len(FINDINGS)
     page = make_page(STUDIES, FINDINGS, {}, size="paper").html()
     assert page.count("Not measured at this size.") == len(STUDIES)
-    assert f"{len(FINDINGS)} are not measured" in page
+    assert f"{len(FINDINGS)} not measured" in page
 
 
 def test_a_failed_finding_is_shown_as_failed(saved: Mapping[str, SavedRows]) -> None:
@@ -49,7 +49,7 @@ def test_a_failed_finding_is_shown_as_failed(saved: Mapping[str, SavedRows]) -> 
     lines = [line for line in text.splitlines() if line.endswith("| no |")]
     assert len(lines) == 1
     assert "first over 11th eigenvalue > 3 on 0 of 3 sets: digits 1, a9a 1, cpu 1" in lines[0]
-    assert ", 1 are not," in text
+    assert "; 1 do not hold" in text
 
 
 def test_what_is_missing_is_named(saved: Mapping[str, SavedRows]) -> None:
@@ -59,7 +59,7 @@ def test_what_is_missing_is_named(saved: Mapping[str, SavedRows]) -> None:
     html = make_page(STUDIES, FINDINGS, {"kernel-spectra": some}, size="smoke").html()
     assert html.count("(by 3 of 10 cells)") == 2  # beside each decision
     assert "3 of 10 cells are measured." in html
-    assert "The file mnist.npz was not there" in html
+    assert "The file mnist.npz was missing" in html
 
 
 @pytest.mark.parametrize("dark", [False, True])

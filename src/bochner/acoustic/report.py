@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from bochner.acoustic.results import Results, Row, all_models, comparison, protocol, read_results
+from bochner.acoustic.results import HEADINGS, Results, Row, all_models, comparison, protocol, read_results
 from bochner.acoustic.training import HISTORY, SELECTION
 from bochner.report import Page
 from bochner.speech.score.error_rates import Pair
@@ -50,7 +50,50 @@ def write_report(run: str | os.PathLike[str]) -> Path:
 
 def _comparison(page: Page, results: Results, root: Path) -> None:
     head, *lines = comparison(results)
-    page.heading("The best of each kind").table(head, lines).note(protocol(results))
+    page.heading("The best of each kind").text(answer(results))
+    if errors := errors_on_test(results):
+        page.figure(error_bars(errors, results), "Test error of the best model of each kind, with 95 % intervals.")
+    page.table(head, lines).note(protocol(results))
+
+
+def errors_on_test(results: Results) -> dict[str, tuple[float, float, float]]:
+    """Test error in per cent of the best model of each kind, with the ends of its interval: means over the seeds."""
+    errors = {}
+    for kind, heading in HEADINGS.items():
+        tests = [row.test for row in results.chosen(kind)]
+        if tests and all(test is not None and "low" in test for test in tests):
+            ends = [[test[name] for test in tests if test is not None] for name in ("ter", "low", "high")]
+            rate, low, high = (100 * float(np.mean(values)) for values in ends)
+            errors[heading] = (rate, low, high)
+    return errors
+
+
+def answer(results: Results) -> str:
+    """The result in a sentence or two: which model has the least test error, and whether the intervals are apart."""
+    errors = errors_on_test(results)
+    if not errors:
+        return "No model was decoded on test; the table has the errors on dev."
+    name = results.protocol[:3].upper()
+    best, *others = sorted(errors, key=lambda heading: errors[heading][0])
+    rate, low, high = errors[best]
+    first = f"The least test {name} is that of the {best}: {rate:.1f} % ({low:.1f} to {high:.1f})."
+    if not others:
+        return first
+    close = [heading for heading in others if errors[heading][1] <= high]
+    if not close:
+        return f"{first} The intervals of all others lie above."
+    listed = ", ".join(f"{heading} {errors[heading][0]:.1f} %" for heading in close)
+    return f"{first} The intervals of these overlap with it: {listed}."
+
+
+def error_bars(errors: Mapping[str, tuple[float, float, float]], results: Results) -> Any:
+    """Test errors with their intervals, one line per kind of model."""
+    figure, axes = _axes(xlabel=f"test {results.protocol[:3].upper()} in %", size=(WIDTH, 0.8 + 0.4 * len(errors)))
+    for place, (rate, low, high) in enumerate(errors.values()):
+        axes.errorbar(rate, place, xerr=[[rate - low], [high - rate]], fmt="o", color=COLORS[0], capsize=3)
+    axes.set_yticks(range(len(errors)), list(errors))
+    axes.set_ylim(len(errors) - 0.5, -0.5)
+    return figure
 
 
 def _learning(page: Page, results: Results, root: Path) -> None:

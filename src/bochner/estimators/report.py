@@ -78,7 +78,11 @@ def _page(
     held_out = _held_out(estimator)
     _add_short(page, estimator, held_out, test, target)
     _add_cautions(page, estimator, held_out, test, X, beware)
-    _add_summary(page, estimator, held_out, details)
+    if test:
+        page.heading("Test data").note("Rows that were given to the report; they must not have been fitted on.")
+        _add_parts(page, test, "test")
+        if hasattr(estimator, "predict_interval"):
+            _add_coverage(page, estimator, X, y)
     if held_out:
         page.heading("Held-out rows")
         page.note(
@@ -86,14 +90,10 @@ def _page(
             "cross-validation). What was chosen by such rows scores slightly better on them than on new ones."
         )
         _add_parts(page, held_out, "held-out")
-    if test:
-        page.heading("Test data").note("Rows that were given to the report; they must not have been fitted on.")
-        _add_parts(page, test, "test")
-        if hasattr(estimator, "predict_interval"):
-            _add_coverage(page, estimator, X, y)
     if not held_out and not test:
         page.heading("Scores").text("This model keeps no held-out predictions: give the report test data, X and y.")
     _add_importances(page, estimator)
+    _add_summary(page, estimator, held_out, details)
     _add_search(page, estimator)
     return page
 
@@ -237,11 +237,13 @@ def _add_parts(page: Page, parts: Sequence[Part], kind: str) -> None:
     for part in parts[:MAX_PARTS]:
         if part.title:
             page.subheading(part.title)
-        _add_scores(page, part.evaluation)
         if part.classes is None:
             _add_numbers(page, part.evaluation, kind)
         else:
             _add_classes(page, part.classes, part.evaluation, kind)
+        _add_scores(page, part.evaluation)
+        if part.classes is not None:
+            _add_errors(page, part.classes, part.evaluation, kind)
     if len(parts) > MAX_PARTS:
         page.note(f"The first {MAX_PARTS} of {len(parts)} targets or labels.")
 
@@ -249,14 +251,23 @@ def _add_parts(page: Page, parts: Sequence[Part], kind: str) -> None:
 def _add_scores(page: Page, evaluation: Evaluation) -> None:
     scores, constant = evaluation.scores(), baseline(evaluation).scores()
     page.table(
-        ["score", "value", "95 % interval", "best constant"],
-        [[name, *_interval(score), format_number(constant[name].value, 4)] for name, score in scores.items()],
+        ["score", "value", "best constant"],
+        [[name, with_interval(score), format_number(constant[name].value, 4)] for name, score in scores.items()],
     )
+    page.note("± is half the length of the 95 % bootstrap interval.")
 
 
-def _interval(score: Interval) -> tuple[str, str]:
-    value, low, high = (format_number(number, 4) for number in score)
-    return value, f"{low} to {high}"
+def with_interval(score: Interval) -> str:
+    """A score ± half the length of its interval, to the second digit of the latter.
+
+    >>> with_interval(Interval(0.48941, 0.40052, 0.56563)), with_interval(Interval(55.461, 51.2, 59.3))
+    ('0.489 ± 0.083', '55.5 ± 4.0')
+    """
+    half = (score.high - score.low) / 2
+    if not np.isfinite(half) or half <= 0:
+        return format_number(score.value, 4)
+    digits = max(0, 1 - int(np.floor(np.log10(half))))
+    return f"{score.value:,.{digits}f} ± {half:,.{digits}f}"
 
 
 def _add_classes(page: Page, names: Sequence[str], evaluation: Evaluation, kind: str) -> None:
@@ -275,6 +286,11 @@ def _add_classes(page: Page, names: Sequence[str], evaluation: Evaluation, kind:
         caption = f"Confusion on {kind} rows: per cent of the rows of each true class by predicted class."
         panels.append((figures.confusion_figure(counts, names), caption))
     page.figures(panels)
+
+
+def _add_errors(page: Page, names: Sequence[str], evaluation: Evaluation, kind: str) -> None:
+    """The most frequent pairs of true and predicted class."""
+    counts = confusion(evaluation)
     off = counts - np.diag(np.diag(counts))
     places = [divmod(int(cell), len(names)) for cell in np.argsort(-off, axis=None)[:MAX_CONFUSIONS]]
     rows: list[list[Cell]] = [

@@ -15,8 +15,8 @@ from bochner.studies.intervals import Replicates, resample
 from bochner.studies.registry import STUDIES
 from bochner.studies.study import SavedRows, Study
 
-COLUMNS = ("paper says", "where", "we measured", "study", "same finding?")
-PAPERS = ("paper", "findings", "seen", "not seen", "open")
+COLUMNS = ("finding of the paper", "where", "measured here", "study", "holds here?")
+PAPERS = ("paper", "findings", "hold", "do not hold", "open")
 NOT_MEASURED, UNDECIDED = "not measured", "undecided"
 WORDS = {True: "yes", False: "no", None: UNDECIDED}
 WRITTEN = "Written by `bochner study report"
@@ -66,6 +66,7 @@ def make_page(
     page = Page(f"The papers' findings, measured (size {size})")
     page.heading("Overview")
     page.text(_summary(assessments))
+    page.figure(_bars(assessments), "Findings of each paper by decision.")
     page.table(PAPERS, _by_paper(assessments))
     page.text(
         "A decision is computed from the rows of its study. Where a paper speaks of data in general, three of four "
@@ -127,13 +128,15 @@ def between(text: str, part: str, path: Path) -> str:
 
 def _summary(assessments: Sequence[Assessment]) -> str:
     counts = Counter(assessment.word for assessment in assessments)
-    seen = (
-        f"{counts['yes']} are seen here too, {counts['no']} are not, {counts[UNDECIDED]} are undecided, "
-        f"{counts[NOT_MEASURED]} are not measured"
-    )
     incomplete = sum(assessment.open for assessment in assessments)
-    more = f", {incomplete} are decided by a part of their cells" if incomplete else ""
-    return f"{len(assessments)} findings: {seen}{more}."
+    parts = [
+        f"{counts['yes']} of {len(assessments)} findings of the papers hold here",
+        f"{counts['no']} do not hold",
+        f"{counts[UNDECIDED]} undecided",
+        f"{counts[NOT_MEASURED]} not measured",
+        f"{incomplete} decided by some of their cells only",
+    ]
+    return f"{parts[0]}; {', '.join(part for part in parts[1:] if not part.startswith('0 '))}.".replace("; .", ".")
 
 
 def _by_paper(assessments: Sequence[Assessment]) -> list[list[Cell]]:
@@ -144,6 +147,25 @@ def _by_paper(assessments: Sequence[Assessment]) -> list[list[Cell]]:
         [name, words.total(), words["yes"], words["no"], words.total() - words["yes"] - words["no"]]
         for name, words in papers.items()
     ]
+
+
+def _bars(assessments: Sequence[Assessment]) -> Any:
+    """How many findings of each paper hold, do not hold or are open."""
+    from matplotlib.figure import Figure
+
+    lines = _by_paper(assessments)
+    figure = Figure(figsize=(5, 0.8 + 0.4 * len(lines)), layout="constrained")
+    axes = figure.subplots()
+    start = [0] * len(lines)
+    for label, column, color in (("hold", 2, "#009E73"), ("do not hold", 3, "#D55E00"), ("open", 4, "#999999")):
+        widths = [int(line[column]) for line in lines]  # type: ignore[arg-type]
+        axes.barh(range(len(lines)), widths, left=start, color=color, label=label)
+        start = [left + width for left, width in zip(start, widths, strict=True)]
+    axes.set_yticks(range(len(lines)), [str(line[0]) for line in lines])
+    axes.invert_yaxis()
+    axes.set_xlabel("findings")
+    axes.legend(fontsize=7, frameon=False, loc="lower right")
+    return figure
 
 
 def _line(assessment: Assessment, titles: Mapping[str, str]) -> list[Cell]:
@@ -162,7 +184,7 @@ def _section(page: Page, study: Study, saved: SavedRows | None, size: str) -> No
         if len(saved.rows) < saved.num_cells:
             page.text(f"{len(saved.rows):,} of {saved.num_cells:,} cells are measured.")
     for name in saved.missing if saved else ():
-        page.text(f"The file {name} was not there: what it holds is not measured.")
+        page.text(f"The file {name} was missing: its data are not measured.")
     page.note(f"Protocol: {study.protocol}")
     page.code(saved.command if saved else f"bochner study run {study.name} --size {size}")
 
