@@ -15,6 +15,7 @@ import json
 import os
 import secrets
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -29,6 +30,8 @@ CHECKSUM = "sha256"
 # Levels of a stored tree; a sum of kernels in a sum takes two. Deeper ones would exhaust Python's stack, if not here
 # then in use.
 MAX_LEVELS = 240
+# Their imports register all classes that files name; they are imported when a file names one that is not there yet.
+PACKAGES = ("bochner.lowrank", "bochner.estimators")
 _Class = TypeVar("_Class", bound=type)
 
 
@@ -216,13 +219,22 @@ def unpack(tree: Any, tensors: Mapping[str, Tensor], level: int = 0) -> Any:
         case {"tuple": parts}:
             return tuple(unpack(part, tensors, inner) for part in parts)
         case dict():
-            if tree["class"] not in Storable.registry:
-                raise ValueError(f"unknown class {tree['class']!r}")
+            cls = _class_named(tree["class"])
             arguments = {name: unpack(part, tensors, inner) for name, part in tree["arguments"].items()}
-            return Storable.registry[tree["class"]](**arguments)
+            return cls(**arguments)
         case list():
             return [unpack(part, tensors, inner) for part in tree]
     return tree
+
+
+def _class_named(name: str) -> type:
+    """The registered class; all packages that define some are imported if it is not known yet."""
+    if name not in Storable.registry:
+        for package in PACKAGES:
+            import_module(package)
+    if name not in Storable.registry:
+        raise ValueError(f"unknown class {name!r}")
+    return Storable.registry[name]
 
 
 def _arguments(value: Any) -> dict[str, Any]:

@@ -164,15 +164,11 @@ def test_the_best_share_is_that_of_least_error_on_dev(tmp_path: Path) -> None:
     assert set(errors) == {0.25, 0.5, 0.75}
 
 
-def test_the_command_prints_the_text_and_the_words_with_times(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_prints_the_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model("kernel").save(tmp_path / "model")
     audio = aligned().corpus.directory / str(aligned().corpus.part("train")[0].audio)
     main(["transcribe", str(tmp_path / "model"), str(audio)])
-    first, *lines = capsys.readouterr().out.splitlines()
-    assert first == model("kernel").transcribe(audio).text
-    assert [line.split()[2] for line in lines] == first.split()
+    assert capsys.readouterr().out.strip() == model("kernel").transcribe(audio).text
     with pytest.raises(SystemExit):
         main(["transcribe", str(tmp_path), str(audio)])
     assert "has no model.json" in capsys.readouterr().err

@@ -33,7 +33,7 @@ from bochner.speech.corpora.corpus_directory import SpeechCorpus
 from bochner.speech.decode import Search
 from bochner.speech.frames import FrameStore, write_frames
 from bochner.speech.manifest import PARTS
-from bochner.speech.pipeline.aligned_corpus import AlignedCorpus, at_speeds, open_aligned
+from bochner.speech.pipeline.aligned_corpus import AlignedCorpus, at_speeds, open_aligned, with_single_recordings
 from bochner.speech.pipeline.alignment import AlignSettings, Execution, align_corpus
 from bochner.stages import Stage, fingerprint, locked, write_json
 
@@ -123,7 +123,9 @@ def setup(recipe: AsrRecipe, root: Path, *, device: str, execution: Execution | 
     aligned = open_aligned(
         corpus, alignment.directory, stage=settings.until, order=recipe.decoding.order, execution=execution
     )
-    return Experiment(recipe, root, alignment, at_speeds(aligned, recipe.frontend.speeds), execution, device)
+    aligned = at_speeds(aligned, recipe.frontend.speeds)
+    aligned = with_single_recordings(aligned) if recipe.frontend.alone else aligned
+    return Experiment(recipe, root, alignment, aligned, execution, device)
 
 
 def check_parts(corpus: SpeechCorpus) -> None:
@@ -313,6 +315,8 @@ class Experiment:
         inputs = {"model": settings_to_json(settings), "seed": seed, "context": self.recipe.frontend.context}
         if self.recipe.frontend.speeds:
             inputs["speeds"] = list(self.recipe.frontend.speeds)
+        if self.recipe.frontend.alone:
+            inputs["alone"] = True
         inputs["order"] = self.recipe.decoding.order  # speakers of heldout are adapted by hypotheses of this n-gram
         return run_stage(self.root, "training", name, inputs, make, after=[self.alignment])
 

@@ -7,6 +7,7 @@ import secrets
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,17 @@ from scipy.special import logsumexp
 from torch import Tensor, nn
 
 from bochner import checks
-from bochner.acoustic.decoding import Scores, Transcript, Weights, transcribe
+from bochner.acoustic.decoding import Scores, Weights
 from bochner.acoustic.spliced_frames import SplicedFrames, Splicer
+from bochner.acoustic.transcription import Transcript, TranscriptSettings, speech_likelihood, transcribe
 from bochner.speech.align import Alignments, GmmHmm
 from bochner.speech.decode import log_priors, scaled_likelihoods
 from bochner.speech.frontend import Mfcc, Plp
+from bochner.speech.frontend.postprocess import Moments
 from bochner.speech.graph import DecodingGraph
 from bochner.speech.hmm.model import Hmm
 from bochner.speech.lexicon import Lexicon, read_lexicon, write_lexicon
+from bochner.speech.lm import NgramModel, read_arpa, write_arpa
 from bochner.speech.pipeline.aligned_corpus import AlignedCorpus
 from bochner.speech.pipeline.alignment import front_end_from
 from bochner.speech.text_files import parse_json
@@ -33,8 +37,9 @@ from bochner.storage import Storable, load, read_tensors, save, write_tensors
 
 Array = NDArray[Any]
 VERSION = 1
+GRAMMAR = "grammar.arpa.gz"
 DESCRIPTION, MODULE, SPLICER = "model.json", "module.safetensors", "splicer.safetensors"
-PRIORS, LEXICON = "priors.safetensors", "lexicon.txt"
+PRIORS, PRIOR, LEXICON = "priors.safetensors", "speaker_prior.safetensors", "lexicon.txt"
 TILE_ROWS = 1024  # rows whose features exist at once: 400 MB at 100,000 features
 
 
@@ -45,7 +50,10 @@ class AcousticModel:
     `module` maps rows of `splicer` to logits [N, S]; without a module the mixtures of `stage` are the model. `stage` is
     the GMM-HMM of the alignment: its transforms precede the splicer, and its mixtures give the transforms of new
     speakers if the model was trained on `adapted` ones.
-    `front_end` computes cepstra of recordings; None if the corpus provided frames. `about` describes the settings.
+    `front_end` computes cepstra of recordings; None if the corpus provided frames. `prior` are the moments of the
+    average training speaker, by which those of a recording are smoothed; `likelihood` the mean and standard deviation
+    of the log likelihood of speech of heldout by the mixtures, in chunks of 25 frames; `grammar` the language model of
+    the graph. These three are None in models of 0.1. `about` describes the settings.
     """
 
     module: nn.Module | None
@@ -58,6 +66,9 @@ class AcousticModel:
     adapted: bool
     weights: Weights
     about: Mapping[str, Any]
+    prior: Moments | None = None
+    likelihood: tuple[float, float] | None = None
+    grammar: NgramModel | None = None
 
     @classmethod
     def of(
@@ -75,10 +86,25 @@ class AcousticModel:
         """
         stage = replace(aligned.gmm, alignments=Alignments(), transforms={})
         priors = log_priors(rows.states.numpy(), num_pdfs=aligned.num_states)
-        return cls(
+        model = cls(
             module, rows.splicer, priors, stage, aligned.corpus.lexicon, aligned.graph, aligned.front_end,
-            bool(aligned.gmm.transforms), weights or Weights(), dict(about or {}),
+            bool(aligned.gmm.transforms), weights or Weights(), dict(about or {}), aligned.prior, None, aligned.grammar,
         )  # fmt: skip
+        scores = [speech_likelihood(model, aligned.frames[n], aligned.states[n]) for n in aligned.ids("heldout")]
+        chunks = np.concatenate([np.zeros(0), *scores])
+        return replace(model, likelihood=(float(chunks.mean()), float(chunks.std()))) if len(chunks) > 1 else model
+
+    @cached_property
+    def penalized_graph(self) -> DecodingGraph:
+        """The graph with the word penalty of `weights`."""
+        return self.graph.with_word_penalty(self.weights.word_penalty)
+
+    @property
+    def frame_times(self) -> tuple[float, float]:
+        """Seconds from one frame to the next, and the time of the first."""
+        if self.front_end is None:
+            return 0.01, 0.0
+        return self.front_end.frame_shift, (self.front_end.frame_length - self.front_end.frame_shift) / 2
 
     @property
     def hmm(self) -> Hmm:
@@ -104,9 +130,9 @@ class AcousticModel:
         """A function from utterance ids to log likelihoods, for decoding and alignment."""
         return lambda name: self.log_likelihoods(frames[name])
 
-    def transcribe(self, audio: str | os.PathLike[str]) -> Transcript:
-        """The words of a recording of one speaker, with their times; see `bochner.acoustic.decoding.transcribe`."""
-        return transcribe(self, Path(audio))
+    def transcribe(self, audio: str | os.PathLike[str], settings: TranscriptSettings | None = None) -> Transcript:
+        """The words of a recording of one speaker, with times; see `bochner.acoustic.transcription.transcribe`."""
+        return transcribe(self, [Path(audio)], settings)[0]
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write a self-contained directory, without pickle; after an error nothing is left."""
@@ -137,6 +163,9 @@ class AcousticModel:
             description["adapted"],
             Weights(**description["weights"]),
             description["about"],
+            _read_prior(path / PRIOR),
+            tuple(description["likelihood"]) if description.get("likelihood") else None,
+            read_arpa(path / GRAMMAR) if (path / GRAMMAR).exists() else None,
         )
 
     def _write(self, directory: Path) -> None:
@@ -145,17 +174,30 @@ class AcousticModel:
         save(self.splicer, directory / SPLICER)
         write_tensors(directory / PRIORS, {"log_priors": torch.from_numpy(self.log_priors)}, {"version": VERSION})
         self.stage.save(directory / "stage")
+        if self.prior is not None:
+            tensors = {"mean": torch.from_numpy(self.prior.mean), "std": torch.from_numpy(self.prior.std)}
+            write_tensors(directory / PRIOR, tensors, {"version": VERSION, "num_frames": self.prior.num_frames})
         write_lexicon(directory / LEXICON, self.lexicon)
         self.graph.save(directory / "graph")
+        if self.grammar is not None:
+            write_arpa(directory / GRAMMAR, self.grammar)
         description = {
             "version": VERSION,
             "front_end": None if self.front_end is None else self.front_end.options(),
             "adapted": self.adapted,
             "silence": self.lexicon.silence,
             "weights": vars(self.weights),
+            "likelihood": self.likelihood,
             "about": dict(self.about),
         }
         write_json(directory / DESCRIPTION, description)
+
+
+def _read_prior(path: Path) -> Moments | None:
+    if not path.exists():
+        return None
+    tensors, header = read_tensors(path)
+    return Moments(header["num_frames"], tensors["mean"].numpy(), tensors["std"].numpy())
 
 
 def _read_description(directory: Path) -> dict[str, Any]:

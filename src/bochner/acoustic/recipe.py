@@ -40,13 +40,15 @@ class FrontendSettings:
     """`cepstra` of recordings (a corpus of frames keeps its own), spliced with `context` frames on each side.
 
     Frames of 25 ms follow each other by `frame_shift` seconds: 0.01, or 0.005 as the papers have it for TIMIT. Models
-    are also trained on the recordings of train at other `speeds`, if there are recordings.
+    are also trained on the recordings of train at other `speeds`, if there are recordings; with `alone`, also on each
+    recording of train as if it were transcribed alone: normalised by itself, and not adapted to its speaker.
     """
 
     cepstra: Literal["mfcc", "plp"] = "mfcc"
     context: int = 5
     frame_shift: float = 0.01
     speeds: tuple[float, ...] = ()
+    alone: bool = False
 
     def __post_init__(self) -> None:
         checks.nonnegative_int("context", self.context)

@@ -23,7 +23,7 @@ COMMANDS = {
     "report": ("bochner.cli.report:report", "Write an HTML page about a model."),
     "approximate": ("bochner.cli.approximate:approximate", "Approximate the kernel matrix K of a file of rows."),
     "align": ("bochner.cli.align:align", "Align recordings with their texts: the times of words and phones."),
-    "transcribe": ("bochner.cli.transcribe:transcribe", "Print the words of a recording."),
+    "transcribe": ("bochner.cli.transcribe:transcribe", "Print the words of recordings."),
     "demo": ("bochner.cli.demo:demo", "Synthesize speech, train a kernel acoustic model and a network on it."),
 }
 GROUPS = {

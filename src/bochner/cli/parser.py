@@ -10,7 +10,7 @@ from argparse import SUPPRESS, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from types import NoneType
-from typing import Any, NoReturn, TypeVar, get_args, get_type_hints
+from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 import docstring_parser
 import yaml  # type: ignore[import-untyped]
@@ -74,6 +74,11 @@ class CommandParser(ArgumentParser):
         added = super().add_function_arguments(function, *args, **kwargs)
         for option_class in getattr(function, "option_classes", ()):
             added += self._add_optional_arguments(option_class, {*function.skipped_options, *added})  # type: ignore[attr-defined]
+        for action in self._actions:  # a positional list is one or more words: `transcribe MODEL a.wav b.wav`
+            typehint = getattr(action, "_typehint", None)
+            if not action.option_strings and get_origin(typehint) is list:
+                action.nargs, action.metavar = "+", action.dest
+                action._typehint = get_args(typehint)[0]  # type: ignore[attr-defined]
         positionals = [action.dest.upper() for action in self._actions if not action.option_strings]
         self.usage = " ".join([self._command, *positionals, "[options]"])
         self.epilog = _body(function)

@@ -1,30 +1,187 @@
-"""`bochner transcribe`: the words of a recording."""
+"""`bochner transcribe`: the words of recordings."""
 
 from __future__ import annotations
 
+import json
+import logging
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Literal
+
+logger = logging.getLogger(__name__)
+Format = Literal["text", "json", "srt", "vtt", "ctm", "textgrid"]
+SUFFIXES = {"text": ".txt", "json": ".json", "srt": ".srt", "vtt": ".vtt", "ctm": ".ctm", "textgrid": ".TextGrid"}
+STDIN = "-"
 
 
-def transcribe(model: Path, audio: Path, *, device: str = "cpu") -> None:
-    """Print the words of a recording, and then each word with its start and end in seconds.
+def transcribe(
+    model: Path,
+    audio: list[str],
+    *,
+    format: Format = "text",  # noqa: A002  # the name of the option
+    output_dir: Path | None = None,
+    nbest: int = 1,
+    min_confidence: float = 0.0,
+    lm: Path | None = None,
+    rescore_lm: Path | None = None,
+    lexicon: Path | None = None,
+    lattices: Path | None = None,
+    speaker: Literal["file", "folder", "same"] = "file",
+    channel: int | None = None,
+    device: str = "auto",
+) -> None:
+    """Print the words of recordings.
 
     Examples:
 
-        bochner transcribe out/timit-like/models/best talk.wav
-        bochner transcribe out/timit-like/models/best talk.flac --device cuda
+        bochner transcribe out/own/models/best talk.wav
+        bochner transcribe out/own/models/best talks --format srt --output_dir subtitles
+        bochner transcribe out/own/models/best a.wav b.flac --speaker same --format ctm
+        bochner transcribe out/own/models/best talk.mp3 --lm sentences.txt --lexicon names.txt --nbest 3
+        arecord -d 5 | bochner transcribe out/own/models/best - --min_confidence 0.5
 
-    The directory of a model is self-contained: front end, transforms, classifier, HMM, lexicon and graph. The recording
-    should be of one speaker; it is resampled to the rate of the model. Only words of the model's lexicon are
-    recognised. Requires `pip install 'bochner[speech]'`.
+    The directory of a model is self-contained: front end, transforms, classifier, HMM, lexicon, language model and
+    graph. Recordings of any format, rate and number of channels that libsndfile reads are accepted. Only words of the
+    lexicon are recognised. Silence and hum give no words. Short recordings of one person are recognised better
+    together than each by itself, see --speaker. Requires `pip install 'bochner[speech]'`.
 
     Args:
         model: The directory of a saved acoustic model.
-        audio: A recording of one channel, .wav or .flac.
-        device: The device of the classifier.
+        audio: Recordings, directories of recordings, or - for one recording from the standard input.
+        format: text (one line for each recording); json (one object for each, with times, confidences and
+            alternatives); srt and vtt (subtitles); ctm; textgrid (for Praat, words and phones).
+        output_dir: Directory for one file for each recording, in place of the standard output.
+        nbest: Number of alternative sentences in json, or of lines in text, each with its probability.
+        min_confidence: Words with a lower confidence, between 0 and 1, are left out.
+        lm: A language model in place of the model's own: an ARPA file (.arpa, .lm, .gz), or a text with one sentence a
+            line.
+        rescore_lm: A language model that chooses among the best sentences, such as one too large for --lm.
+        lexicon: A file of lines `word phone phone ...`, whose words are added to those of the model.
+        lattices: Directory for the lattice of each recording, in Kaldi's text format.
+        speaker: Which recordings are of one speaker, and so normalised and adapted together: each "file" by itself, all
+            in one "folder", or all the "same".
+        channel: The channel of recordings with several, counted from 0. Default: their mean.
+        device: The device of the classifier: "cpu", "cuda", or "auto", which is the GPU if there is one.
     """
+    from bochner.acoustic.language import read_language_model, with_language
     from bochner.acoustic.model import AcousticModel
+    from bochner.acoustic.transcription import TranscriptSettings
+    from bochner.search.plan import resolve_device
 
-    transcript = AcousticModel.load(model, device=device).transcribe(audio)
-    print(transcript.text)
-    for word in transcript.words:
-        print(f"{word.start:8.2f} {word.end:8.2f}  {word.label}")
+    loaded = AcousticModel.load(model, device=str(resolve_device(device)))
+    if lm is not None or lexicon is not None:
+        loaded = with_language(loaded, lm=lm, lexicon=lexicon)
+    rescoring = None if rescore_lm is None else read_language_model(rescore_lm, words=loaded.lexicon.words)
+    settings = TranscriptSettings(
+        nbest=nbest, min_confidence=min_confidence, rescoring=rescoring, channel=channel,
+        confidences=format in ("json", "ctm") or lattices is not None,
+    )  # fmt: skip
+    with _recordings(audio) as recordings:
+        failed = 0
+        for group in _groups(recordings, speaker):
+            transcripts = _transcribed(loaded, group, settings, alone=len(recordings) == 1)
+            failed += len(group) - len(transcripts)
+            for name, transcript in transcripts.items():
+                if lattices is not None and transcript.lattice is not None:
+                    _write(lattices / f"{name}.lat", transcript.lattice.to_kaldi(name))
+                several = len(recordings) > 1 and output_dir is None
+                text = _formatted(name, transcript, format, nbest=nbest, several=several)
+                if output_dir is None:
+                    print(text, end="", flush=True)
+                else:
+                    _write(output_dir / f"{name}{SUFFIXES[format]}", text)
+    if failed:
+        raise ValueError(f"{failed} of {len(recordings)} recordings could not be read.")
+
+
+@contextmanager
+def _recordings(audio: list[str]) -> Iterator[dict[str, Path]]:
+    """The files by names without suffix; those of a directory by their path below it."""
+    from bochner.speech.corpora.directory import AUDIO
+
+    with tempfile.TemporaryDirectory() as temporary:
+        found: dict[str, Path] = {}
+        for given in audio:
+            path, names = Path(given), {}
+            if given == STDIN:
+                path = Path(temporary, "stdin")
+                path.write_bytes(sys.stdin.buffer.read())
+            if path.is_dir():
+                files = sorted(file for file in path.rglob("*") if file.suffix.lower() in AUDIO)
+                if not files:
+                    raise ValueError(f"audio must be recordings ({' '.join(AUDIO)}), got none in {path}.")
+                names = {file.relative_to(path).with_suffix("").as_posix(): file for file in files}
+            else:
+                names = {path.stem: path}
+            if double := sorted(found.keys() & names.keys()):
+                raise ValueError(f"audio must have different names, got {double[0]!r} twice.")
+            found |= names
+        yield found
+
+
+def _groups(recordings: dict[str, Path], speaker: str) -> list[dict[str, Path]]:
+    """The recordings of each speaker."""
+    groups: dict[str, dict[str, Path]] = {}
+    for name, path in recordings.items():
+        key = {"file": name, "folder": str(path.resolve().parent), "same": ""}[speaker]
+        groups.setdefault(key, {})[name] = path
+    return list(groups.values())
+
+
+def _transcribed(model: Any, group: dict[str, Path], settings: Any, *, alone: bool) -> dict[str, Any]:
+    """The transcripts of the recordings that can be read; those that cannot are reported, or an error if `alone`."""
+    from bochner.acoustic.transcription import transcribe
+    from bochner.speech.audio import AudioError, read_samples
+
+    readable = {}
+    for name, path in group.items():
+        try:
+            read_samples(path, rate=model.front_end.rate if model.front_end else 16000, channel=settings.channel)
+            readable[name] = path
+        except AudioError as error:
+            if alone:
+                raise
+            logger.warning("skipped: %s", error)
+    return dict(zip(readable, transcribe(model, list(readable.values()), settings), strict=True)) if readable else {}
+
+
+def _formatted(name: str, transcript: Any, kind: str, *, nbest: int, several: bool) -> str:
+    from bochner.speech import timed_text
+    from bochner.speech.textgrid import format_textgrid
+
+    if kind == "json":
+        return json.dumps(_fields(name, transcript), ensure_ascii=False) + "\n"
+    if kind == "ctm":
+        return timed_text.ctm(name, transcript.words, transcript.confidences)
+    if kind == "textgrid":
+        tiers = {"words": transcript.words, "phones": transcript.phones}
+        return format_textgrid(tiers, duration=transcript.duration)
+    if kind in ("srt", "vtt"):
+        return timed_text.srt(transcript.words) if kind == "srt" else timed_text.vtt(transcript.words)
+    lines = [transcript.text]
+    if nbest > 1:
+        lines = [f"{probability:.3f} {text}" for text, probability in transcript.alternatives]
+    return "".join(f"{name}: {line}\n" if several else f"{line}\n" for line in lines)
+
+
+def _fields(name: str, transcript: Any) -> dict[str, Any]:
+    words = [
+        {"word": word.label, "start": round(word.start, 3), "end": round(word.end, 3), "confidence": round(p, 4)}
+        for word, p in zip(transcript.words, transcript.confidences, strict=True)
+    ]
+    alternatives = [{"text": text, "probability": round(p, 4)} for text, p in transcript.alternatives]
+    return {
+        "name": name, "text": transcript.text, "confidence": round(transcript.confidence, 4),
+        "duration": round(transcript.duration, 3), "complete": transcript.complete, "words": words,
+        "alternatives": alternatives,
+    }  # fmt: skip
+
+
+def _write(path: Path, text: str) -> None:
+    from bochner.storage import write_atomically
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, text.encode())

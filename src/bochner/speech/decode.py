@@ -22,6 +22,7 @@ from bochner import checks
 from bochner.speech.frames import Array
 from bochner.speech.graph import DecodingGraph
 from bochner.speech.kaldi import kaldi_decoder, kaldifst
+from bochner.speech.lattice import WordLattice, parse_lattice
 from bochner.speech.manifest import Utterance
 from bochner.speech.runtime import process_pool
 from bochner.speech.text_files import FilePath, Skipped, parse_json, read_skipped, write_skipped
@@ -115,49 +116,6 @@ def decodable(graph: DecodingGraph, log_likelihoods: ArrayLike, acoustic_weight:
     return kaldi_decoder.DecodableCtc(np.take(scaled, graph.pdfs, axis=1))
 
 
-@dataclass(frozen=True, eq=False)
-class WordLattice:
-    """Arcs [A]: source and target state, word (0: none), graph cost, unweighted acoustic cost; states from 0.
-
-    Final states are arcs to -1. `acoustic_weight` is the weight with which the lattice was pruned.
-    """
-
-    source: NDArray[np.int64]
-    target: NDArray[np.int64]
-    word: NDArray[np.int64]
-    graph_cost: NDArray[np.float64]
-    acoustic_cost: NDArray[np.float64]
-    words: tuple[str, ...]
-    acoustic_weight: float
-
-    def nbest(
-        self, num_sentences: int, *, acoustic_weight: float | None = None, word_penalty: float = 0.0
-    ) -> list[tuple[tuple[str, ...], float]]:
-        """The best distinct sentences and their costs, best first; fewer if the lattice holds fewer.
-
-        A weight or penalty other than the lattice's own is exact among the paths that the lattice holds.
-        """
-        checks.positive_int("num_sentences", num_sentences)
-        weight = self.acoustic_weight if acoustic_weight is None else acoustic_weight
-        cost = self.graph_cost + checks.positive_float("acoustic_weight", weight) * self.acoustic_cost
-        fst = self._acceptor(cost + word_penalty * (self.word > 0))
-        kaldifst.determinize_star(fst)  # one path for each sentence
-        paths = kaldifst.convert_nbest_to_vector(kaldifst.shortest_path(fst, n=num_sentences))
-        return sorted((self._sentence(path) for path in paths), key=lambda sentence: sentence[1])
-
-    def _sentence(self, path: Any) -> tuple[tuple[str, ...], float]:
-        _, labels, _, weight = kaldifst.get_linear_symbol_sequence(path)
-        return tuple(self.words[label - 1] for label in labels), weight.value
-
-    def _acceptor(self, cost: NDArray[np.float64]) -> Any:
-        columns = (self.source.tolist(), self.target.tolist(), self.word.tolist(), cost.tolist())
-        lines = (
-            f"{source} {c!r}" if target < 0 else f"{source} {target} {word} {word} {c!r}"
-            for source, target, word, c in zip(*columns, strict=True)
-        )
-        return kaldifst.compile("\n".join(lines) + "\n")
-
-
 def decode_lattice(
     graph: DecodingGraph, log_likelihoods: ArrayLike, *, acoustic_weight: float = 0.1, search: Search | None = None
 ) -> WordLattice:
@@ -182,18 +140,7 @@ def decode_lattice(
     survived, lattice = decoder.get_raw_lattice() if survived else (False, None)
     if not survived:
         raise NoPathError(NO_PATH.format(search.beam))
-    return _parsed(lattice, graph.words, acoustic_weight)
-
-
-def _parsed(lattice: Any, words: tuple[str, ...], acoustic_weight: float) -> WordLattice:
-    """Via text: the Python bindings have no iterator over the arcs of a lattice."""
-    rows = [line.split() for line in lattice.to_str(show_weight_one=True).splitlines()]
-    arcs = [(s, t, w, *cost.split(",")) for s, t, _, w, cost in (row for row in rows if len(row) > 2)]
-    finals = [(row[0], "-1", "0", *row[1].split(",")) for row in rows if len(row) == 2]
-    columns = list(zip(*arcs, *finals, strict=True))
-    source, target, word = (np.array(column, dtype=np.int64) for column in columns[:3])
-    graph_cost, acoustic_cost = (np.array(column, dtype=np.float64) for column in columns[3:])
-    return WordLattice(source, target, word, graph_cost, acoustic_cost / acoustic_weight, words, acoustic_weight)
+    return parse_lattice(lattice, graph.words, acoustic_weight)
 
 
 def log_priors(labels: ArrayLike, *, num_pdfs: int, pseudo_count: float = 1.0) -> NDArray[np.float64]:

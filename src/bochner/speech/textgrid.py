@@ -55,6 +55,11 @@ def write_textgrid(path: FilePath, tiers: Mapping[str, Sequence[tuple[str, float
     ...     [tuple(segment) for segment in read_textgrid(directory + "/a.TextGrid")["words"]]
     [('', 0.0, 0.25), ('yes', 0.25, 0.5), ('', 0.5, 1.0)]
     """
+    write_atomically(Path(path), format_textgrid(tiers, duration=duration).encode("utf-8"))
+
+
+def format_textgrid(tiers: Mapping[str, Sequence[tuple[str, float, float]]], *, duration: float) -> str:
+    """The content of the file that `write_textgrid` writes."""
     head = ['File type = "ooTextFile"', 'Object class = "TextGrid"', "", "xmin = 0", f"xmax = {duration:.6f}"]
     lines = [*head, "tiers? <exists>", f"size = {len(tiers)}", "item []:"]
     for number, (name, segments) in enumerate(tiers.items(), start=1):
@@ -68,7 +73,7 @@ def write_textgrid(path: FilePath, tiers: Mapping[str, Sequence[tuple[str, float
                 f"            xmax = {end:.6f}",
             ]
             lines += [f'            text = "{_quoted(label)}"']
-    write_atomically(Path(path), ("\n".join(lines) + "\n").encode("utf-8"))
+    return "\n".join(lines) + "\n"
 
 
 def _filled(segments: Sequence[tuple[str, float, float]], duration: float) -> list[tuple[str, float, float]]:

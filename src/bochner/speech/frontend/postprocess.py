@@ -12,6 +12,7 @@ from bochner.data import ShardedSource, cache_to_disk
 from bochner.speech.frames import Array, FrameStore, check_frames, write_frames
 from bochner.speech.text_files import FilePath
 
+PRIOR_FRAMES = 100  # weight of the average speaker in the moments of one: a second of speech
 FLAT = 1e-5  # a spread below this share of the mean's size is rounding, not speech
 
 
@@ -107,6 +108,27 @@ def group_moments(arrays: Iterable[tuple[str, Array]]) -> dict[str, Moments]:
     return moments
 
 
+def average_moments(moments: Iterable[Moments]) -> Moments:
+    """Those of the average speaker: the mean of the means, and the root mean square of the standard deviations."""
+    groups = list(moments)
+    mean = np.mean([group.mean for group in groups], axis=0)
+    std = np.sqrt(np.mean([group.std**2 for group in groups], axis=0))
+    return Moments(sum(group.num_frames for group in groups), mean, std)
+
+
+def smoothed(moments: Moments, prior: Moments, *, prior_frames: float = PRIOR_FRAMES) -> Moments:
+    """Mean and variance as weighted means of those of N frames and of a prior, with weights N and `prior_frames`.
+
+    The mean of a short recording is that of its words more than that of its speaker and microphone.
+
+    >>> smoothed(Moments(300, np.array([4.0]), np.ones(1)), Moments(0, np.zeros(1), np.ones(1)), prior_frames=100).mean
+    array([3.])
+    """
+    share = moments.num_frames / (moments.num_frames + prior_frames)
+    variance = share * moments.std**2 + (1 - share) * prior.std**2
+    return Moments(moments.num_frames, prior.mean + share * (moments.mean - prior.mean), np.sqrt(variance))
+
+
 def normalize(frames: Array, moments: Moments, *, variance: bool = True) -> Array:
     """(x - mean) / std, float32 [T, d]; without `variance`, and where nothing varies, x - mean."""
     centred = check_frames(frames) - moments.mean
@@ -117,19 +139,34 @@ def normalize(frames: Array, moments: Moments, *, variance: bool = True) -> Arra
 
 
 def write_normalized(
-    store: FrameStore, directory: FilePath, *, groups: Mapping[str, str] | None = None, variance: bool = True
+    store: FrameStore,
+    directory: FilePath,
+    *,
+    groups: Mapping[str, str] | None = None,
+    variance: bool = True,
+    prior: Moments | None = None,
 ) -> FrameStore:
     """The frames of `store` normalised by group, as a new store, in two passes.
 
-    `groups` maps utterance ids to speakers; without it each utterance is its own group.
+    `groups` maps utterance ids to speakers; without it each utterance is its own group. With a `prior` the moments of
+    groups are `smoothed`; `stored_prior` reads it from the new store.
     """
     group_of = {name: name for name in store.ids} if groups is None else groups
     if missing := [name for name in store.ids if name not in group_of]:
         raise ValueError(f"groups must name the speaker of each utterance, got none for {missing[:10]}.")
     moments = group_moments((group_of[name], store[name]) for name in store.ids)
     about = {**store.about, "cmvn": {"by": "utterance" if groups is None else "group", "variance": variance}}
+    if prior is not None:
+        moments = {group: smoothed(own, prior) for group, own in moments.items()}
+        about["prior"] = {"mean": prior.mean.tolist(), "std": prior.std.tolist(), "num_frames": prior.num_frames}
     arrays = ((name, normalize(store[name], moments[group_of[name]], variance=variance)) for name in store.ids)
     return write_frames(directory, arrays, about=about)
+
+
+def stored_prior(store: FrameStore) -> Moments | None:
+    """The prior that `write_normalized` used, or None."""
+    stored = store.about.get("prior")
+    return stored and Moments(stored["num_frames"], np.array(stored["mean"]), np.array(stored["std"]))
 
 
 def _merged(a: Moments, b: Moments) -> Moments:

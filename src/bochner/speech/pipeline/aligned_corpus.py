@@ -20,7 +20,7 @@ from bochner.speech.corpora.corpus_directory import SpeechCorpus
 from bochner.speech.decode import Search
 from bochner.speech.frames import Array, FrameStore, write_frames
 from bochner.speech.frontend import Mfcc, Plp
-from bochner.speech.frontend.postprocess import group_moments, normalize
+from bochner.speech.frontend.postprocess import Moments, group_moments, normalize, smoothed, stored_prior
 from bochner.speech.graph import DecodingGraph
 from bochner.speech.lm import NgramModel
 from bochner.speech.manifest import Utterance
@@ -39,7 +39,8 @@ class AlignedCorpus:
     `frames` [T, d] are the inputs of `gmm`: after LDA and MLLT and, for a GMM with SAT, transformed by speaker. The
     transforms of speakers outside train come from the hypotheses of the stage before, never from their transcripts.
     They are stored in `frames_dir`. `states` are the tied states of all frames, by forced alignment with the
-    transcripts. `perturbed` names the utterances of train that `at_speeds` added.
+    transcripts. `perturbed` names the utterances of train that `at_speeds` and
+    `with_single_recordings` added.
     """
 
     corpus: SpeechCorpus
@@ -70,6 +71,11 @@ class AlignedCorpus:
         names = [utterance.id for utterance in self.corpus.part(part)]
         names += self.perturbed if part == "train" else ()
         return [name for name in names if name in self.frames and name in self.states]
+
+    @cached_property
+    def prior(self) -> Moments | None:
+        """The moments of the average speaker, by which those of each are smoothed; None in corpora aligned by 0.1."""
+        return stored_prior(FrameStore(self.directory / "frames"))
 
     @property
     def front_end(self) -> Mfcc | Plp | None:
@@ -141,6 +147,28 @@ def at_speeds(aligned: AlignedCorpus, speeds: Sequence[float] = (0.9, 1.1)) -> A
     return dataclasses.replace(aligned, frames=frames, states={**aligned.states, **states}, perturbed=tuple(states))
 
 
+def with_single_recordings(aligned: AlignedCorpus) -> AlignedCorpus:
+    """The corpus with train's utterances also as they are when transcribed alone, named UTTERANCE@alone.
+
+    Each is normalised by its own moments, smoothed by the prior, and not adapted to its speaker. Models that are
+    trained on both lose less on a short recording of an unknown speaker. Where every utterance is a speaker of its own
+    already, nothing is added.
+    """
+    utterances = [u for u in aligned.corpus.part("train") if u.id in aligned.frames and u.id in aligned.states]
+    if len({utterance.speaker for utterance in utterances}) == len(utterances) or aligned.prior is None:
+        return aligned
+    raw, alone = FrameStore(aligned.directory / "raw"), {}
+    for utterance in utterances:
+        cepstra = raw[utterance.id]
+        own = smoothed(group_moments([(utterance.id, cepstra)])[utterance.id], aligned.prior)
+        alone[f"{utterance.id}@alone"] = aligned.gmm.view(normalize(cepstra, own))
+    states = {name: np.asarray(aligned.states[name.rpartition("@")[0]]) for name in alone}
+    return dataclasses.replace(
+        aligned, frames={**aligned.frames, **alone}, states={**aligned.states, **states},
+        perturbed=(*aligned.perturbed, *alone),
+    )  # fmt: skip
+
+
 def _perturbed_frames(aligned: AlignedCorpus, front_end: Mfcc | Plp, speed: float) -> FrameStore:
     directory = aligned.frames_dir / f"speed_{speed:g}"
     if not directory.exists():
@@ -184,6 +212,8 @@ def _adapted_frames(
 ) -> dict[str, Array]:
     """The inputs of the GMM, with each speaker normalised and adapted at this speed."""
     moments = group_moments((speakers[name], frames) for name, frames in cepstra.items())
+    if aligned.prior is not None:
+        moments = {speaker: smoothed(own, aligned.prior) for speaker, own in moments.items()}
     normal = {name: normalize(frames, moments[speakers[name]]) for name, frames in cepstra.items()}
     states = {name: _perturbed_states(aligned, name, len(frames), speed) for name, frames in cepstra.items()}
     gmm = aligned.gmm

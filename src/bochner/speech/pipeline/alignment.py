@@ -30,7 +30,7 @@ from bochner.speech.align.gmm_recipe import CONTEXT_WIDTHS, recipe_for
 from bochner.speech.corpora.corpus_directory import SpeechCorpus
 from bochner.speech.frames import Array, FrameStore, write_frames
 from bochner.speech.frontend import Mfcc, Plp, extract, write_normalized
-from bochner.speech.frontend.postprocess import export_labelled
+from bochner.speech.frontend.postprocess import average_moments, export_labelled, group_moments
 from bochner.speech.manifest import Segment, Utterance
 from bochner.speech.runtime import process_pool
 from bochner.speech.text_files import Skipped, summarize, write_skipped
@@ -128,7 +128,10 @@ def corpus_frames(
     frame_shift: float = 0.01,
     execution: Execution | None = None,
 ) -> CorpusFrames:
-    """Cepstra of the recordings (or the frames that the corpus provides), normalised by speaker, below `output_dir`."""
+    """Cepstra of the recordings (or the frames that the corpus provides), normalised by speaker, below `output_dir`.
+
+    The moments of speakers are smoothed by those of the average speaker of train.
+    """
     execution = execution or Execution()
     has_audio = any(utterance.audio is not None for utterance in corpus.utterances)
     front_end = None
@@ -139,7 +142,12 @@ def corpus_frames(
         workers=execution.workers, verbose=execution.verbose,
     )  # fmt: skip
     target = output_dir / "frames"
-    store = FrameStore(target) if target.exists() else write_normalized(raw.store, target, groups=corpus.speaker_of)
+    if target.exists():
+        store = FrameStore(target)
+    else:
+        trained = (utterance for utterance in corpus.part("train") if utterance.id in raw.store)
+        prior = average_moments(group_moments((u.speaker, raw.store[u.id]) for u in trained).values())
+        store = write_normalized(raw.store, target, groups=corpus.speaker_of, prior=prior)
     if front_end is None:  # the position of the windows is unknown; each frame covers its own shift
         return CorpusFrames(store, raw.skipped, _common_value("frame_shift", corpus), 0.0)
     offset = (front_end.frame_length - front_end.frame_shift) / 2

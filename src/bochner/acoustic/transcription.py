@@ -1,0 +1,312 @@
+"""Transcripts of recordings: words with times and confidences, alternatives, rescoring by another language model."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from bochner import checks
+from bochner.speech.align import FunctionScores, align_utterances, phone_segments, tied_states, word_segments
+from bochner.speech.align.em import ADAPTATION_ROUNDS, estimate_fmllr
+from bochner.speech.audio import Samples, read_samples
+from bochner.speech.decode import Hypothesis, NoPathError, decode, decode_lattice
+from bochner.speech.frontend.postprocess import group_moments, normalize, smoothed
+from bochner.speech.lattice import WordLattice
+from bochner.speech.lexicon import Lexicon
+from bochner.speech.lm import NgramModel
+from bochner.speech.manifest import Segment, Utterance
+from bochner.speech.score.error_rates import align
+
+if TYPE_CHECKING:
+    from bochner.acoustic.model import AcousticModel
+
+logger = logging.getLogger(__name__)
+Array = NDArray[Any]
+SPEAKER = "speaker"  # the name of the only speaker of some recordings
+MAX_SILENCE = 4 * 2.0**-15  # root mean square of the loudest frame of digital silence: four 16-bit steps, -78 dB
+MIN_LEVEL_RANGE, MIN_LEVELS = 3.0, 8  # dB between the quiet and the loud frames of speech; frames that show it
+CHUNK_FRAMES = 25  # frames of speech, about a word, whose mean log likelihood is compared with that of heldout
+UNLIKELY = 0.01  # words whose likelihood is below this quantile of heldout lose confidence
+MIN_ADAPTED_FRAMES = 500  # of speech, for the transform of a speaker
+ADAPTATION_PASSES = 2  # hypotheses from which the transform is estimated
+RESCORED = 100  # sentences that another language model compares
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transcript:
+    """Words and phones with their times in seconds.
+
+    `confidences` are those of the words, in [0, 1]; empty if none were asked for, as are `alternatives`, the best
+    distinct sentences with their posterior probabilities, and the lattice. `complete` is False if the recording ends
+    within a sentence.
+    """
+
+    words: tuple[Segment, ...] = ()
+    phones: tuple[Segment, ...] = ()
+    confidences: tuple[float, ...] = ()
+    alternatives: tuple[tuple[str, float], ...] = ()
+    lattice: WordLattice | None = None
+    complete: bool = True
+    duration: float = 0.0
+
+    @property
+    def text(self) -> str:
+        return " ".join(word.label for word in self.words)
+
+    @property
+    def confidence(self) -> float:
+        """The mean confidence of the words; 0 for none."""
+        return float(np.mean(self.confidences)) if self.confidences else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranscriptSettings:
+    """What is computed beside the words.
+
+    Args:
+        nbest: Number of alternative sentences.
+        confidences: Whether words have confidences: posterior probabilities by the lattice, lowered for words that are
+            less likely than nearly all speech of the heldout part.
+        min_confidence: Words with a lower confidence are left out, such as those of noise.
+        rescoring: A language model that compares the best sentences of the lattice in place of the model's own.
+        channel: The channel of recordings with several, counted from 0; None is their mean.
+    """
+
+    nbest: int = 1
+    confidences: bool = False
+    min_confidence: float = 0.0
+    rescoring: NgramModel | None = None
+    channel: int | None = None
+
+    def __post_init__(self) -> None:
+        checks.positive_int("nbest", self.nbest)
+        if not 0.0 <= self.min_confidence <= 1.0:
+            raise ValueError(f"min_confidence must lie between 0 and 1, got {self.min_confidence}.")
+
+    @property
+    def needs_lattice(self) -> bool:
+        return self.confidences or self.nbest > 1 or self.min_confidence > 0 or self.rescoring is not None
+
+
+def transcribe(
+    model: AcousticModel, recordings: Sequence[Path], settings: TranscriptSettings | None = None
+) -> list[Transcript]:
+    """Decode the recordings of one speaker, whose cepstra are normalised over all of them and the prior of the model.
+
+    A model of adapted speakers decodes three times: the hypotheses of the first two passes give the transform of the
+    speaker (fMLLR), if they have 5 s of speech. Silence and stationary noise give no words. O(T) in time.
+    """
+    settings = settings or TranscriptSettings()
+    front_end = model.front_end
+    if front_end is None:
+        raise ValueError("the model was trained on frames that a corpus provides; it cannot transcribe recordings.")
+    samples = [read_samples(path, rate=front_end.rate, channel=settings.channel) for path in recordings]
+    empty = [Transcript(duration=len(x) / front_end.rate) for x in samples]
+    cepstra = {str(place): front_end(x) for place, x in enumerate(samples) if may_be_speech(x, rate=front_end.rate)}
+    if not cepstra:
+        return empty
+    moments = group_moments((SPEAKER, frames) for frames in cepstra.values())[SPEAKER]
+    moments = moments if model.prior is None else smoothed(moments, model.prior)
+    inputs = _inputs(model, {name: normalize(frames, moments) for name, frames in cepstra.items()})
+    results = {name: _transcript(model, frames, settings) for name, frames in inputs.items()}
+    return [
+        replace(results[str(place)], duration=silent.duration) if str(place) in results else silent
+        for place, silent in enumerate(empty)
+    ]
+
+
+def may_be_speech(samples: Samples, *, rate: int) -> bool:
+    """Whether the level of some 25 ms is above rounding noise, and not the same all the time as that of a hum.
+
+    >>> noise = 0.1 * np.random.default_rng(0).standard_normal(8000)
+    >>> bursts = noise * (np.arange(8000) % 2000 < 1000)
+    >>> [may_be_speech(x, rate=8000) for x in (np.zeros(8000), noise, bursts)]
+    [False, False, True]
+    """
+    size = max(1, round(0.025 * rate))
+    frames = np.pad(samples, (0, -len(samples) % size)).reshape(-1, size).astype(np.float64)
+    level = np.sqrt((frames**2).mean(axis=1))
+    low, high = np.quantile(20 * np.log10(np.maximum(level, MAX_SILENCE)), [0.05, 0.95])
+    return bool(level.max() > MAX_SILENCE and (len(level) < MIN_LEVELS or high - low > MIN_LEVEL_RANGE))
+
+
+def speech_likelihood(model: AcousticModel, frames: Array, states: Array) -> Array:
+    """Mean log likelihoods by the mixtures of chunks of frames of speech, given the state of each frame."""
+    speech = ~np.isin(states, list(model.stage.silence_pdfs))
+    scores = model.stage.mixtures.log_likelihoods(np.asarray(frames))[np.arange(len(states)), states][speech]
+    chunks = max(1, len(scores) // CHUNK_FRAMES)
+    return np.array([chunk.mean() for chunk in np.array_split(scores, chunks) if len(chunk)])
+
+
+def _inputs(model: AcousticModel, cepstra: dict[str, Array]) -> dict[str, Array]:
+    """The inputs of the model, adapted to the speaker of the recordings if that is possible.
+
+    The second of two passes estimates the transform from hypotheses of the adapted frames.
+    """
+    gmm, speakers = model.stage, dict.fromkeys(cepstra, SPEAKER)
+    frames = gmm.viewed(cepstra, speakers)
+    for _ in range(ADAPTATION_PASSES if model.adapted else 0):
+        states = {}
+        for name in cepstra:
+            hypothesis = _decode(model, model.log_likelihoods(frames[name]))
+            if hypothesis is not None:
+                states[name] = tied_states(gmm.hmm, hypothesis.transition_ids)
+        speech = sum(int((~np.isin(y, list(gmm.silence_pdfs))).sum()) for y in states.values())
+        if speech < MIN_ADAPTED_FRAMES:
+            return dict(frames)
+        for _ in range(ADAPTATION_ROUNDS):
+            transforms = estimate_fmllr(gmm.mixtures, frames, states, ignored=gmm.silence_pdfs)
+            frames = replace(frames, transforms=transforms)
+    return dict(frames)
+
+
+def _decode(model: AcousticModel, likelihoods: Array) -> Hypothesis | None:
+    """The best path, or None if none survives."""
+    try:
+        return decode(model.penalized_graph, likelihoods, acoustic_weight=model.weights.acoustic_weight)
+    except NoPathError as error:
+        logger.warning("no words: %s", error)
+        return None
+
+
+def _transcript(model: AcousticModel, frames: Array, settings: TranscriptSettings) -> Transcript:
+    likelihoods = model.log_likelihoods(frames)
+    hypothesis = _decode(model, likelihoods)
+    if hypothesis is None:
+        return Transcript(complete=False)
+    lattice, sentences, words = None, [], hypothesis.words
+    ids: Array = hypothesis.transition_ids
+    confidences: list[float] = []
+    if settings.needs_lattice:
+        lattice = decode_lattice(model.penalized_graph, likelihoods, acoustic_weight=model.weights.acoustic_weight)
+        sentences = _sentences(model, lattice, settings)
+        confidences = lattice_confidences(lattice, words)
+    if settings.rescoring is not None and sentences and sentences[0][0] != words:
+        path = _aligned(model, sentences[0][0], likelihoods)
+        if path is not None:
+            words, ids = sentences[0][0], path
+            confidences = nbest_confidences(words, sentences)
+    transcript = _with_times(model, words, ids, complete=hypothesis.complete)
+    if settings.needs_lattice:
+        likely = _likely(model, frames, ids, transcript.words)
+        confidences = [p * share for p, share in zip(confidences[: len(likely)], likely, strict=True)]
+        alternatives = tuple((" ".join(tokens), p) for tokens, p in sentences[: settings.nbest])
+        transcript = replace(transcript, confidences=tuple(confidences), alternatives=alternatives, lattice=lattice)
+    return _confident(transcript, settings.min_confidence)
+
+
+def _sentences(
+    model: AcousticModel, lattice: WordLattice, settings: TranscriptSettings
+) -> list[tuple[tuple[str, ...], float]]:
+    """The best distinct sentences with their posterior probabilities among those considered, best first."""
+    count = max(settings.nbest, RESCORED if settings.rescoring is not None else 1)
+    best = lattice.nbest(count)
+    costs = np.array([cost for _, cost in best])
+    if settings.rescoring is not None:
+        if model.grammar is None:
+            raise ValueError("the model has no language model of its own to replace; give the new one as --lm instead.")
+        texts = [" ".join(words) for words, _ in best]
+        costs += _log_probs(model.grammar, texts) - _log_probs(settings.rescoring, texts)
+    order = np.argsort(costs, kind="stable")
+    weights = np.exp(costs.min() - costs)
+    return [(best[place][0], float(weights[place] / weights.sum())) for place in order]
+
+
+def _log_probs(grammar: NgramModel, texts: Sequence[str]) -> Array:
+    """ln p of each sentence."""
+    return np.array([math.log(10) * grammar.score(grammar.encode([text])).sum() for text in texts])
+
+
+def lattice_confidences(lattice: WordLattice, words: Sequence[str]) -> list[float]:
+    """The posterior probability of each of `words`; 0 for one that is not on the best path of the lattice."""
+    posteriors = lattice.word_posteriors()
+    pairs = align(words, [entry.word for entry in posteriors])
+    found, place = [], 0
+    for word, other in pairs:
+        if word is not None:
+            found.append(posteriors[place].confidence if word == other else 0.0)
+        place += other is not None
+    return found
+
+
+def nbest_confidences(words: Sequence[str], sentences: Iterable[tuple[tuple[str, ...], float]]) -> list[float]:
+    """The probability of the sentences that have each of `words` at its place, by minimum edit alignment.
+
+    >>> nbest_confidences(("a", "b"), [(("a", "b"), 0.75), (("a",), 0.25)])
+    [1.0, 0.75]
+    """
+    totals = np.zeros(len(words))
+    for sentence, probability in sentences:
+        reference = [pair for pair in align(words, sentence) if pair[0] is not None]
+        totals += [probability * (word == other) for word, other in reference]
+    return [min(1.0, float(total)) for total in totals]
+
+
+def _likely(model: AcousticModel, frames: Array, ids: Array, words: Sequence[Segment]) -> list[float]:
+    """A factor for each word: 1, or less if it is less likely than all but one percent of the speech of heldout."""
+    if model.likelihood is None:
+        return [1.0] * len(words)
+    mean, std = model.likelihood
+    states = tied_states(model.hmm, ids)
+    scores = model.stage.mixtures.log_likelihoods(np.asarray(frames))[np.arange(len(states)), states]
+    shift, offset = model.frame_times
+    factors = []
+    for word in words:
+        first = max(0, round((word.start - offset) / shift))
+        own = scores[first : max(first + 1, round((word.end - offset) / shift))]
+        factors.append(min(1.0, float(norm.cdf((own.mean() - mean) / std)) / UNLIKELY) if len(own) else 0.0)
+    return factors
+
+
+def _confident(transcript: Transcript, min_confidence: float) -> Transcript:
+    if min_confidence == 0.0:
+        return transcript
+    kept = [k for k, confidence in enumerate(transcript.confidences) if confidence >= min_confidence]
+    return replace(
+        transcript, words=tuple(transcript.words[k] for k in kept),
+        confidences=tuple(transcript.confidences[k] for k in kept),
+    )  # fmt: skip
+
+
+def _aligned(model: AcousticModel, words: Sequence[str], likelihoods: Array) -> Array | None:
+    """The transition ids of the words by forced alignment."""
+    shift, _ = model.frame_times
+    utterance = Utterance(
+        id=SPEAKER, speaker=SPEAKER, part="test", text=" ".join(words), frames="likelihoods", frame_shift=shift,
+        duration=shift * len(likelihoods),
+    )  # fmt: skip
+    scores = FunctionScores(lambda _: likelihoods)
+    return align_utterances(model.hmm, model.lexicon, [utterance], scores).paths.get(SPEAKER)
+
+
+def _with_times(model: AcousticModel, words: Sequence[str], ids: Array, *, complete: bool) -> Transcript:
+    shift, offset = model.frame_times
+    phones = phone_segments(model.hmm, ids, frame_shift=shift, offset=offset)
+    silence = () if model.lexicon.silence is None else model.hmm.silence
+    try:
+        timed = word_segments(phones, words, model.lexicon, silence=silence)
+    except ValueError:
+        if complete:
+            raise
+        timed = _without_last_word(phones, words, model.lexicon, silence)
+    return Transcript(words=timed, phones=phones, complete=complete)
+
+
+def _without_last_word(
+    phones: Sequence[Segment], words: Sequence[str], lexicon: Lexicon, silence: Sequence[str]
+) -> tuple[Segment, ...]:
+    """The words but the last, of which a recording that ends within it has only the first phones."""
+    for stop in range(len(phones), -1, -1):
+        try:
+            return word_segments(phones[:stop], words[:-1], lexicon, silence=silence)
+        except ValueError:
+            continue
+    return ()

@@ -1,0 +1,170 @@
+"""Transcripts: silence, confidences, alternatives, speakers, formats, and errors of one line."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("kaldi_hmm_gmm")
+
+from bochner.acoustic.transcription import TranscriptSettings, transcribe
+from bochner.cli import main
+from bochner.speech.audio import read_samples, write_audio
+from bochner.speech.frontend.postprocess import group_moments, smoothed
+from bochner.speech.lm import estimate
+from tests.acoustic.test_model import aligned, model
+
+RATE = 16000
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("saved") / "model"
+    model("kernel").save(directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def talks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two utterances of one speaker, each in a file of its own, below one directory."""
+    directory, corpus = tmp_path_factory.mktemp("talks"), aligned().corpus
+    for number, utterance in enumerate(corpus.part("train")[:2]):
+        samples = read_samples(
+            corpus.directory / str(utterance.audio), rate=RATE, start=utterance.start, duration=utterance.duration
+        )
+        write_audio(directory / f"{number}.wav", samples, rate=RATE)
+    return directory
+
+
+def quiet(path: Path, name: str) -> Path:
+    samples = np.zeros(RATE, np.float32)
+    if name == "dithered":
+        samples = np.random.default_rng(0).integers(-1, 2, RATE).astype(np.float32) * 2.0**-15
+    if name == "hum":
+        samples = (0.1 * np.random.default_rng(0).standard_normal(RATE)).astype(np.float32)
+    write_audio(path / "quiet.wav", samples, rate=RATE)
+    return path / "quiet.wav"
+
+
+@pytest.mark.parametrize("name", ["zeros", "dithered", "hum"])
+def test_silence_has_no_words(name: str, tmp_path: Path) -> None:
+    transcript = model("kernel").transcribe(quiet(tmp_path, name), TranscriptSettings(confidences=True))
+    assert (transcript.text, transcript.phones, transcript.duration) == ("", (), 1.0)
+
+
+def test_bursts_of_noise_are_rejected_by_confidence(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    envelope = np.repeat(generator.uniform(0, 1, 20) ** 2, RATE // 10)
+    write_audio(tmp_path / "a.wav", (0.2 * envelope * generator.standard_normal(2 * RATE)).astype("float32"), rate=RATE)
+    assert not model("kernel").transcribe(tmp_path / "a.wav", TranscriptSettings(min_confidence=0.5)).words
+
+
+def test_confidences_are_probabilities_and_words_below_the_least_are_left_out(talks: Path) -> None:
+    sure = model("kernel").transcribe(talks / "0.wav", TranscriptSettings(confidences=True, nbest=3))
+    assert sure.text == model("kernel").transcribe(talks / "0.wav").text
+    assert len(sure.confidences) == len(sure.words) > 0
+    assert all(0 <= p <= 1 for p in sure.confidences)
+    assert sure.alternatives[0][0] == sure.text
+    assert 1 < len(sure.alternatives) <= 3
+    assert sum(p for _, p in sure.alternatives) == pytest.approx(1.0)
+    least = sorted(sure.confidences)[0]
+    fewer = model("kernel").transcribe(talks / "0.wav", TranscriptSettings(min_confidence=min(1.0, least + 1e-9)))
+    assert len(fewer.words) == sum(p >= least + 1e-9 for p in sure.confidences)
+
+
+def test_recordings_of_one_speaker_are_normalised_together(talks: Path) -> None:
+    files = sorted(talks.iterdir())
+    together = transcribe(model("kernel"), files)
+    assert [t.duration for t in together] == [model("kernel").transcribe(file).duration for file in files]
+    references = [utterance.tokens for utterance in aligned().corpus.part("train")[:2]]
+    hits = [len(set(t.text.split()) & set(r)) / len(set(r)) for t, r in zip(together, references, strict=True)]
+    assert np.mean(hits) > 0.5
+
+
+def test_a_short_recording_is_normalised_by_the_prior_of_the_model(
+    talks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the prior the cepstra of half a second would have mean zero."""
+    own = model("kernel")
+    write_audio(tmp_path / "short.wav", read_samples(talks / "0.wav", rate=RATE, duration=0.5), rate=RATE)
+    cepstra = own.front_end(read_samples(tmp_path / "short.wav", rate=RATE))
+    moments = group_moments([("", cepstra)])[""]
+    expected = (moments.mean - smoothed(moments, own.prior).mean) / smoothed(moments, own.prior).std
+    seen = []
+    view = lambda frames: seen.append(frames.mean(axis=0)) or own.stage.view(frames)  # noqa: E731
+    replace(own, stage=replace(own.stage, view=view), adapted=False).transcribe(tmp_path / "short.wav")
+    assert seen[0] == pytest.approx(expected, abs=1e-4)
+    assert np.abs(expected).max() > 0.1
+
+
+def test_another_language_model_chooses_among_the_best_sentences(talks: Path) -> None:
+    plain = model("kernel").transcribe(talks / "0.wav", TranscriptSettings(nbest=5))
+    wanted = plain.alternatives[-1][0]
+    biased = estimate([wanted] * 50, order=3, vocabulary=model("kernel").lexicon.words,
+                      fallback_discounts=(0.5, 1.0, 1.5))  # fmt: skip
+    chosen = model("kernel").transcribe(talks / "0.wav", TranscriptSettings(rescoring=biased, confidences=True))
+    assert chosen.text == wanted
+    assert [word.start for word in chosen.words] == sorted(word.start for word in chosen.words)
+
+
+def test_formats_of_the_command(saved: Path, talks: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["transcribe", str(saved), str(talks)])
+    assert [line.partition(": ")[0] for line in capsys.readouterr().out.splitlines()] == ["0", "1"]
+    main(["transcribe", str(saved), str(talks / "0.wav"), str(talks / "1.wav"), "--format", "json", "--nbest", "2"])
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert first["text"].split() == [word["word"] for word in first["words"]]
+    assert (first["name"], second["name"], len(first["alternatives"])) == ("0", "1", 2)
+    main(["transcribe", str(saved), str(talks), "--format", "textgrid", "--output_dir", str(tmp_path / "grids")])
+    assert sorted(file.name for file in (tmp_path / "grids").iterdir()) == ["0.TextGrid", "1.TextGrid"]
+    main(["transcribe", str(saved), str(talks / "0.wav"), "--format", "ctm", "--lattices", str(tmp_path / "lattices")])
+    assert [line.split()[4] for line in capsys.readouterr().out.splitlines()] == first["text"].split()
+    assert (tmp_path / "lattices" / "0.lat").read_text().startswith("0\n")
+
+
+def test_a_recording_from_the_standard_input(
+    saved: Path, talks: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = SimpleNamespace(buffer=io.BytesIO((talks / "0.wav").read_bytes()))
+    monkeypatch.setattr(sys, "stdin", stream)
+    main(["transcribe", str(saved), "-"])
+    assert capsys.readouterr().out.strip() == model("kernel").transcribe(talks / "0.wav").text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere.wav"], "nowhere.wav: no such file"),
+        (["0.wav", "nowhere.wav"], "1 of 2 recordings could not be read"),
+        (["0.wav", "0.wav"], "audio must have different names, got '0' twice"),
+        (["0.wav", "--min_confidence", "2"], "min_confidence must lie between 0 and 1, got 2.0"),
+    ],
+)
+def test_errors_are_one_line(
+    saved: Path, talks: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(talks)
+    with pytest.raises(SystemExit):
+        main(["transcribe", str(saved), *words])
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_missing_gpu_is_an_error_of_one_line_in_a_process_of_its_own(saved: Path, talks: Path) -> None:
+    """In a fresh process, where nothing else has imported the classes that the model's files name."""
+    command = [sys.executable, "-m", "bochner", "transcribe", str(saved), str(talks / "0.wav")]
+    done = subprocess.run([*command, "--device", "cuda"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr.startswith("bochner: error: device must be")
+    assert len(done.stderr.splitlines()) == 1
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout.strip()) == (0, model("kernel").transcribe(talks / "0.wav").text), done.stderr

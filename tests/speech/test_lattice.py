@@ -1,0 +1,40 @@
+"""Lattices: posteriors of words against the sum over all paths."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+pytest.importorskip("kaldifst")
+
+from bochner.speech.lattice import WordLattice
+
+# state 0 -a-> 1 -b-> 3; 0 -a-> 2 -c-> 3; 0 -c-> 2; the last arc is final. Each arc lasts for a frame.
+ARCS = [(0, 1, 1, 1.0), (1, 3, 2, 1.0), (0, 2, 1, 2.0), (2, 3, 3, 1.5), (0, 2, 3, 2.5), (3, -1, 0, 0.5)]
+PATHS = {("a", "b"): [0, 1, 5], ("a", "c"): [2, 3, 5], ("c", "c"): [4, 3, 5]}
+
+
+def lattice(order: list[int]) -> WordLattice:
+    source, target, word, cost = (np.array(column) for column in zip(*(ARCS[k] for k in order), strict=True))
+    return WordLattice(source, target, word, cost / 2, cost / 2, target >= 0, ("a", "b", "c"), 1.0)
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 3, 4, 5], [5, 3, 1, 4, 2, 0]])
+def test_posteriors_are_the_shares_of_the_paths_with_the_word_at_its_place(order: list[int]) -> None:
+    weight = {words: math.exp(-sum(ARCS[k][3] for k in path)) for words, path in PATHS.items()}
+    total = sum(weight.values())
+    first, second = lattice(order).word_posteriors()
+    assert (first.word, first.frame, second.word, second.frame) == ("a", 0, "b", 1)
+    assert first.confidence == pytest.approx((weight["a", "b"] + weight["a", "c"]) / total)
+    assert second.confidence == pytest.approx(weight["a", "b"] / total)
+
+
+def test_kaldis_text_format() -> None:
+    lines = lattice([5, 3, 1, 4, 2, 0]).to_kaldi("talk").splitlines()
+    assert lines[0] == "talk"
+    assert lines[1] == "0 2 c 1.25,1.25,"  # of the start state
+    assert "3 0.25,0.25," in lines
+    assert lines[-1] == ""
+    assert len(lines) == 1 + len(ARCS) + 1
