@@ -36,7 +36,7 @@ PROTOCOL = (
     "Each fit runs alone in a fresh process that holds the float32 data; seconds are those of `fit`, all of it; memory "
     "is what the resident set adds during `fit` at its worst moment, beside data and libraries. Figures are means over "
     "the seeds shown, with the standard deviation; settings of the others are their defaults unless shown. "
-    "Kernel learners share the Gaussian kernel and its bandwidth (the median rule, unless said) and the number of "
+    "Kernel learners share the Gaussian kernel and its bandwidth (the median rule, unless stated) and the number of "
     "features. The test part is read once, by `score`."
 )
 

@@ -53,7 +53,7 @@ class Measured:
 
     @property
     def bandwidth(self) -> float:
-        """Bytes a second, reached by the traffic."""
+        """Bytes per second, reached by the traffic."""
         return UPDATE * weights(BN50, 1) / self.traffic
 
 
@@ -308,7 +308,7 @@ Assumed:
 With F parts of the features, R shares of the rows, n = batch / R rows and D / F features a GPU, each rounded up:
 
 - compute: 2 n ((d + 2 r) D / F + 3 r C) operations at the rate above, and softmax and sums in proportion to n
-- HBM: (D r / F + r C) weights of 12 bytes a step, and 8 more where the gradient is written out to be summed
+- HBM: (D r / F + r C) weights of 12 bytes per step, and 8 more where the gradient is written out to be summed
 - all-reduce: 4 n r bytes of scores over F processes, and 4 (D r / F + r C) of gradients over R; 2 (g - 1) / g of a
   message among g GPUs of a node, and 2 (m - 1) / m of its g-th part among m nodes
 - reading: every process reads every row today, 4 d bytes each, while the GPU works

@@ -108,7 +108,7 @@ def _contenders(device: torch.device, options: argparse.Namespace) -> Iterator[t
 def _time_contender(
     name: str, make: Make, dtype: torch.dtype, problem: Problem, chunk: int, options: argparse.Namespace
 ) -> Record:
-    """Milliseconds a step, the epoch they make, and the heldout CE after `ce_steps` steps from the start."""
+    """Milliseconds per step, the epoch they make, and the heldout CE after `ce_steps` steps from the start."""
     shape, X = problem.shape, problem.X.to(dtype)
     rows = len(X) - HELDOUT
     order = torch.randperm(rows, generator=torch.Generator().manual_seed(0)).to(X.device)
@@ -166,7 +166,7 @@ def _machine(device: torch.device) -> Record:
 
 
 def _plot(record: Record, path: Path) -> None:
-    """Seconds an epoch, a panel a shape; without Matplotlib the JSON must do."""
+    """Seconds per epoch, a panel a shape; without Matplotlib only the JSON is written."""
     try:
         import matplotlib
 
@@ -179,7 +179,7 @@ def _plot(record: Record, path: Path) -> None:
     for axis, shape in zip(axes[:, 0], record["shapes"], strict=True):
         names = list(shape["contenders"])
         axis.barh(names[::-1], [shape["contenders"][name]["epoch_seconds"] for name in names[::-1]])
-        axis.set_xlabel(f"{shape['shape']['name']}: seconds an epoch")
+        axis.set_xlabel(f"{shape['shape']['name']}: seconds per epoch")
     figure.tight_layout()
     figure.savefig(path, dpi=120)
 

@@ -33,7 +33,7 @@ class Contender(Protocol):
 
 
 class Plain:
-    """What one would write: products in `dtype`, weights in float32, a minibatch a step."""
+    """The obvious implementation: products in `dtype`, weights in float32, a minibatch per step."""
 
     def __init__(self, problem: Problem, dtype: torch.dtype, *, compiled: bool = False) -> None:
         shape = problem.shape

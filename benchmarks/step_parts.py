@@ -1,4 +1,4 @@
-"""Where a step's time goes on a GPU, and which tiles the kernels like."""
+"""Where a step's time goes on a GPU, and which tiles are fastest."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def profile(problem: Problem, *, steps: int) -> dict[str, float]:
         kind = next((kind for kind, names in KINDS.items() if any(name in event.key for name in names)), "rest")
         found[kind] += event.self_device_time_total / steps
     print(
-        f"{problem.shape.name:6} profile, us a step: " + ", ".join(f"{k} {v:.0f}" for k, v in found.items()), flush=True
+        f"{problem.shape.name:6} profile, us/step: " + ", ".join(f"{k} {v:.0f}" for k, v in found.items()), flush=True
     )
     return found
 

@@ -54,7 +54,7 @@ def sparse_rows(sizes: Sizes) -> Iterator[Row]:
         dense = _draw(kernel, sizes.inputs, sizes.wide_features, DENSE, form)
         sparse = _draw(kernel, sizes.inputs, sizes.wide_features, "sparse", form)
         times = interleaved({"dense": _map(dense, X, out), "sparse": _map(sparse, X, out)}, sizes.repeats)
-        note = {"paired": "The default form: half the projections.", "cosine": "One projection a feature."}[form]
+        note = {"paired": "The default form: half the projections.", "cosine": "One projection per feature."}[form]
         yield Row(table, f"map, {form}", peer, "seconds", times["sparse"], times["dense"], note, target=2.0)
         if form == "paired":
             stored = [float(stored_bytes(sparse))], [float(stored_bytes(dense))]

@@ -8,7 +8,7 @@ from benchmarks.report import Row
 
 
 def write_plot(rows: list[Row], path: Path) -> None:
-    """A bar for each comparison of seconds, on a logarithmic axis; without Matplotlib the JSON must do."""
+    """A bar for each comparison of seconds, on a logarithmic axis; without Matplotlib only the JSON is written."""
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:

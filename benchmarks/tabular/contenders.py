@@ -35,7 +35,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Setting:
-    """What every model is told."""
+    """What every model is given."""
 
     kind: Kind
     num_classes: int

@@ -142,7 +142,7 @@ def read_tensors(
         raise ValueError(f"{path} is not a readable safetensors file: {error}") from error
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} does not hold a bochner object: {error!r}") from error
-    # Copies: safetensors returns views into the file, at addresses that are no multiples of 64 bytes. Products of such
+    # Copies: safetensors returns views into the file, at addresses that are not multiples of 64 bytes. Products of such
     # operands may round differently, and a resumed run would differ from an uninterrupted one in the last bit.
     return {name: tensor.to(device, copy=True) for name, tensor in tensors.items()}, header
 

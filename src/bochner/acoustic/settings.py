@@ -114,7 +114,7 @@ class KernelSettings(TrainingSettings):
             papers, which learns far less from little speech.
         average: Whether the model of an epoch is the mean of its iterates.
         preset: "fast", "default" or "best" searches kernel, bandwidth and metric on some of the frames, as
-            `KernelClassifier` does; whatever is set stays fixed. None is no search beyond that of the bandwidth.
+            `KernelClassifier` does; whatever is set stays fixed. With None only the bandwidth is searched.
 
     >>> KernelSettings(kernel="laplacian", num_features=4096, rank=100, criterion="erll:1").title
     'laplacian 4096 rank 100 erll:1'

@@ -63,7 +63,7 @@ def select_sparse(
 ) -> SparseSelection:
     """Sparse Random Features: T rounds of coordinate descent in the space of all features.
 
-    With A the D = `num_features` features at hand, each round solves, on `num_rows` random rows (`fit_sparse`),
+    With A the D = `num_features` current features, each round solves, on `num_rows` random rows (`fit_sparse`),
 
         min over W, b   mean_i loss(y_i, sum_{j in A} theta_j phi_j(x_i) + b) + penalty * sum_{j in A} ||theta_j||,
 

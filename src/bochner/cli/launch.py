@@ -25,7 +25,7 @@ from bochner.temporary import remove_abandoned
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.05
-# A process that is told to end writes a checkpoint after its current block of rows. Slurm and Kubernetes kill 30 s
+# A process that is asked to end writes a checkpoint after its current block of rows. Slurm and Kubernetes kill 30 s
 # after SIGTERM by default.
 STOP_SECONDS = 25.0
 

@@ -208,7 +208,7 @@ def tables(
 
 
 STUDY: dict[str, Any] = {
-    "_help": "The papers' tables and figures on data at hand, and a report of which findings hold.",
+    "_help": "The papers' tables and figures on your data, and a report of which findings hold.",
     "list": list_,
     "run": run,
     "all": all_,

@@ -149,7 +149,7 @@ def train(
             Default: out/NAME_csv for a file NAME.csv.
         columns: Names of the inputs, separated by commas. Default: all columns but target and weight. For an .npz the
             name of its array of inputs.
-        ignore: Names of columns that are no inputs, separated by commas, such as identifiers of rows.
+        ignore: Names of columns that are not inputs, separated by commas, such as identifiers of rows.
         categories: Names of columns whose numbers are codes rather than amounts, separated by commas.
         weight: A column of row weights.
         sep: Separator of a CSV file, a character or "tab". Default: detected.

@@ -252,7 +252,7 @@ def _collect_labels(y: RowArray) -> Iterator[list[str]]:
 def _read_text(y: RowArray, rows: slice) -> np.ndarray[Any, Any]:
     words = np.asarray(y.read(rows)).astype(str)
     words = words.astype(words.dtype.newbyteorder("="))
-    # A damaged file may hold numbers that are no code points, on which Python fails in several ways.
+    # A damaged file may hold numbers that are not code points, on which Python fails in several ways.
     if words.nbytes and words.view(np.uint32).max() > sys.maxunicode:
         raise ValueError(f"{y.name} must hold text, but holds invalid code points; it is damaged.")
     return words

@@ -49,7 +49,7 @@ def open_source(
     Text targets become indices into the source's `labels`: all of them, sorted, or those of the argument `labels`,
     which a later file must share with the first; any other label is an error. Tables have the names of their inputs as
     `column_names`; `columns` selects the same ones, in that order, from another file, and `ignore` names columns of a
-    table that are no inputs. Separator, encoding and decimal sign of CSV files are detected unless they are given.
+    table that are not inputs. Separator, encoding and decimal sign of CSV files are detected unless they are given.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:

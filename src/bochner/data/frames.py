@@ -258,7 +258,7 @@ def _date_order(name: str, distinct: Iterable[Any]) -> str | None:
     # the point is written where the day comes first; with a slash both are common, and pandas reads the month first
     order = "mdy" if "/" in present[0] else "dmy"
     first = "the day" if order == "dmy" else "the month"
-    logger.warning("Column %r holds dates such as %r, of which %s is taken to come first.", name, present[0], first)
+    logger.warning("Column %r holds dates such as %r, in which %s is assumed to come first.", name, present[0], first)
     return order
 
 

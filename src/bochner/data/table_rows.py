@@ -116,7 +116,7 @@ def open_rows(
     """The rows of any file: numbers as a source, a table with text, dates or missing values as `TableRows`.
 
     Tables that fit into a quarter of `memory_budget` (bytes; default: of this machine's memory) are read at once.
-    Larger ones, and files that are no tables, are read a part at a time by `open_source`, and must hold numbers.
+    Larger ones, and files that are not tables, are read a part at a time by `open_source`, and must hold numbers.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def open_rows(
     target
         Name of a column of a table, or its position: 0 is the first, -1 the last. Rows without a target are left out.
     columns, ignore
-        Inputs, by default all columns but target and weight; columns that are no inputs.
+        Inputs, by default all columns but target and weight; columns that are not inputs.
     categories
         Columns of a table that are text, however they look: codes such as 00501.
     weight
@@ -188,7 +188,7 @@ def open_rows(
 
 
 def column_at(column: str | int, names: Sequence[str], path: Path) -> str:
-    """The name of a column that is given by name or by position; text such as "-1" is a position if it is no name."""
+    """The name of a column that is given by name or position; text such as "-1" is a position unless it is a name."""
     if isinstance(column, str) and (column in names or not re.fullmatch(r"-?\d+", column)):
         return column
     position = int(column)

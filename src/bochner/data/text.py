@@ -37,7 +37,7 @@ class CsvBlocks:
     if all are numbers, else indices into `labels`, by default all of them sorted. To decide, opening reads the target
     once. Fields that are empty or NA are missing, which is an error; in quotes they are text. A file may be compressed
     (.gz, .bz2, .xz). Separator, encoding and decimal sign are detected unless they are given. An index of pandas, a
-    first column without a name, is no input.
+    first column without a name, is not an input.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:

@@ -31,7 +31,7 @@ def fit_calibration(scores: Tensor, labels: Tensor, weight: Tensor | None = None
     """Slope and offset [t] such that the softmax of slope * scores + offset are calibrated probabilities.
 
     scores [n, t] must be predictions for rows that the model has not been fitted on; labels [n] are class indices and
-    weight [n] counts rows. The weighted mean log loss is minimised by Newton's method in float64, O(n t^2) a step.
+    weight [n] counts rows. The weighted mean log loss is minimised by Newton's method in float64, O(n t^2) per step.
 
     Two classes (t = 1, the score of class 1): p(1 | s) = sigmoid(slope s + offset), Platt scaling. Targets are
     smoothed as if a row of each class had been seen beside the N of a class: (N + 1) / (N + 2), not 1. So the minimum

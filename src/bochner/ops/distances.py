@@ -117,7 +117,7 @@ def power_sums(X: Tensor, Y: Tensor, power: float) -> Tensor:
     if power == 1 and X.device.type == "cuda" and len(rows):
         return sums.add_(torch.cdist(rows.T, columns.T, p=1.0))
     tiles = _tiles(X, Y)
-    # one pair of arrays for all passes: allocating them anew takes as long as a pass
+    # one pair of arrays for all passes: allocating them again takes as long as a pass
     gaps, roots = (sums.new_empty(tiles[0].stop, len(Y)) for _ in range(2))
     for tile in tiles:
         width = tile.stop if X is Y else len(Y)

@@ -218,7 +218,7 @@ def fit_partition(
     first. Rows that coincide in all of them are halved, and new rows of that kind go to the left half.
     O(n max_rows^2 / 3) for the factorisations and one matrix [max_rows, max_rows]. Rows near a boundary lose the
     neighbours beyond it: the price for n rows at once. Leave-one-out predictions are those of the parts, of each part
-    as large a share as of all rows. Source: Beaglehole et al. 2025 (xRFM) split likewise.
+    as large a share as of all rows. Source: Beaglehole et al. 2025 (xRFM) split in the same way.
     """
     n, max_rows = _check_rows(X, Y, weight), checks.positive_int("max_rows", max_rows)
     if n <= max_rows:

@@ -92,7 +92,7 @@ ALPHA_ROWS = 5
 
 
 class ImplicitBlock(NamedTuple):
-    """k(X, Y) as a factor of products, each of which computes it anew."""
+    """k(X, Y) as a factor of products, each of which computes it again."""
 
     kernel: Kernel
     X: Tensor

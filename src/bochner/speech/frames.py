@@ -39,8 +39,8 @@ def write_frames(
     is stored as JSON: how they were computed. O(8 MiB) memory, whatever their number.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     store = write_frames(folder + "/frames", [("anna-1", np.zeros((200, 13), "float32"))])
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     store = write_frames(directory + "/frames", [("anna-1", np.zeros((200, 13), "float32"))])
     ...     store.ids, store.dim, store["anna-1"].shape
     (('anna-1',), 13, (200, 13))
     """

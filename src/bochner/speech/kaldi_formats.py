@@ -163,7 +163,7 @@ def _key(file: Bytes) -> str | None:
     while (byte := file.read(1)) not in (b" ", b""):
         key += byte
         if len(key) > MAX_KEY_BYTES:
-            raise ValueError(f"no archive: {key[:20]!r} goes on without a space.")
+            raise ValueError(f"no archive: {key[:20]!r} continues without a space.")
     if not key.strip():
         return None
     if not byte:

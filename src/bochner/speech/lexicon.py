@@ -136,9 +136,9 @@ def write_lexicon(path: FilePath, lexicon: Lexicon) -> None:
     """Write lexicon.txt atomically.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_lexicon(folder + "/lexicon.txt", Lexicon({"yes": [("Y", "EH", "S")]}))
-    ...     read_lexicon(folder + "/lexicon.txt")["yes"]
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     write_lexicon(directory + "/lexicon.txt", Lexicon({"yes": [("Y", "EH", "S")]}))
+    ...     read_lexicon(directory + "/lexicon.txt")["yes"]
     (('Y', 'EH', 'S'),)
     """
     lines = (f"{word} {' '.join(phones)}\n" for word, phones in lexicon.pairs())

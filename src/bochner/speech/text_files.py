@@ -35,8 +35,8 @@ def numbered_lines(path: FilePath) -> Iterator[tuple[int, str]]:
     """(1, first line), (2, second line), ... of a file in UTF-8; other bytes are an error that names the line.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder, "names.txt")
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     file = Path(directory, "names.txt")
     ...     _ = file.write_bytes(b"ann\\nbob\\n")
     ...     list(numbered_lines(file))
     [(1, 'ann'), (2, 'bob')]

@@ -95,7 +95,7 @@ def test_one_speaker_is_split_by_recording(tmp_path, caplog):
         prepare_directory(tmp_path / "talk", tmp_path / "corpus", speakers="folder")
     made = prepare_directory(tmp_path / "talk", tmp_path / "corpus")
     assert len({said.speaker for said in made.utterances}) == 5
-    assert "each recording is taken for a speaker" in caplog.text
+    assert "each recording is treated as a speaker" in caplog.text
     whole = prepare_directory(tmp_path / "talk", tmp_path / "corpus", speakers="prefix", sizes={"train": 1})
     assert {(said.speaker, said.part) for said in whole.utterances} == {("x", "train")}
 

@@ -68,5 +68,5 @@ def _normal_scores(transform: InputTransform, x: Value) -> Value:
 
 
 def _flat(table: Tensor, size: int, fill: float) -> Tensor:
-    """A table [columns, k], filled up to `size` entries a column, as a vector."""
+    """A table [columns, k], filled up to `size` entries per column, as a vector."""
     return torch.nn.functional.pad(table, (0, size - table.shape[1]), value=fill).reshape(-1)

@@ -89,10 +89,10 @@ def write_ctm(path: FilePath, segments: Iterable[tuple[str, Sequence[tuple[Any, 
     """Write (utterance id, segments) pairs atomically; a fourth entry of a segment, its confidence, is the last column.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_ctm(folder + "/words.ctm", [("ann-1", [Segment("yes", 0.25, 0.5)])])
-    ...     print(Path(folder, "words.ctm").read_text())
-    ...     read_ctm(folder + "/words.ctm")
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     write_ctm(directory + "/words.ctm", [("ann-1", [Segment("yes", 0.25, 0.5)])])
+    ...     print(Path(directory, "words.ctm").read_text())
+    ...     read_ctm(directory + "/words.ctm")
     ann-1 1 0.250 0.250 yes
     <BLANKLINE>
     {'ann-1': (Segment(label='yes', start=0.25, end=0.5),)}

@@ -231,7 +231,7 @@ class _Pronouncer:
             if name in self._model.hmm.phone_ids:
                 return name
         known = ", ".join(self._model.hmm.phones)
-        raise ValueError(f"lexicon: {phone!r} in the pronunciation of {word!r} is no phone of the model ({known}).")
+        raise ValueError(f"lexicon: {phone!r} in the pronunciation of {word!r} is not a phone of the model ({known}).")
 
     def entries(self, text: str) -> list[tuple[str, tuple[Pronunciation, ...]]]:
         """Each word of a text with its pronunciations."""

@@ -35,7 +35,7 @@ SPEAKERS: dict[str, Callable[[Path], str]] = {
 class Line(NamedTuple):
     """One recording: its path below the source directory, its text, and speaker and part if a table has them.
 
-    The text is empty if nothing is said, and None if there is no transcript.
+    The text is empty for a recording without speech, and None if there is no transcript.
     """
 
     audio: Path
@@ -152,7 +152,7 @@ def _default_speakers(root: Path, lines: Sequence[Line], sizes: Mapping[str, flo
     if sizes is not None or len(folders) >= len(PARTS) or any(line.speaker or line.part for line in lines):
         return "folder"
     logger.warning(
-        "%s has recordings in %d folders: each recording is taken for a speaker of its own, so error rates say nothing "
+        "%s has recordings in %d folders: each recording is treated as a speaker, so error rates say nothing "
         "about other voices; use a folder for each speaker, a table with speakers, or --speakers",
         root, len(folders),
     )  # fmt: skip

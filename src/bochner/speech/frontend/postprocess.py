@@ -199,9 +199,9 @@ def export_labelled(
 
     >>> import tempfile, numpy as np
     >>> from bochner.speech.frames import write_frames
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     store = write_frames(folder + "/frames", [("ann-1", np.eye(3)), ("bob-1", np.ones((2, 3)))])
-    ...     rows = export_labelled(store, {"ann-1": np.array([0, 0, 1])}, folder + "/rows", left=1, right=1)
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     store = write_frames(directory + "/frames", [("ann-1", np.eye(3)), ("bob-1", np.ones((2, 3)))])
+    ...     rows = export_labelled(store, {"ann-1": np.array([0, 0, 1])}, directory + "/rows", left=1, right=1)
     ...     rows.source.num_inputs, rows.source.read(0).y, rows.without_labels
     (9, tensor([0, 0, 1]), ('bob-1',))
     """

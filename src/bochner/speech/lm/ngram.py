@@ -218,9 +218,9 @@ def write_arpa(path: FilePath, model: NgramModel) -> None:
     >>> import tempfile
     >>> from bochner.speech.lm import estimate
     >>> model = estimate(["a b", "a c", "b"], order=2, fallback_discounts=(0.5, 1.0, 1.5))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_arpa(folder + "/bigram.arpa", model)
-    ...     read_arpa(folder + "/bigram.arpa")
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     write_arpa(directory + "/bigram.arpa", model)
+    ...     read_arpa(directory + "/bigram.arpa")
     NgramModel(order=2, num_grams=(6, 6))
     """
     content = "".join(_arpa(model)).encode("utf-8")

@@ -134,8 +134,8 @@ def write_trn(
     `sctk sclite -s -e utf-8 -r ref.trn trn -h hyp.trn trn -i spu_id -o sum stdout`.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = write_trn(folder + "/ref.trn", {"sa1": "yes no"}, protocol=Protocol(), speakers={"sa1": "ann"})
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     file = write_trn(directory + "/ref.trn", {"sa1": "yes no"}, protocol=Protocol(), speakers={"sa1": "ann"})
     ...     file.read_text(), read_trn(file)
     ('yes no (ann-sa1)\\n', {'ann-sa1': 'yes no'})
     """

@@ -38,8 +38,8 @@ def synthesize(directory: FilePath, *, workers: int = 1, verbose: bool = False, 
     the same bytes with any number of `workers` (processes), and an interrupted call is resumed.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     corpus = synthesize(folder, language="bengali", hours=0.005, seed=0)
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     corpus = synthesize(directory, language="bengali", hours=0.005, seed=0)
     ...     sorted({utterance.part for utterance in corpus.utterances})
     ['dev', 'heldout', 'test', 'train']
     """
