@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -127,6 +128,18 @@ def test_yaml_with_a_kernel_object(tmp_path: Path, capsys: Capture) -> None:
     stored = json.loads((tmp_path / "m" / "config.json").read_text())["kernel"]
     assert stored["class_path"] == "bochner.kernels.Matern"
     assert run(capsys, "train", "--config", tmp_path / "m" / "config.json", f"--output_dir={tmp_path / 'n'}").code == 0
+
+
+@pytest.mark.parametrize("name", ["hostile_module.Hostile", "bochner.cli.main", "os.system"])
+def test_yaml_imports_kernels_only(name: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "hostile_module.py").write_text("class Hostile: ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    config = tmp_path / "run.yaml"
+    config.write_text(f"data: {tmp_path / 'rings.csv'}\nkernel:\n  class_path: {name}\n")
+    outcome = run(capsys, "train", "--config", config)
+    assert outcome.code == 2
+    assert name in outcome.err
+    assert "hostile_module" not in sys.modules
 
 
 def test_options_with_hyphens_and_bare_switches(tmp_path: Path, capsys: Capture) -> None:

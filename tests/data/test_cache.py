@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 from pathlib import Path
 
@@ -110,3 +111,17 @@ def test_blocks_of_mixed_types_become_the_widest() -> None:
 def test_no_blocks() -> None:
     with pytest.raises(ValueError, match="blocks must hold at least one row"):
         cache_to_disk([])
+
+
+@pytest.mark.parametrize("num_rows", [300, 3000])
+def test_a_file_that_cannot_be_written_whole_is_an_error_with_its_name(num_rows: int, tmp_path: Path) -> None:
+    """NumPy loses the end of a small file in silence."""
+    resource = pytest.importorskip("resource", reason="limits of file sizes need Unix")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(OSError, match=r"00000000.X.npy") as raised:
+            cache_to_disk(blocks([num_rows]), tmp_path / "kept")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert raised.value.errno == errno.EFBIG

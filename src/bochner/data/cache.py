@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
@@ -132,5 +133,14 @@ def _write(blocks: Iterator[Block], directory: Path, shard_rows: int | None) -> 
     for number, block in enumerate(rebatch(stream, rows)):
         for name, part in zip(Block._fields, block, strict=True):
             if part is not None and part.shape[1:] != (0,):  # y of rows without targets
-                np.save(directory / f"{number:08d}.{name}.npy", part.cpu().numpy(), allow_pickle=False)
+                _save(directory / f"{number:08d}.{name}.npy", part.cpu().numpy())
     return rows
+
+
+def _save(path: Path, array: np.ndarray[Any, Any]) -> None:
+    """`np.save`, whose own writes to files lose what does not fit on the disk or report it without a cause."""
+    try:
+        with path.open("wb") as file:
+            np.save(SimpleNamespace(write=file.write), array, allow_pickle=False)  # not a file: written by Python
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
