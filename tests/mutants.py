@@ -1,0 +1,205 @@
+"""`python -m tests.mutants --count 100`: small random faults in the source, and whether the mirrored tests notice.
+
+A mutant is one change of a copy of the source: a comparison or an operator swapped, a number off by one, a condition
+negated, a statement removed. The tests of its module are run until one fails: those of the same name, those that import
+the module, and its doctests; where there are none of its name, those of its package. A test that fails is run again on
+the original source, where it must pass. Survivors are printed; some of them are equivalent to the original.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+COPIED = ("src", "tests", "benchmarks", "examples", "pyproject.toml", "README.md", "CHANGELOG.md", "docs", "Makefile")
+COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
+}  # fmt: skip
+OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.FloorDiv, ast.Pow: ast.Mult, ast.MatMult: ast.Mult,
+}  # fmt: skip
+
+
+class Mutant(NamedTuple):
+    """The bytes [start, end) of a file, replaced by `text`."""
+
+    path: Path  # below the root
+    line: int
+    start: int
+    end: int
+    before: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.before!r} -> {self.text!r}"
+
+
+def mutants_of(path: Path, rng: random.Random) -> Iterator[Mutant]:
+    """All places of a file that can be changed, each with one random change."""
+    content = (ROOT / path).read_bytes()
+    tree = ast.parse(content)
+    offsets = [0]
+    for line in content.splitlines(keepends=True):
+        offsets.append(offsets[-1] + len(line))
+    skipped = {id(part) for node in ast.walk(tree) for part in _not_run(node) for part in ast.walk(part)}
+    for node in ast.walk(tree):
+        if id(node) in skipped or (changed := _changed(node, rng)) is None:
+            continue
+        start = offsets[node.lineno - 1] + node.col_offset  # type: ignore[attr-defined]
+        end = offsets[node.end_lineno - 1] + node.end_col_offset  # type: ignore[attr-defined]
+        before = content[start:end].decode()
+        text = changed if isinstance(changed, str) else f"({ast.unparse(changed)})"
+        yield Mutant(path, node.lineno, start, end, before, text)  # type: ignore[attr-defined]
+
+
+def _not_run(node: ast.AST) -> Iterator[ast.AST]:
+    """Annotations, defaults of `__all__`, type variables, f-strings, error messages and log lines."""
+    if isinstance(node, ast.AnnAssign | ast.arg) and node.annotation is not None:
+        yield node.annotation
+    if isinstance(node, ast.FunctionDef) and node.returns is not None:
+        yield node.returns
+    if isinstance(node, ast.JoinedStr):
+        yield node
+    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        yield node
+    if isinstance(node, ast.Call) and ast.unparse(node.func).startswith(("logger.", "warnings.")):
+        yield node
+
+
+def _changed(node: ast.AST, rng: random.Random) -> ast.expr | str | None:
+    new = copy.deepcopy(node)
+    match new:
+        case ast.Compare(ops=[operator]) if type(operator) in COMPARISONS:
+            new.ops = [COMPARISONS[type(operator)]()]
+            return new
+        case ast.BinOp(op=operator) if type(operator) in OPERATORS and not _is_text(new):
+            new.op = OPERATORS[type(operator)]()
+            return new
+        case ast.BoolOp():
+            new.op = ast.Or() if isinstance(new.op, ast.And) else ast.And()
+            return new
+        case ast.UnaryOp(op=ast.Not()):
+            return new.operand
+        case ast.Constant(value=value) if isinstance(value, int | float) and not isinstance(value, bool):
+            return ast.Constant(value + rng.choice([-1, 1]))
+        case ast.IfExp():
+            new.test = ast.UnaryOp(ast.Not(), new.test)
+            return new
+        case ast.Expr(value=ast.Call()) | ast.AugAssign() | ast.Raise():
+            return "pass"
+    return None
+
+
+def _is_text(node: ast.BinOp) -> bool:
+    """Concatenated text, or a union of types."""
+    return any(isinstance(part, ast.JoinedStr) or isinstance(getattr(part, "value", 0), str) for part in ast.walk(node))
+
+
+def tests_of(path: Path) -> list[str]:
+    """The tests of a module, the most specific first."""
+    inner = path.relative_to("src/bochner")
+    module = ".".join(("bochner", *inner.with_suffix("").parts))
+    package = ROOT / "tests" / inner.parent
+    while not package.exists():
+        package = package.parent
+    parent = module.rpartition(".")[0]
+    imports = re.compile(rf"(from|import) {re.escape(module)}\b|from {re.escape(parent)} import .*\b{inner.stem}\b")
+    named = sorted(package.glob(f"test_*{inner.stem}*.py"))
+    importing = [file for file in sorted((ROOT / "tests").rglob("test_*.py")) if imports.search(file.read_text())]
+    files = [str(file.relative_to(ROOT)) for file in dict.fromkeys([*named, *importing])]
+    return [*files, str(path), *([] if named else [str(package.relative_to(ROOT))])]
+
+
+class Copy:
+    """A copy of the repository in which mutants are made and tested."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        for name in COPIED:
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(source, directory / name, ignore=shutil.ignore_patterns("__pycache__"))
+            elif source.exists():
+                shutil.copy(source, directory / name)
+
+    def test(self, mutant: Mutant, seconds: float) -> tuple[str, str]:
+        """("killed", the test), ("survived", "") or ("unsure", why)."""
+        path = self.directory / mutant.path
+        original = path.read_bytes()
+        path.write_bytes(original[: mutant.start] + mutant.text.encode() + original[mutant.end :])
+        try:
+            code, output = self._pytest(["-x", *tests_of(mutant.path)], seconds)
+        finally:
+            path.write_bytes(original)
+        if code == 0:
+            return "survived", ""
+        if code is None:
+            return "killed", "hangs"
+        failed = re.search(r"^(?:FAILED|ERROR) (\S+?)(?: - |$)", output, flags=re.MULTILINE)
+        if failed is None:
+            return "killed", f"pytest ended with {code}"
+        if self._pytest([failed[1].split("[")[0]], seconds)[0] == 0:
+            return "killed", failed[1]
+        return "unsure", f"{failed[1]} fails on the original, too"
+
+    def _pytest(self, arguments: list[str], seconds: float) -> tuple[int | None, str]:
+        environment = {**os.environ, "PYTHONPATH": str(self.directory / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+        try:
+            done = subprocess.run(
+                command, cwd=self.directory, env=environment, capture_output=True, text=True, timeout=seconds
+            )
+        except subprocess.TimeoutExpired:
+            return None, ""
+        return done.returncode, done.stdout
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--modules", nargs="+", default=["src/bochner"], help="files or directories to change")
+    parser.add_argument("--seconds", type=float, default=600, help="for the tests of one mutant; more are a hang")
+    parser.add_argument("--minutes", type=float, default=600, help="no mutant is begun after so many")
+    parser.add_argument("--output", type=Path, help="a JSON Lines file for the results")
+    options = parser.parse_args()
+    rng = random.Random(options.seed)
+    paths = [ROOT / name for name in options.modules]
+    files = [file for path in paths for file in (sorted(path.rglob("*.py")) if path.is_dir() else [path])]
+    all_mutants = [mutant for file in files for mutant in mutants_of(file.relative_to(ROOT), rng)]
+    drawn = rng.sample(all_mutants, min(options.count, len(all_mutants)))
+    outcomes: list[str] = []
+    deadline = time.monotonic() + 60 * options.minutes
+    with tempfile.TemporaryDirectory() as name:
+        copied = Copy(Path(name).resolve())
+        for mutant in drawn:
+            if time.monotonic() > deadline:
+                break
+            outcome, reason = copied.test(mutant, options.seconds)
+            outcomes.append(outcome)
+            print(f"{outcome:<8}  {mutant}  {reason}", flush=True)
+            if options.output is not None:
+                with options.output.open("a") as file:
+                    file.write(json.dumps({"mutant": str(mutant), "outcome": outcome, "reason": reason}) + "\n")
+    killed, sure = outcomes.count("killed"), len(outcomes) - outcomes.count("unsure")
+    print(f"{killed} of {sure} mutants killed, drawn from {len(all_mutants):,} with seed {options.seed}")
+
+
+if __name__ == "__main__":
+    main()
