@@ -275,7 +275,7 @@ class Bench:
     def terminated(self, name: str, rng: random.Random) -> list[Trial]:
         with self.place() as output:
             training, trial = self.interrupt(name, output, rng, signal.SIGTERM)
-            if trial["code"] == 0:  # it had ended before
+            if trial["code"] == 0 or trial["phase"] == "model":  # it had ended before
                 return []
             message, remains = training.message(), training.remains()
             orderly = trial["code"] == 143 and trial["seconds"] < 10 and not remains and _is_one_line(message)

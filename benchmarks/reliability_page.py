@@ -78,7 +78,7 @@ the end is compared with that of an uninterrupted run, byte by byte.
 - *kill*: SIGKILL, of all processes of the run, at a random moment of the time that a whole run takes; then the same
   command again, up to three times per run.
 - *SIGTERM*: the same with SIGTERM. Orderly is exit code 143 within 10 s, one line of text, and nothing left in the
-  temporary directory.
+  temporary directory. Runs that had written their model are not counted.
 - *changed data*: SIGKILL after the first checkpoint of the configuration "CSV", then the same command on a table that
   has changed. Orderly is an error in one line; afterwards the run resumes on the table as it was.
 - *two writers*: two runs with different seeds in one directory, up to a second apart. The model there must be that of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from statistics import fmean
 
 import numpy as np
@@ -13,6 +14,8 @@ from bochner.adaptation import alignment as public
 from bochner.adaptation.alignment import ROWS
 from bochner.data import ArraySource
 from tests.adaptation.families import draw, points
+
+module = sys.modules["bochner.adaptation.alignment"]  # a name that the package gives to the function
 
 
 def naive(family: str, X: torch.Tensor, y: torch.Tensor) -> float:
@@ -37,6 +40,16 @@ def test_sampled_alignment_is_close_and_unbiased_in_the_norm() -> None:
     assert abs(fmean(errors)) < 3 * np.std(errors) / 30**0.5 < 0.02
     many = alignment(z, source, method="sampled", num_blocks=60)
     assert abs(many / exact - 1) < 0.01
+
+
+@pytest.mark.parametrize(("limit", "method"), [(0, "exact"), (-1, "sampled")])
+def test_many_features_are_sampled(limit: int, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = points(ROWS + 200)
+    z, source = draw("orthogonal"), ArraySource(X, y)
+    monkeypatch.setattr(module, "EXACT_FEATURES", z.num_features + limit)
+    exact, sampled = (alignment(z, source, method=name, num_blocks=2) for name in ("exact", "sampled"))
+    assert exact != sampled
+    assert alignment(z, source, num_blocks=2) == {"exact": exact, "sampled": sampled}[method]
 
 
 def test_few_rows_are_one_block_and_exact() -> None:

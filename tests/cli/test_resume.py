@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bochner.cli import main
+from bochner.cli import main, train
 from bochner.solvers import sgd
 from bochner.storage import read_tensors
 from tests.cli.files import rings, rings_csv, run
@@ -108,6 +108,22 @@ def test_a_signal_leaves_a_checkpoint_of_the_last_step(
     assert run(capsys, *words, f"--output_dir={ended}").code == 0
     assert run(capsys, *words, f"--output_dir={whole}").code == 0
     assert (ended / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+
+
+def test_a_signal_after_the_model_was_written(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [
+        "train",
+        rings_csv(tmp_path / "rings.csv", 60),
+        "--target=ring",
+        f"--output_dir={tmp_path / 'm'}",
+        *TRAINED,
+    ]
+    with monkeypatch.context() as patched:
+        patched.setattr(train, "score_text", lambda *_: signal.raise_signal(signal.SIGTERM))
+        outcome = run(capsys, *words)
+    assert outcome.code == 143
+    assert "its model was finished" in outcome.err
+    assert run(capsys, *words).code == 0
 
 
 def changed_label(table: str) -> str:

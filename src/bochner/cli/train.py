@@ -284,11 +284,11 @@ def _run(directory: TrainDirectory, options: Options, group: Workers | None, *, 
         is_interrupt = isinstance(error, KeyboardInterrupt)
         if group is not None and not group.is_first:  # the first process reports it
             raise SystemExit(INTERRUPTED if is_interrupt else TERMINATED) from None
-        outcome = (
-            "its checkpoint is kept: run the same command again to resume"
-            if directory.has_checkpoint()
-            else "no checkpoint was written yet: the same command will start again"
-        )
+        outcome = "no checkpoint was written yet: the same command will start again"
+        if directory.model.exists():
+            outcome = "its model was finished before"
+        elif directory.has_checkpoint():
+            outcome = "its checkpoint is kept: run the same command again to resume"
         message = f"{'interrupted' if is_interrupt else 'terminated'}; {outcome} ({directory.path})."
         raise type(error)(message) from None
 
