@@ -94,6 +94,8 @@ def speech(cell: Any) -> Row:
     ter += 0.01 * abs(cell.depth - 4) * (cell.model == "network")
     metrics = dict.fromkeys(METRICS, 1 - ter) | dict.fromkeys(("erll:1", "capped:0.1", "topk:0.9"), 10 * ter)
     row = {"ce": 1 - ter, "ent": 11 * ter - 1, "erll": 10 * ter, "err": 0.3, "ter": ter}
+    perplexity = 5.0 if cell.model == "network" else 4.0
+    row |= {"perplexity": perplexity, "perplexity_silence_collapsed": perplexity - 1}
     return row | {"metrics": metrics, "num_states": 100, "seconds": 1.0}
 
 
@@ -103,10 +105,24 @@ def speech_best(cell: Any) -> Row:
     return row | {"model": f"{cell.kind} of choice", "models": 12}
 
 
+def speech_bottleneck(cell: Any) -> Row:
+    return {"ce": 1.0, "ent": 0.5, "erll": 1.5, "err": 0.3, "ter": 0.3 if cell.rank is None else 0.29, "seconds": 1.0}
+
+
+def speech_tasks(cell: Any) -> Row:
+    system = {"test_ter": 0.2, "spread": 0.01, "seeds": 3, "ter": 0.2, "model": "of choice", "tried": 2, "seconds": 9.0}
+    difference = (-0.01, -0.02, 0.001)
+    return {
+        "systems": dict.fromkeys(("kernel", "network", "combination"), system) | {"gmm": {**system, "seeds": 1}},
+        "differences": dict.fromkeys(("kernel", "combination", "gmm"), difference), "test_tokens": 7_000, "budget": 1.0,
+    }  # fmt: skip
+
+
 MADE = {
     "nystrom_rff": nystrom_rff, "kernel_spectra": spectra, "nystrom_theorems": theorems, "map_error": map_error,
     "feature_selection": feature_selection, "lowrank": lowrank, "adapted_bases": adapted_bases,
-    "speech": speech, "speech_best": speech_best,
+    "speech": speech, "speech_best": speech_best, "speech_bottleneck": speech_bottleneck,
+    "speech_tasks": speech_tasks,
 }  # fmt: skip
 
 

@@ -168,6 +168,14 @@ def test_a_full_disk_while_measuring_stops_the_study(number: int, tmp_path: Path
     assert measured == [Cell("a", 0)]
 
 
+def test_a_directory_of_data_has_a_checksum_of_its_names_and_sizes(tmp_path: Path) -> None:
+    (tmp_path / "TIMIT").mkdir()
+    (tmp_path / "TIMIT" / "sa1.wav").write_bytes(b"1234")
+    first = provenance(tmp_path, ["TIMIT"])["data"]["TIMIT"]
+    (tmp_path / "TIMIT" / "sa1.wav").write_bytes(b"12345")
+    assert first != provenance(tmp_path, ["TIMIT"])["data"]["TIMIT"]
+
+
 def test_provenance_has_versions_and_no_name_of_the_machine(tmp_path: Path) -> None:
     origin = provenance(tmp_path, [])
     assert origin["versions"]["torch"].startswith("2.")

@@ -10,6 +10,7 @@ import logging
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -35,6 +36,8 @@ from bochner.speech.frames import FrameStore, write_frames
 from bochner.speech.manifest import PARTS
 from bochner.speech.pipeline.aligned_corpus import AlignedCorpus, at_speeds, open_aligned, with_single_recordings
 from bochner.speech.pipeline.alignment import AlignSettings, Execution, align_corpus
+from bochner.speech.pipeline.scoring import read_texts, score_hypotheses
+from bochner.speech.score.error_rates import Score
 from bochner.stages import Stage, fingerprint, locked, write_json
 
 logger = logging.getLogger(__name__)
@@ -247,9 +250,10 @@ class Experiment:
         stage = self._decoded(name, make, after=[trained])
         values = settings_to_json(settings)
         kind, result = values.pop("kind"), trained.result
-        return self._row(
+        row = self._row(
             stage, settings.title, kind, values, seed=seed, seconds=result["seconds"], heldout=result["heldout"]
         )
+        return replace(row, cpu_seconds=result.get("cpu_seconds"))  # not known of models of earlier versions
 
     def realign(self, row: Row) -> Row:
         """Train the model of a row again, on the states that it aligns train and heldout to."""
@@ -302,15 +306,22 @@ class Experiment:
         scores = self._lazy_scores(row.directory)
         return replace(row, test=_values(self._decode(scores, self.root / row.directory, "test", weights), TEST_VALUES))
 
+    def test_score(self, row: Row) -> Score:
+        """The scored utterances of a row that `test` has decoded."""
+        texts = read_texts(self.root / row.directory / "decoded" / "test", self.aligned.corpus)
+        return score_hypotheses(self.aligned.corpus, texts, self.aligned.protocol)
+
     def _trained(self, name: str, settings: ModelSettings, seed: int) -> FinishedStage:
         def make(directory: Path) -> Mapping[str, Any]:
+            start = time.process_time()
             trained = train_model(
                 settings, self.train_rows, self.heldout_rows, num_states=self.aligned.num_states, seed=seed,
                 output_dir=directory, device=self.device, verbose=self.execution.verbose,
             )  # fmt: skip
+            cpu_seconds = round(time.process_time() - start, 2)
             heldout = frame_scores(trained.module, self.heldout_rows, silence_states=self.aligned.silence_states)
             logger.info("heldout: CE %.3f, ERR %.1f %%", heldout["ce"], 100 * heldout["err"])
-            return {"heldout": heldout}
+            return {"heldout": heldout, "cpu_seconds": cpu_seconds}
 
         inputs = {"model": settings_to_json(settings), "seed": seed, "context": self.recipe.frontend.context}
         if self.recipe.frontend.speeds:

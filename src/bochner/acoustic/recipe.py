@@ -199,10 +199,22 @@ def _parse_models(values: object, sizes: AblationSizes, protocol: str, context: 
         raise ValueError(f"models must be a mapping of names to settings, or the word ablation, got {values!r}.")
     if strange := [name for name in values if not isinstance(name, str)]:
         raise ValueError(f"the names of models must be text, got {strange[0]!r}; put it in quotes.")
-    values = {name: _with_dilations(model, context) for name, model in values.items()}
-    defaults = PROTOCOLS[protocol]
-    models = {name: _parse_kind(MODELS, v, f"models.{name}", defaults) for name, v in values.items() if v is not None}
+    models = {
+        name: parse_model(model, protocol, context, key=f"models.{name}")
+        for name, model in values.items()
+        if model is not None
+    }
     return {name: dataclasses.replace(model, name=model.name or name) for name, model in models.items()}
+
+
+def parse_model(values: object, protocol: str, context: int, *, key: str = "model") -> ModelSettings:
+    """The settings of one model with the defaults of a protocol; `context` is that of the front end.
+
+    >>> parse_model({"kind": "network", "hidden": [8, 8]}, "papers", 5).activation
+    'tanh'
+    """
+    model: ModelSettings = _parse_kind(MODELS, _with_dilations(values, context), key, PROTOCOLS[protocol])
+    return model
 
 
 def _with_dilations(values: object, context: int) -> object:

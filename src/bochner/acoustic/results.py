@@ -22,8 +22,9 @@ class Row:
 
     `heldout` has ce, perplexity, perplexity_silence_collapsed, ent, erll and err; it is empty for a GMM or a
     combination. `dev` has ter, acoustic_weight and word_penalty. `test`, for chosen models only, has ter with its
-    interval low to high, and tokens. Rates are fractions. `seconds` is the training time; after an interruption, that
-    of the last part. `directory` is relative to that of results.json.
+    interval low to high, and tokens. Rates are fractions. `seconds` is the training time, `cpu_seconds` that of the
+    processor, where they are known; after an interruption, that of the last part. `directory` is relative to that of
+    results.json.
     """
 
     model: str
@@ -35,6 +36,7 @@ class Row:
     test: Mapping[str, float] | None
     seconds: float
     directory: str
+    cpu_seconds: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -54,7 +54,10 @@ def commit() -> str | None:
 
 
 def checksum(path: Path) -> str:
-    """SHA-256 of a file."""
+    """SHA-256 of a file; of a directory, that of the names and sizes of its files."""
+    if path.is_dir():
+        files = sorted((str(file.relative_to(path)), file.stat().st_size) for file in path.rglob("*") if file.is_file())
+        return hashlib.sha256(repr(files).encode()).hexdigest()
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -14,7 +14,9 @@ from bochner.studies import (
     map_error,
     nystrom_rff_findings,
     speech,
+    speech_bottleneck,
     speech_findings,
+    speech_tasks,
 )
 from bochner.studies.findings import Finding
 from bochner.studies.study import Study
@@ -24,6 +26,8 @@ STUDIES: tuple[Study, ...] = (
     *nystrom_rff_findings.STUDIES,
     *feature_selection.STUDIES,
     *speech.STUDIES,
+    *speech_bottleneck.STUDIES,
+    *speech_tasks.STUDIES,
     *lowrank.STUDIES,
     *adapted_bases_report.STUDIES,
 )
@@ -31,6 +35,8 @@ FINDINGS: tuple[Finding, ...] = (
     *nystrom_rff_findings.FINDINGS,
     *feature_selection.FINDINGS,
     *speech_findings.FINDINGS,
+    *speech_bottleneck.FINDINGS,
+    *speech_tasks.FINDINGS,
     *lowrank.FINDINGS,
     *adapted_bases_report.FINDINGS,
     *map_error.FINDINGS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,8 +43,10 @@ def prepare_best(context: Context) -> Callable[[BestCell], Result]:
     return measure_cell
 
 
-def task_setup(context: Context) -> Callable[[str, Size], Experiment]:
-    """Each task is set up when its first cell is measured, and kept."""
+def task_setup(
+    context: Context, overrides: Callable[[str, Size], Mapping[str, object]] | None = None
+) -> Callable[[str, Size], Experiment]:
+    """Each task is set up when its first cell is measured, and kept; `overrides` replace those of the sizes."""
     temporary = TemporaryDirectory() if context.cache_dir is None else None  # lives as long as `setup`
 
     @cache
@@ -53,7 +55,8 @@ def task_setup(context: Context) -> Callable[[str, Size], Experiment]:
 
         directory = Path(temporary.name) if temporary else context.cache_dir
         assert directory is not None
-        return set_up_task(data, effort, directory, device=context.device)
+        chosen = None if overrides is None else overrides(data, effort)
+        return set_up_task(data, effort, directory, device=context.device, overrides=chosen)
 
     return setup
 
@@ -62,8 +65,8 @@ PROTOCOL = (
     "The speech is synthetic (espeak-ng's voices in simulated rooms and noise) and stands beside the papers' licensed "
     "corpora, which are not here; results say nothing about recordings of people. No voice is in "
     "two parts. Frames are labelled with states by a GMM-HMM's forced alignment. Kernel models are softmax regression "
-    "on paired random Fourier features; without a bottleneck SGD is preconditioned, with one it is plain, and the "
-    "model of an epoch is the mean of its iterates. Networks have tanh units, layer-wise pre-training and plain SGD. "
+    "on paired random Fourier features by preconditioned SGD, with and without a bottleneck, and the model of an epoch "
+    "is the mean of its iterates. Networks have tanh units, layer-wise pre-training and plain SGD. "
     "The rate is halved by the heldout cross-entropy or by ERLL; bandwidth and first rate are chosen on heldout. CE, "
     "ENT, ERLL and ERR are of heldout frames, TER of dev, decoded with an n-gram of train's texts at the acoustic "
     "weight and word penalty of least error on dev: TER dev is optimistic alike for all. Means over seeds. "
@@ -107,6 +110,8 @@ STUDIES = (
            speech_cells.feature_cells, speech_report.show_features),
     _study("speech-metrics", "Which heldout metric goes with the token error rate", "Figure 2",
            speech_cells.all_cells, speech_report.show_metrics),
+    _study("speech-perplexity", "Perplexity with silence as many states or as one", "slides, Results",
+           speech_cells.perplexity_cells, speech_report.show_perplexity),
     _study("speech-depth", "Depth and width of networks", "Table 3",
            speech_cells.depth_cells, speech_report.show_depth),
 )

@@ -16,6 +16,7 @@ NETWORK = "network"
 DEPTH = 4
 # Heldout metrics that are shown, and those whose correlation with the token error rate is measured.
 HELDOUT = ("ce", "ent", "erll", "err")
+PERPLEXITIES = ("perplexity", "perplexity_silence_collapsed")
 BETAS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
 LAMBDAS = (0.0, 0.0001, 0.001, 0.01, 0.1, 1.0)
 FRACTIONS = (1.0, 0.95, 0.9, 0.8, 0.7, 0.5)
@@ -178,6 +179,14 @@ def depth_cells(size: Size) -> list[Cell]:
         _network(task, width, depth, BOTH, size, seed)
         for task, width, depth, seed in product(sizes.tasks, sizes.widths, sizes.depths, sizes.seeds)
     ]
+
+
+def perplexity_cells(size: Size) -> list[Cell]:
+    """The Laplacian kernel with selected features, and networks of the largest width."""
+    sizes = SIZES[size]
+    kernels = [cell for cell in kernel_cells(size) if cell.model == "laplacian" and cell.selection]
+    networks = [cell for cell in network_cells(size) if cell.width == max(sizes.widths)]
+    return [cell for cell in kernels + networks if (cell.bottleneck, cell.criterion) == BOTH]
 
 
 def best_cells(size: Size) -> list[BestCell]:

@@ -177,6 +177,22 @@ def show_features(page: Page, rows: Sequence[Row]) -> None:
     )
 
 
+def show_perplexity(page: Page, rows: Sequence[Row]) -> None:
+    """The slides' table: perplexity, the same with all silence as one state, and TER; theirs below."""
+    names = ("perplexity", "perplexity_silence_collapsed")
+    lines: list[list[TableCell]] = [
+        [row["data"], "network" if row["model"] == NETWORK else "Laplacian, selected", len(group),
+         *(fmean(one[name] for one in group) for name in names), 100 * fmean(one["ter"] for one in group)]
+        for group in by(rows, *NAMES).values()
+        if all(name in one for one in group for name in names) and (row := group[0])
+    ]  # fmt: skip
+    page.table(["set", "model", "seeds", "perplexity", "silence as one state", "TER dev %"], lines)
+    page.note("Beside it, from the slides, of other speech, Babel's:")
+    theirs = published_table("speech_perplexity")
+    head = ["data", "method", "perplexity", "collapsed", "ter"]
+    page.table(head, [[line[name] if name in head[:2] else float(line[name]) for name in head] for line in theirs])
+
+
 def show_depth(page: Page, rows: Sequence[Row]) -> None:
     """Table 3: one line per depth, one column per width."""
     for data, group in sets_of(averaged(rows)):

@@ -2,42 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
+import numpy as np
+
+from bochner.acoustic.decoding import MIN_SPEAKERS
 from bochner.acoustic.experiment import ACOUSTIC, Experiment, run_stage, setup
 from bochner.acoustic.model import MODULE
-from bochner.acoustic.recipe import AsrRecipe, load_recipe
+from bochner.acoustic.recipe import AsrRecipe, load_recipe, parse_model
 from bochner.acoustic.results import Row
 from bochner.acoustic.settings import PROTOCOLS, KernelSettings, ModelSettings, NetworkSettings
 from bochner.acoustic.training import tune_bandwidth
 from bochner.models.losses import Criterion
 from bochner.search import SelectionParams
 from bochner.solvers.step import evaluate
+from bochner.speech.score.error_rates import Counts, Score, resampled_rates
 from bochner.storage import load
 from bochner.studies.results_file import Result
-from bochner.studies.speech_cells import HELDOUT, METRICS, NETWORK, SIZES, BestCell, Cell, Sizes, all_cells
+from bochner.studies.speech_bottleneck import PLAIN
+from bochner.studies.speech_bottleneck import Cell as BottleneckCell
+from bochner.studies.speech_cells import (
+    DEPTH,
+    HELDOUT,
+    METRICS,
+    NETWORK,
+    PERPLEXITIES,
+    SIZES,
+    BestCell,
+    Cell,
+    Sizes,
+    all_cells,
+)
+from bochner.studies.speech_tasks import RECORDED
+from bochner.studies.speech_tasks import Cell as TaskCell
 from bochner.studies.study import Size, with_seeds
 
 SYNTHETIC = "synthetic "
+REPLICATIONS = 10_000
 
 
-def recipe_of(data: str, effort: Size) -> AsrRecipe:
-    """The recipe of a task; studies train models of their own.
+def recipe_of(data: str, effort: Size, overrides: Mapping[str, object] | None = None) -> AsrRecipe:
+    """The recipe of a task, with `overrides` or those of the size; studies train models of their own.
 
     >>> recipe = recipe_of("synthetic timit-like", "small")
     >>> recipe.name, recipe.corpus.hours
     ('timit-like', 0.2)
     """
-    return load_recipe(data.removeprefix(SYNTHETIC), overrides=dict(SIZES[effort].recipe))
+    overrides = SIZES[effort].recipe if overrides is None else overrides
+    name = RECORDED[data][0] if data in RECORDED else data.removeprefix(SYNTHETIC)
+    return load_recipe(name, overrides=dict(overrides))
 
 
-def set_up_task(data: str, effort: Size, directory: Path, *, device: str) -> Experiment:
+def set_up_task(
+    data: str, effort: Size, directory: Path, *, device: str, overrides: Mapping[str, object] | None = None
+) -> Experiment:
     """The task with its corpus, alignment and graph, which are computed below `directory` unless they are there."""
-    return setup(recipe_of(data, effort), directory, device=device)
+    return setup(recipe_of(data, effort, overrides), directory, device=device)
 
 
 def settings_of(cell: Cell, experiment: Experiment) -> ModelSettings:
@@ -56,7 +80,7 @@ def settings_of(cell: Cell, experiment: Experiment) -> ModelSettings:
     )
 
 
-def tuned(cell: Cell, experiment: Experiment) -> dict[str, Any]:
+def tuned(cell: Cell | BottleneckCell, experiment: Experiment) -> dict[str, Any]:
     """The bandwidth that a model of the ablation would choose on heldout, searched once, and the values tried."""
     settings = KernelSettings(kernel=cell.model, num_features=SIZES[cell.effort].num_features)
 
@@ -82,12 +106,107 @@ def measure(cell: Cell, experiment: Experiment) -> Result:
     """Train, measure on heldout frames, decode dev."""
     row = experiment.train(settings_of(cell, experiment), cell.seed)
     return {
-        **{name: row.heldout[name] for name in HELDOUT},
+        **{name: row.heldout[name] for name in (*HELDOUT, *PERPLEXITIES)},
         "ter": row.dev["ter"],
         "metrics": metrics_of(row, experiment),
         "num_states": experiment.aligned.num_states,
         "seconds": row.seconds,
     }
+
+
+def measure_bottleneck(cell: BottleneckCell, experiment: Experiment, *, max_epochs: int) -> Result:
+    """Train a model with or without a bottleneck, measure on heldout frames, decode dev."""
+    kind = NETWORK if cell.model == NETWORK else "kernel"
+    shared: dict[str, Any] = PROTOCOLS["papers"][kind] if cell.training == PLAIN else {}
+    shared = {**shared, "rank": cell.rank, "criterion": cell.criterion, "max_epochs": max_epochs}
+    settings: ModelSettings
+    if kind == NETWORK:
+        settings = NetworkSettings(hidden=(cell.width,) * DEPTH, **shared)
+    else:
+        bandwidth = tuned(cell, experiment)["bandwidth"]
+        settings = KernelSettings(kernel=cell.model, num_features=cell.num_features, bandwidth=bandwidth, **shared)
+    row = experiment.train(settings, cell.seed)
+    return {**{name: row.heldout[name] for name in HELDOUT}, "ter": row.dev["ter"], "seconds": row.seconds}
+
+
+def measure_systems(
+    cell: TaskCell, experiment: Experiment, candidates: Mapping[str, Sequence[Mapping[str, Any]]], *, budget: float
+) -> Result:
+    """The chosen kernel model and network, their combination and the GMM on test, with paired intervals."""
+    context = experiment.recipe.frontend.context
+    chosen: dict[str, list[Row]] = {}
+    systems: dict[str, dict[str, Any]] = {}
+    for kind, settings in candidates.items():
+        models = [parse_model({**values, "kind": kind}, cell.protocol, context) for values in settings]
+        tried = search_models(models, experiment, cell.seeds[0], budget=budget)
+        best = min(tried, key=lambda row: row.dev["ter"])
+        model = models[tried.index(best)]
+        rows = [best, *(experiment.train(model, seed) for seed in cell.seeds[1:])]
+        chosen[kind] = [experiment.test(row) for row in rows]
+        systems[kind] = {
+            "model": best.model,
+            "tried": len(tried),
+            "seconds": spent(tried, experiment),
+        }
+    pairs = zip(chosen["kernel"], chosen[NETWORK], strict=True)
+    chosen["combination"] = [experiment.test(experiment.combine(pair)) for pair in pairs]
+    chosen["gmm"] = [experiment.test(experiment.gmm())]
+    scores = {kind: [experiment.test_score(row) for row in rows] for kind, rows in chosen.items()}
+    for kind, rows in chosen.items():
+        rates = [score.rate for score in scores[kind]]
+        numbers = {"test_ter": fmean(rates), "spread": stdev(rates) if len(rates) > 1 else 0.0, "seeds": len(rates)}
+        heldout = {name: fmean(row.heldout[name] for row in rows) for name in HELDOUT if rows[0].heldout}
+        systems[kind] = {**systems.get(kind, {}), **numbers, **heldout, "ter": fmean(row.dev["ter"] for row in rows)}
+    return {
+        "systems": systems,
+        "differences": differences(scores, NETWORK),
+        "test_tokens": scores["gmm"][0].counts.tokens,
+        "budget": budget,
+    }
+
+
+def search_models(models: Sequence[ModelSettings], experiment: Experiment, seed: int, *, budget: float) -> list[Row]:
+    """Train models in order until their training has taken `budget` seconds; at least one."""
+    rows: list[Row] = []
+    for model in models:
+        if rows and spent(rows, experiment) >= budget:
+            break
+        rows.append(experiment.train(model, seed))
+    return rows
+
+
+def spent(rows: Sequence[Row], experiment: Experiment) -> float:
+    """The processor seconds of training, on a GPU the seconds."""
+    if experiment.device != "cpu":
+        return sum(row.seconds for row in rows)
+    return sum(row.seconds if row.cpu_seconds is None else row.cpu_seconds for row in rows)
+
+
+def differences(systems: Mapping[str, Sequence[Score]], reference: str) -> dict[str, tuple[float, float, float]]:
+    """The error rate of each system less that of `reference`, and the ends of its 95 % interval.
+
+    Errors are averaged over the scores of a system, one per seed. All systems share the resampled speakers, or
+    utterances where there are fewer than ten speakers. Source: Bisani and Ney, 2004.
+    """
+    first = systems[reference][0]
+    by_speaker = len(first.by_speaker) >= MIN_SPEAKERS
+
+    def counts(score: Score) -> dict[str, Counts]:
+        return score.by_speaker if by_speaker else {scored.id: scored.counts for scored in score.utterances}
+
+    units = counts(first)
+    errors = []
+    for scores in systems.values():
+        by_score = [counts(score) for score in scores]
+        errors.append([fmean(one[name].errors for one in by_score) for name in units])
+    rates = resampled_rates(errors, list(units.values()), replications=REPLICATIONS, seed=0)
+    means = {name: fmean(score.rate for score in scores) for name, scores in systems.items()}
+    base, found = rates[list(systems).index(reference)], {}
+    for name, drawn in zip(systems, rates, strict=True):
+        if name != reference:
+            low, high = np.nanquantile(drawn - base, [0.025, 0.975])
+            found[name] = (means[name] - means[reference], float(low), float(high))
+    return found
 
 
 def metrics_of(row: Row, experiment: Experiment) -> dict[str, float]:

@@ -120,7 +120,7 @@ class Interval(NamedTuple):
 
 
 def resampled_rates(
-    errors: Sequence[Sequence[int]], units: Sequence[Counts], *, replications: int, seed: int
+    errors: Sequence[Sequence[float]], units: Sequence[Counts], *, replications: int, seed: int
 ) -> np.ndarray[Any, Any]:
     """Error rates [systems, replications] of units drawn with replacement; `errors` [systems, units].
 

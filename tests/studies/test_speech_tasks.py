@@ -1,0 +1,123 @@
+"""Systems of a task at equal budgets: the search, paired intervals, and a whole task of the smallest size."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bochner.studies.speech_bottleneck import NETWORK, PLAIN, PRECONDITIONED, change
+from bochner.studies.speech_bottleneck import cells as bottleneck_cells
+from bochner.studies.speech_tasks import FINDINGS, PROTOCOLS, RECORDED, SIZES, Cell, candidates, cells
+from bochner.studies.study import run_study
+from tests.studies.made_rows import speech_bottleneck, speech_tasks
+
+
+def test_six_tasks_and_timit_by_both_protocols_with_three_seeds() -> None:
+    paper = cells("paper")
+    assert len({cell.data for cell in paper}) == 7
+    assert {cell.protocol for cell in paper} == set(PROTOCOLS)
+    assert all(len(cell.seeds) == 3 for cell in paper)
+    assert set(RECORDED) < {cell.data for cell in paper}
+
+
+def test_candidates_are_settings_of_recipes() -> None:
+    recipe = pytest.importorskip("bochner.acoustic.recipe", reason="needs bochner[speech]")
+    for protocol in PROTOCOLS:
+        for kind, settings in candidates(protocol, "paper").items():
+            models = [recipe.parse_model({**values, "kind": kind}, protocol, 4) for values in settings]
+            assert len({model.title for model in models}) > len(models) // 2
+            assert all(model.max_epochs > 1 for model in models)
+    papers = recipe.parse_model({"kind": "kernel"}, "papers", 4)
+    assert (papers.preconditioner_rank, papers.average, papers.max_halvings) == (0, False, 10)
+
+
+def test_the_bottleneck_grid_is_that_of_the_question() -> None:
+    paper = bottleneck_cells("paper")
+    kernels = [cell for cell in paper if cell.model != NETWORK]
+    assert {cell.rank for cell in paper} == {None, 250, 1000}
+    assert {cell.training for cell in kernels} == {PLAIN, PRECONDITIONED}
+    assert {(cell.num_features, cell.data) for cell in kernels} == {(100_000, "synthetic broadcast-like")}
+    assert {cell.width for cell in paper if cell.model == NETWORK} == {1000, 2000}
+    assert {cell.seed for cell in paper} == {0, 1, 2}
+
+
+def test_a_change_by_a_bottleneck_compares_equal_trainings() -> None:
+    rows = [{**vars(cell), **speech_bottleneck(cell)} for cell in bottleneck_cells("small")]
+    assert change("gaussian", PLAIN)(rows) == pytest.approx(-1.0)
+    for row in rows:
+        row["ter"] += 0.1 * (row["training"] == PRECONDITIONED) * (row["rank"] is not None)
+    assert change("gaussian", PLAIN)(rows) == pytest.approx(-1.0)
+    assert change("gaussian", PRECONDITIONED)(rows) == pytest.approx(9.0)
+    assert change("gaussian", PLAIN)([row for row in rows if row["rank"]]) is None
+
+
+def test_a_finding_is_open_where_its_interval_holds_the_limit() -> None:
+    papers = next(finding for finding in FINDINGS if "papers" in finding.claim)
+    row: dict[str, Any] = {"data": "an4", "protocol": "papers", **speech_tasks(None)}
+    for ends, holds in (((-0.02, 0.001), True), ((-0.02, 0.02), None), ((0.01, 0.02), False)):
+        row["differences"] = {"kernel": (sum(ends) / 2, *ends)}
+        decision = papers.decide([row], None)
+        assert decision is not None
+        assert decision.holds is holds
+    assert papers.decide([{**row, "protocol": "modern"}], None) is None
+
+
+def test_paired_intervals_are_narrower_than_those_of_the_rates() -> None:
+    pytest.importorskip("kaldi_hmm_gmm")
+    from bochner.speech.score import Protocol, score
+    from bochner.studies.speech_training import differences
+
+    random = np.random.default_rng(0)
+    references = {str(i): "a b c d e f g h" for i in range(60)}
+
+    def hypotheses(errors: np.ndarray[Any, Any]) -> dict[str, str]:
+        return {name: " ".join(["x"] * count + [["a", "b", "c", "d", "e", "f", "g", "h"][i] for i in range(count, 8)])
+                for name, count in zip(references, errors, strict=True)}  # fmt: skip
+
+    errors = random.integers(0, 7, 60)
+    worse = np.minimum(errors + 1, 8)
+    systems = {
+        "network": [score(references, hypotheses(worse), protocol=Protocol())],
+        "kernel": [score(references, hypotheses(each), protocol=Protocol()) for each in (errors, worse)],
+    }
+    found = differences(systems, "network")
+    assert set(found) == {"kernel"}
+    value, low, high = found["kernel"]
+    assert value == pytest.approx(-1 / 16)  # one error of eight tokens, for one seed of two
+    assert low == pytest.approx(high) == pytest.approx(value)  # every utterance differs alike
+
+
+def test_the_search_ends_with_its_budget() -> None:
+    pytest.importorskip("kaldi_hmm_gmm")
+    from bochner.studies.speech_training import search_models
+
+    seconds = iter([4.0, 7.0, 5.0])
+    experiment: Any = SimpleNamespace(
+        device="cpu", train=lambda model, seed: SimpleNamespace(cpu_seconds=next(seconds), seconds=99.0)
+    )
+    assert len(search_models(["a", "b", "c"], experiment, 0, budget=10.0)) == 2  # type: ignore[list-item]
+    seconds = iter([4.0, 7.0, 5.0])
+    assert len(search_models(["a", "b", "c"], experiment, 0, budget=1.0)) == 1  # type: ignore[list-item]
+
+
+def test_a_task_runs_from_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("espeakng_loader")
+    pytest.importorskip("kaldi_hmm_gmm")
+    from bochner.studies import speech_tasks as module
+
+    small = replace(SIZES["smoke"], budget=0.01, seeds=(0, 1))
+    monkeypatch.setattr(module, "SIZES", {**SIZES, "smoke": small})
+    monkeypatch.setattr(module, "PROTOCOLS", ("modern",))
+    (study,) = module.STUDIES
+    (row,) = run_study(study, tmp_path, tmp_path / "out", size="smoke").rows
+    assert Cell(**{name: row[name] for name in ("data", "protocol", "effort", "seeds")}) == cells("smoke")[0]
+    assert set(row["systems"]) == {"kernel", "network", "combination", "gmm"}
+    assert row["systems"]["kernel"]["tried"] == row["systems"]["network"]["tried"] == 1
+    assert [row["systems"][name]["seeds"] for name in ("kernel", "network", "gmm")] == [2, 2, 1]
+    for value, low, high in row["differences"].values():
+        assert low <= value <= high
