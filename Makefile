@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 .PHONY: help demo test lint docs test-gpu test-matrix bench clean
 
 help:
-	@echo "make demo         kernel acoustic model against a network on synthetic speech: table, and report in out/demo"
+	@echo "make demo         kernel methods beside others on tables, factors and speech: report in out/demo"
 	@echo "make test         everything CI runs: lint, types, import rules, tests, docs"
 	@echo "make test-gpu     tests that need a CUDA device"
 	@echo "make test-matrix  the tests as on other CPUs, Pythons, locales and under load: a table, an hour or more"
@@ -52,7 +52,7 @@ $(VENV)/.torch: constraints.txt
 	@touch $@
 
 $(VENV)/.demo: $(VENV)/.torch pyproject.toml
-	$(PIP) -e '.[plot,synthesis]'
+	$(PIP) -e '.[demo]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.test

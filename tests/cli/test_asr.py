@@ -1,4 +1,4 @@
-"""`bochner asr` and `bochner demo` as they are typed; what they run is tested in tests/acoustic."""
+"""`bochner asr` as it is typed; what they run is tested in tests/acoustic."""
 
 from __future__ import annotations
 
@@ -91,17 +91,6 @@ def test_run_gives_the_recipe_with_changes_and_prints_the_comparison(
     assert (recipe.seeds, folder, options["workers"]) == ((0, 1), tmp_path / "out", 2)
     assert re.search(r"^PER test % +25\.00 +25\.00$", outcome.out, re.MULTILINE)
     assert f"bochner transcribe {tmp_path / 'out' / 'models' / 'best'} AUDIO.wav" in outcome.out
-
-
-def test_the_demo_is_the_small_recipe(
-    calls: list[tuple[AsrRecipe, Path, dict[str, Any]]], tmp_path: Path, capsys: Capture
-) -> None:
-    outcome = run(capsys, "demo", "--output_dir", tmp_path / "demo")
-    assert outcome.code == 0
-    assert calls[0][0].name == "timit-demo"
-    assert "best kernel" in outcome.out
-    assert f"report    {tmp_path / 'demo' / 'report.html'}" in outcome.out
-    assert "best kernel" in (tmp_path / "demo" / "report.html").read_text()
 
 
 @pytest.mark.parametrize(

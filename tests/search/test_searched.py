@@ -203,6 +203,14 @@ def test_scores_of_numbers_and_of_three_classes_by_name() -> None:
     assert -1 <= classifier(scoring="roc_auc_ovr").fit(X, labels).choices_["loss"] < -0.9
 
 
+@pytest.mark.parametrize("num_labels", [2, 3])
+@pytest.mark.parametrize("scoring", ["accuracy", "f1_macro", "roc_auc"])
+def test_scores_of_several_labels_by_name(scoring: str, num_labels: int) -> None:
+    X, _ = regression_rows()
+    model = classifier(scoring=scoring).fit(X, (X[:, :num_labels] > 0).astype(int))
+    assert -1 <= model.choices_["loss"] < -0.6
+
+
 def test_an_unknown_score_is_named() -> None:
     with pytest.raises(ValueError, match=r"'scoring'.*'not_a_score'"):
         classifier(scoring="not_a_score").fit(*classification_rows())

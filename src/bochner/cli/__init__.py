@@ -24,7 +24,7 @@ COMMANDS = {
     "approximate": ("bochner.cli.approximate:approximate", "Approximate the kernel matrix K of a file of rows."),
     "align": ("bochner.cli.align:align", "Align recordings with their texts: the times of words and phones."),
     "transcribe": ("bochner.cli.transcribe:transcribe", "Print the words of recordings."),
-    "demo": ("bochner.cli.demo:demo", "Synthesize speech, train a kernel acoustic model and a network on it."),
+    "demo": ("bochner.cli.demo:demo", "Compare kernel methods with others on tables, factors and speech."),
 }
 GROUPS = {
     "speech": ("bochner.cli.speech:SPEECH", "Prepare corpora; align, decode and score recordings."),

@@ -1,26 +1,41 @@
-"""`bochner demo`: a small experiment of `bochner asr run`."""
+"""`bochner demo`: tables, low-rank factors and speech beside other methods."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from textwrap import fill
 
-from bochner.cli.asr import run
-
-RECIPE = "timit-demo"
+LINE_WIDTH = 100
 
 
-def demo(output_dir: Path = Path("out") / "demo", workers: int = 1) -> None:
-    """Synthesize speech, train a kernel acoustic model and a network on it, and compare them.
+def demo(output_dir: Path = Path("out") / "demo", workers: int = 2) -> None:
+    """Compare kernel methods with others on tables, factors and speech.
 
     Example:
 
         bochner demo --output_dir out/demo
 
-    This is `bochner asr run timit-demo`. It takes a few minutes on two cores and downloads nothing; after an
-    interruption it continues. Requires `pip install 'bochner[synthesis,plot]'`.
+    It takes about two minutes on two cores and downloads nothing; after an interruption it continues. Requires
+    `pip install 'bochner[demo]'`.
 
     Args:
-        output_dir: Directory for all results, among them report.html and results.json.
-        workers: Processes for synthesis, alignment and decoding; more than 1 pay off for hours of speech.
+        output_dir: Directory for all results, among them report.html.
+        workers: Processes for synthesis, alignment and decoding of the speech.
     """
-    run(RECIPE, output_dir=output_dir, workers=workers)
+    from bochner import checks
+    from bochner.acoustic.results import as_text
+    from bochner.studies.demo import MACHINES, Part, run_demo
+
+    checks.imported("matplotlib", extra="demo")
+    answers = []
+
+    def show(part: Part) -> None:
+        answers.append(part.answer)
+        print(f"\n{part.title}\n\n{as_text(part.table)}\n\n{fill(part.protocol, LINE_WIDTH)}", flush=True)
+
+    page = run_demo(output_dir, workers=workers, verbose=sys.stderr.isatty(), show=show)
+    print(f"\n{fill(MACHINES, LINE_WIDTH)}\n")
+    for answer in answers:
+        print(fill(answer, LINE_WIDTH))
+    print(f"The report is {page}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -97,6 +97,7 @@ class ClassifierBase(ClassifierMixin, BaseModel):
                 f"nor validation_data; got {y.shape[1]} columns."
             )
         self.classes_, self.multilabel_ = np.arange(y.shape[1]), True
+        plan = replace(plan, multilabel=True)
         rows = self._read_rows(X, y, sample_weight, None, plan.params, seed=seed)
         self._fit_rows(plan, rows, num_classes=None, seed=seed, group=group)
         scores, targets, weight = (self.validation_[name] for name in ("predictions", "targets", "weight"))

@@ -276,6 +276,7 @@ class KernelPlan:
     preset: str | None = None
     time_limit: float | None = None
     scoring: Any = None
+    multilabel: bool = False  # several targets are labels, 0 or 1, rather than numbers
     basis: str | None = field(init=False)  # the method of an adapted basis, or None
     is_searched: bool = field(init=False)  # whether `bochner.search.automatic` covers the kernel
 

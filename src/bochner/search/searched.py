@@ -69,7 +69,7 @@ def search_plan(plan: KernelPlan, task: Task, *, verbose: bool | None) -> Search
         preset,
         fixed=fixed_by(plan, num_rows(task.all_rows)),
         validation=validation,
-        criterion=SQUARED if plan.scoring is None else _criterion(plan.scoring, task.num_classes),
+        criterion=SQUARED if plan.scoring is None else _criterion(plan, task.num_classes),
         time_limit=None if plan.time_limit is None else plan.time_limit / 2,
         seed=task.seed,
         verbose=verbose,
@@ -278,18 +278,25 @@ def _scaled(preset: Preset, device: torch.device) -> Preset:
 class _Answers:
     """Stands for an estimator whose predictions are known, so that scikit-learn's scorers can be used."""
 
-    def __init__(self, predictions: Tensor, num_classes: int | None) -> None:
-        self._estimator_type = "regressor" if num_classes is None else "classifier"
+    def __init__(self, predictions: Tensor, num_classes: int | None, multilabel: bool) -> None:
+        self._estimator_type = "regressor" if num_classes is None and not multilabel else "classifier"
         self.values, self.num_classes = predictions.double().cpu().numpy(), num_classes
-        self.classes_ = None if num_classes is None else list(range(num_classes))
+        self.multilabel = multilabel
+        self.classes_: Any = None if num_classes is None else list(range(num_classes))
+        if multilabel:
+            self.classes_ = [[0, 1]] * predictions.shape[1]
 
     def predict(self, X: Any) -> Any:
+        if self.multilabel:
+            return (self.values > 0.5).astype(int)
         if self.num_classes is None:
             return self.values[:, 0] if self.values.shape[1] == 1 else self.values
         return (self.values[:, 0] > 0.5).astype(int) if self.num_classes == 2 else self.values.argmax(axis=1)
 
     def predict_proba(self, X: Any) -> Any:
         p = self.values.clip(1e-3, 1 - 1e-3)
+        if self.multilabel:
+            return p
         p = p if p.shape[1] > 1 else torch.cat([torch.as_tensor(1 - p), torch.as_tensor(p)], dim=1).numpy()
         return p / p.sum(axis=1, keepdims=True)
 
@@ -304,15 +311,18 @@ class _Answers:
         return Tags(estimator_type=kind, target_tags=TargetTags(required=True), classifier_tags=tags)
 
 
-def _criterion(scoring: Any, num_classes: int | None) -> Criterion:
-    scorer = get_scorer(scoring) if isinstance(scoring, str) else scoring
+def _criterion(plan: KernelPlan, num_classes: int | None) -> Criterion:
+    scorer = get_scorer(plan.scoring) if isinstance(plan.scoring, str) else plan.scoring
 
     def overall(predictions: Tensor, Y: Tensor, weight: Tensor) -> float:
         y = Y.double().cpu().numpy()
-        if num_classes is not None:
+        if plan.multilabel:
+            y = (y > 0.5).astype(int)
+        elif num_classes is not None:
             y = (y[:, 0] > 0.5).astype(int) if num_classes == 2 else y.argmax(axis=1)
         elif y.shape[1] == 1:
             y = y[:, 0]
-        return -float(scorer(_Answers(predictions, num_classes), y.reshape(len(y), -1), y))
+        answers = _Answers(predictions, num_classes, plan.multilabel)
+        return -float(scorer(answers, y.reshape(len(y), -1), y))
 
-    return Criterion(str(scoring), squared_losses, overall)
+    return Criterion(str(plan.scoring), squared_losses, overall)

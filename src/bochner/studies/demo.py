@@ -1,0 +1,269 @@
+"""`bochner demo`: tables, speech and low-rank factors in two minutes, each beside other methods, on one page."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import torch
+
+from bochner.acoustic import experiment
+from bochner.acoustic.recipe import load_recipe
+from bochner.acoustic.report import COLORS, MARKERS
+from bochner.acoustic.report import write_report as write_speech_report
+from bochner.acoustic.results import Results, Table
+from bochner.estimators import KernelClassifier, KernelRegressor
+from bochner.kernels import Gaussian
+from bochner.lowrank import fit_factor, frobenius_error
+from bochner.report import Page
+from bochner.stages import Stage, locked
+
+RECIPE, REPORT, SPEECH = "timit-demo", "report.html", "speech"
+SPLITS = (0, 1)
+KERNEL = "kernel model"
+RANKS = (10, 30, 100)
+LOWRANK = ("fourier", "uniform-nystrom", "kmeans-nystrom", "meka", "nystrom", "als", "svd")
+MACHINES = (
+    "The same machine prints the same numbers again. Other CPUs round differently, so that a search or a network may "
+    "take another course where two choices are nearly equal."
+)
+SIZE = (6.4, 3.0)  # inches
+
+
+@dataclass(frozen=True)
+class Part:
+    """One side of the demonstration: its result in one sentence, a table, how it was measured, and a figure."""
+
+    title: str
+    answer: str
+    table: Table
+    protocol: str
+    figure: Callable[[], Any]
+
+
+def run_demo(
+    output_dir: str | os.PathLike[str], *, workers: int = 1, verbose: bool = False, show: Callable[[Part], None]
+) -> Path:
+    """Run the three parts below `output_dir`, or continue there, and write report.html, whose path is returned.
+
+    `show` is called with each part when it has finished.
+    """
+    root, parts = Path(output_dir), []
+    with locked(root):
+        for measure in (tables, lowrank_factors):
+            parts.append(measure(root))
+            show(parts[-1])
+        parts.append(speech(root / SPEECH, workers=workers, verbose=verbose))
+        show(parts[-1])
+        return write_page(parts, root)
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def tables(root: Path) -> Part:
+    """The automatic model beside tree ensembles, all with their defaults, on the real tables of scikit-learn."""
+    models = [KERNEL, *_peers(classes=True)]
+    inputs = {"models": models, "splits": list(SPLITS)}
+    measured = Stage(root / "tables.json", inputs).run(lambda: {name: _errors(name) for name in _table_sets()})
+    errors = {name: measured[name] for name in _table_sets()}
+    best = [name for name, values in errors.items() if min(values, key=lambda m: fmean(values[m])) == KERNEL]
+    answer = (
+        f"With nothing set, the kernel model has the least test error on {len(best)} of {len(errors)} tables"
+        f"{': ' + ', '.join(best) if best else ''}."
+    )
+    table = [["test error in %", *models]]
+    table += [[name, *(_mean(values[model]) for model in models)] for name, values in errors.items()]
+    protocol = (
+        "Error: 100 - accuracy for digits and breast cancer, 100 (1 - R2) for diabetes. Mean ± standard deviation "
+        f"over {len(SPLITS)} random splits, a third of the rows for testing; all methods with their defaults."
+    )
+    return Part("Tables", answer, table, protocol, lambda: _error_bars(errors))
+
+
+def _table_sets() -> dict[str, Callable[..., Any]]:
+    from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
+
+    return {"digits": load_digits, "breast cancer": load_breast_cancer, "diabetes": load_diabetes}
+
+
+def _peers(*, classes: bool) -> dict[str, Any]:
+    from sklearn.ensemble import (
+        HistGradientBoostingClassifier,
+        HistGradientBoostingRegressor,
+        RandomForestClassifier,
+        RandomForestRegressor,
+    )
+
+    boosted = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
+    forest = RandomForestClassifier if classes else RandomForestRegressor
+    peers = {"gradient boosting": boosted(random_state=0), "random forest": forest(random_state=0)}
+    if find_spec("lightgbm") is not None:
+        from lightgbm import LGBMClassifier, LGBMRegressor
+
+        peers = {"LightGBM": (LGBMClassifier if classes else LGBMRegressor)(random_state=0, verbose=-1), **peers}
+    return peers
+
+
+def _errors(name: str) -> dict[str, list[float]]:
+    """The test error of every model on every split, in %."""
+    from sklearn.model_selection import train_test_split
+
+    X, y = _table_sets()[name](return_X_y=True)
+    classes = name != "diabetes"
+    kernel_model: Any = (KernelClassifier if classes else KernelRegressor)(random_state=0)
+    errors: dict[str, list[float]] = {}
+    for seed in SPLITS:
+        train, test, y_train, y_test = train_test_split(
+            X, y, test_size=1 / 3, random_state=seed, stratify=y if classes else None
+        )
+        for model, estimator in {KERNEL: kernel_model, **_peers(classes=classes)}.items():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # LightGBM on names of columns
+                score = estimator.fit(train, y_train).score(test, y_test)
+            errors.setdefault(model, []).append(100 * (1 - score))
+    return errors
+
+
+def _mean(values: Sequence[float]) -> str:
+    return f"{fmean(values):.1f} ± {stdev(values):.1f}"
+
+
+def _error_bars(errors: Mapping[str, Mapping[str, Sequence[float]]]) -> Any:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=SIZE, layout="constrained")
+    for axes, (name, values) in zip(figure.subplots(1, len(errors)), errors.items(), strict=True):
+        axes.bar(
+            range(len(values)), [fmean(v) for v in values.values()], yerr=[stdev(v) for v in values.values()],
+            color=COLORS[: len(values)], tick_label=list(values),
+        )  # fmt: skip
+        axes.tick_params(axis="x", rotation=60)
+        axes.set_title(name, fontsize="medium")
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.axes[0].set_ylabel("test error in %")
+    return figure
+
+
+# -- speech ------------------------------------------------------------------------------------------------------------
+
+
+def speech(directory: Path, *, workers: int, verbose: bool) -> Part:
+    """Kernel model, network and GMM on synthetic speech: `bochner asr run timit-demo`."""
+    results = experiment.run_recipe(load_recipe(RECIPE), directory, workers=workers, verbose=verbose)
+    write_speech_report(directory)
+    rates = _phone_error_rates(results)
+    best = min(rates, key=lambda name: rates[name][0])
+    rest = "; ".join(f"{name}: {error:.1f} %" for name, (error, _, _) in rates.items() if name != best)
+    clear = all(rates[best][2] < low for name, (_, low, _) in rates.items() if name != best)
+    answer = f"The {best} has the least phone error rate, {rates[best][0]:.1f} % ({rest})" + (
+        "." if clear else "; 95 % intervals overlap, so this little speech does not decide the order."
+    )
+    table = [["phone error rate in %", *rates]]
+    table.append(["test", *(f"{error:.1f}" for error, _, _ in rates.values())])
+    table.append(["95 % interval", *(f"{low:.1f} to {high:.1f}" for _, low, high in rates.values())])
+    tokens = next(row.test["tokens"] for row in results.rows if row.test)
+    protocol = (
+        f"{results.corpus}, {tokens:,.0f} phones of test, {results.num_states} states. Synthetic speech: this says "
+        f"nothing about recordings of people. Details: {SPEECH}/{REPORT}."
+    )
+    return Part("Speech", answer, table, protocol, lambda: _rate_bars(rates))
+
+
+def _phone_error_rates(results: Results) -> dict[str, tuple[float, float, float]]:
+    """Error on test in %, with its interval, of the chosen model of each kind."""
+    rates = {}
+    for kind, name in {"gmm": "GMM", "kernel": KERNEL, "network": "network"}.items():
+        test = results.chosen(kind)[0].test
+        assert test is not None
+        rates[name] = (100 * test["ter"], 100 * test["low"], 100 * test["high"])
+    return rates
+
+
+def _rate_bars(rates: Mapping[str, tuple[float, float, float]]) -> Any:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=SIZE, layout="constrained")
+    axes = figure.subplots()
+    for i, (name, (error, low, high)) in enumerate(rates.items()):
+        axes.errorbar([error], [i], xerr=[[error - low], [high - error]], fmt=MARKERS[i], color=COLORS[i], label=name)
+    axes.set_yticks(range(len(rates)), list(rates))
+    axes.set_ylim(-0.5, len(rates) - 0.5)
+    axes.set_xlabel("phone error rate on test in %, with 95 % intervals")
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+# -- low-rank factors --------------------------------------------------------------------------------------------------
+
+
+def lowrank_factors(root: Path) -> Part:
+    """The error of low-rank factors of a kernel matrix by rank, beside that of the optimum."""
+    inputs = {"methods": list(LOWRANK), "ranks": list(RANKS)}
+    errors = Stage(root / "lowrank.json", inputs).run(lambda: _frobenius_errors())
+    errors = {method: errors[method] for method in LOWRANK}
+    optimum, last = errors["svd"][-1], RANKS[-1]
+    ratios = {method: errors[method][-1] / optimum for method in LOWRANK if method != "svd"}
+    best = min(ratios, key=lambda method: ratios[method])
+    answer = (
+        f"At rank {last}, {best} is within {100 * (ratios[best] - 1):.1f} % of the least possible error; "
+        f"{last} random Fourier features have {ratios['fourier']:.0f} times that error."
+    )
+    table = [["relative error in %", *(f"rank {rank}" for rank in RANKS)]]
+    table += [[method, *(f"{100 * error:.2f}" for error in values)] for method, values in errors.items()]
+    protocol = (
+        "||K - U U^T|| / ||K|| in Frobenius norm, one seed, for the Gaussian kernel matrix of the 1,797 digits, with "
+        "the median distance as bandwidth. svd is the optimum; it needs the whole matrix."
+    )
+    return Part("Low-rank factors", answer, table, protocol, lambda: _error_curves(errors))
+
+
+def _frobenius_errors() -> dict[str, list[float]]:
+    X = torch.from_numpy(_table_sets()["digits"]().data).float()
+    kernel = Gaussian().with_bandwidth("median", X, generator=torch.Generator().manual_seed(0))
+    norm = float(kernel(X, X).double().norm())
+
+    def error(method: str, rank: int) -> float:
+        generator = torch.Generator().manual_seed(0)
+        factor = fit_factor(method, kernel, X, rank=rank, generator=generator)
+        return frobenius_error(factor, X, generator=generator).value / norm
+
+    return {method: [error(method, rank) for rank in RANKS] for method in LOWRANK}
+
+
+def _error_curves(errors: Mapping[str, Sequence[float]]) -> Any:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(SIZE[0], 3.6), layout="constrained")
+    axes = figure.subplots()
+    for (method, values), color, marker in zip(errors.items(), COLORS, MARKERS, strict=False):
+        axes.loglog(RANKS, [100 * value for value in values], color=color, marker=marker, label=method)
+    axes.set_xticks(RANKS, [str(rank) for rank in RANKS])
+    axes.minorticks_off()
+    axes.set_xlabel("rank")
+    axes.set_ylabel("relative error in %")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(fontsize="small", ncols=2, frameon=False)
+    return figure
+
+
+# -- the page ----------------------------------------------------------------------------------------------------------
+
+
+def write_page(parts: Sequence[Part], root: Path) -> Path:
+    """Write the answers, figures and tables of all parts as one page."""
+    page = Page("bochner demo")
+    page.items(part.answer for part in parts)
+    for part in parts:
+        head, *lines = part.table
+        page.heading(part.title).text(part.answer).figure(part.figure(), part.table[0][0]).table(head, lines)
+        page.note(part.protocol)
+    page.note(MACHINES)
+    page.write(root / REPORT)
+    return root / REPORT
