@@ -1,5 +1,6 @@
 """Markdown sources: lines that fit into an editor."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -20,3 +21,10 @@ def test_lines_are_short(page: Path) -> None:
         if len(line) > MAX_LENGTH and not (is_generated and line.startswith("|"))
     ]
     assert not too_long, f"lines {too_long} of {page} have more than {MAX_LENGTH} characters"
+
+
+def test_scripts_of_the_site_are_its_own() -> None:
+    """The offline plugin would load its worker from the network, and without one search from disk is hidden."""
+    settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    (script,) = re.findall(r"polyfills:\n    - (\S*iframe-worker\S*)", settings)
+    assert (ROOT / "docs" / script).is_file()
