@@ -16,7 +16,16 @@ import bochner
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
-SUFFIXES = {".py", ".yaml", ".csv", ".typed"}
+SUFFIXES = {
+    ".py",
+    ".yaml",
+    ".csv",
+    ".typed",
+    ".json",
+    ".safetensors",
+    ".txt",
+    ".xz",
+}  # the last four: a model of speech
 
 
 @pytest.fixture(scope="module")
