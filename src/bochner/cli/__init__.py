@@ -24,6 +24,8 @@ COMMANDS = {
     "approximate": ("bochner.cli.approximate:approximate", "Approximate the kernel matrix K of a file of rows."),
     "align": ("bochner.cli.align:align", "Align recordings with their texts: the times of words and phones."),
     "transcribe": ("bochner.cli.transcribe:transcribe", "Print the words of recordings."),
+    "adapt": ("bochner.cli.adapt:adapt", "Adapt a saved acoustic model to a speaker or a domain."),
+    "validate": ("bochner.cli.adapt:validate", "Check recordings with transcripts."),
     "demo": ("bochner.cli.demo:demo", "Compare kernel methods with others on tables, factors and speech."),
 }
 GROUPS = {

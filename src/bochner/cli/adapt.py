@@ -1,0 +1,102 @@
+"""`bochner adapt` and `bochner validate`: recordings with transcripts for a saved acoustic model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from bochner.cli.logs import labelled
+
+Speakers = Literal["folder", "prefix", "file", "same"]
+
+
+def adapt(
+    model: Path,
+    data: Path,
+    *,
+    output_dir: Path,
+    methods: list[Literal["fmllr", "map", "head"]] | None = None,
+    speakers: Speakers | None = None,
+    tau: float = 10.0,
+    seed: int = 0,
+    device: str = "auto",
+) -> None:
+    """Adapt a saved acoustic model to a speaker or a domain.
+
+    Examples:
+
+        bochner adapt out/own/models/best my_voice --output_dir out/my_model
+        bochner adapt out/own/models/gmm calls --methods [map] --tau 20 --output_dir out/calls
+
+    DATA holds recordings with transcripts, each in a .txt file of the same name or all in transcripts.tsv, or is a
+    corpus directory. They are aligned by the model, and an adapted copy of it is written. Utterances with words that
+    the lexicon of the model lacks are skipped; `bochner validate` names them.
+
+    Args:
+        model: The directory of a saved acoustic model.
+        data: A directory of recordings with transcripts, or a corpus directory.
+        output_dir: The new directory of the adapted model.
+        methods: "fmllr" makes the transform of one speaker part of the model; "map" moves the means of a GMM; "head"
+            trains the last layer of a kernel model or a network. Default: fmllr if there is one speaker and the model
+            was trained on adapted speakers, then map or head.
+        speakers: The speaker of a recording: its folder (default), the prefix of its name up to - or _, the file by
+            itself, or the same for all.
+        tau: The number of frames that the old mean of a Gaussian counts for in "map".
+        seed: Seed of the order of frames in "head".
+        device: "cpu", "cuda", or "auto", which is the GPU if there is one.
+    """
+    from bochner.acoustic.adaptation import adapt as adapted
+    from bochner.acoustic.adaptation import read_data
+    from bochner.acoustic.model import AcousticModel
+    from bochner.search.plan import resolve_device
+
+    loaded = AcousticModel.load(model, device=str(resolve_device(device)))
+    recorded = read_data(loaded, data, speakers=speakers)
+    result, record = adapted(loaded, recorded, methods=methods, tau=tau, seed=seed)
+    result.save(output_dir)
+    speech = f"{record['utterances']} utterances, {record['speakers']} speakers, {record['skipped']} skipped"
+    print(labelled("data", speech))
+    if "map" in record:
+        print(labelled("map", f"log likelihood per frame {record['map']['gain']:+.3f}"))
+    if "head" in record:
+        losses = record["head"]["heldout_ce"]
+        print(labelled("head", f"cross-entropy of every tenth utterance {losses[0]:.3f} -> {min(losses):.3f}"))
+    print(labelled("model", str(output_dir)))
+
+
+def validate(
+    model: Path, data: Path, *, speakers: Speakers | None = None, output: Path | None = None, device: str = "auto"
+) -> None:
+    """Check recordings with transcripts.
+
+    Examples:
+
+        bochner validate out/own/models/best recordings
+        bochner validate out/own/models/best corpus --output problems.tsv
+
+    Prints a line for each problem: the utterance, its kind (audio, words, transcript) and the detail. Words must be in
+    the lexicon; audio is checked for samples, silence, clipping and damage; a transcript does not match if a free path
+    through the decoding graph is better than the forced alignment by far more than for other utterances.
+
+    Args:
+        model: The directory of a saved acoustic model, whose lexicon and likelihoods are used.
+        data: A directory of recordings with transcripts, or a corpus directory.
+        speakers: The speaker of a recording: its folder (default), the prefix of its name up to - or _, the file by
+            itself, or the same for all.
+        output: A file for the problems, tab-separated, in place of the standard output.
+        device: "cpu", "cuda", or "auto", which is the GPU if there is one.
+    """
+    from bochner.acoustic.model import AcousticModel
+    from bochner.acoustic.validation import validate as validated
+    from bochner.search.plan import resolve_device
+    from bochner.storage import write_atomically
+
+    loaded = AcousticModel.load(model, device=str(resolve_device(device)))
+    recorded, problems = validated(loaded, data, speakers=speakers)
+    lines = "".join(f"{problem.id}\t{problem.kind}\t{problem.detail}\n" for problem in problems)
+    if output is None:
+        print(lines, end="")
+    else:
+        write_atomically(output, lines.encode())
+    total = len(recorded.utterances) + len(recorded.skipped)
+    print(labelled("problems", f"{len({problem.id for problem in problems})} of {total} utterances"))
