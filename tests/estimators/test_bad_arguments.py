@@ -177,7 +177,7 @@ def test_rank_of_two_classes() -> None:
 # -- data --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("solver", ["sgd", "ridge", "landmarks", "newton", "saga"])
+@pytest.mark.parametrize("solver", ["sgd", "ridge", "landmarks", "newton", "saga", "askotch", "eigenpro"])
 def test_one_class_only(solver: str) -> None:
     estimator = KernelClassifier(**options(QUICK, solver=solver))
     with pytest.raises(ValueError, match=r"at least two classes, got one class only: \['a'\]"):

@@ -40,8 +40,11 @@ EXACT = options(preset=None, n_components=32, bandwidth=4.0, alpha=1e-3, precisi
 ESTIMATORS = [
     KernelClassifier(solver="ridge", **EXACT),
     KernelRegressor(solver="ridge", **EXACT),
-    *[KernelClassifier(preset=None, solver=solver, n_components=32) for solver in ("ridge", "landmarks", "newton")],
-    *[KernelRegressor(preset=None, solver=solver, n_components=32) for solver in ("ridge", "landmarks")],
+    *[
+        KernelClassifier(preset=None, solver=solver, n_components=32)
+        for solver in ("ridge", "landmarks", "newton", "askotch")
+    ],
+    *[KernelRegressor(preset=None, solver=solver, n_components=32) for solver in ("ridge", "landmarks", "askotch")],
     KernelClassifier(preset=None, solver="saga", n_components=32, solver_params={"max_epochs": 5}),
     KernelRegressor(preset=None, solver="saga", n_components=32, standardize=True, solver_params={"max_epochs": 5}),
 ]
@@ -51,6 +54,8 @@ STOCHASTIC = [
     KernelClassifier(kernel="laplacian", **options(SGD, num_blocks=2, learning_rate=1.0)),
     KernelClassifier(**options(SGD, rank=1, learning_rate=2.0)),
     KernelRegressor(**SGD),
+    KernelClassifier(**options(SGD, solver="eigenpro")),
+    KernelRegressor(**options(SGD, solver="eigenpro")),
     KernelRegressor(standardize=True, **options(SGD, optimizer="adam", learning_rate=0.05, precision="float64")),
     KernelClassifier(kernel="arc-cosine1", **SGD),
     KernelClassifier(selection=1, **SGD),
@@ -65,6 +70,8 @@ REASONS = {
     "ridge": "which rows are held out to choose the penalty, and the median distance, depend on repetitions",
     "landmarks": "conjugate gradients stop at a tolerance of 1e-3, and landmarks are drawn from the rows",
     "newton": "Newton's steps stop at a tolerance of 1e-3, and landmarks are drawn from the rows",
+    "askotch": "which rows are held out to choose the penalty, and the median distance, depend on repetitions",
+    "eigenpro": "batches in random order, and landmarks are drawn from the rows",
     "saga": "batches in random order, up to a tolerance of 1e-4",
     "sgd": "batches in random order, as in SGDClassifier",
     "auto": "the penalty is chosen on rows held out at random",

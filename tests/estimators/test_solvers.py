@@ -107,13 +107,13 @@ def test_saga(w: Array) -> None:
     np.testing.assert_allclose(estimator.predict_proba(X), softmax(expected, axis=1), atol=2e-3)
 
 
-@pytest.mark.parametrize("solver", ["ridge", "landmarks", "saga"])
+@pytest.mark.parametrize("solver", ["ridge", "landmarks", "askotch", "saga"])
 def test_least_squares_of_numbers(solver: str) -> None:
     rows, targets = waves(n)
     both = np.stack([targets, 5 - 3 * targets], axis=1)
     settings = options(GIVEN, n_components=n if solver == "landmarks" else 24, max_epochs=500)
     estimator = KernelRegressor(solver=solver, **settings).fit(rows, both)
-    if solver == "landmarks":
+    if solver in ("landmarks", "askotch"):
         expected = dense_kernel_ridge(gaussian(rows, rows), both, ONES)
     else:
         expected = dense_ridge(features_of(estimator, rows), both, ONES)
@@ -143,7 +143,9 @@ def test_one_epoch_of_sgd_is_the_formula_of_the_papers(average: bool) -> None:
 # -- weights -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("solver", "atol"), [("ridge", 1e-9), ("landmarks", 5e-3), ("newton", 0.02), ("saga", 5e-3)])
+@pytest.mark.parametrize(
+    ("solver", "atol"), [("ridge", 1e-9), ("landmarks", 5e-3), ("askotch", 5e-3), ("newton", 0.02), ("saga", 5e-3)]
+)
 def test_a_weight_is_a_number_of_repetitions(solver: str, atol: float) -> None:
     settings = options(GIVEN, n_components=200 if solver in ("landmarks", "newton") else 24, max_epochs=500)
     estimator = KernelClassifier(solver=solver, **settings)
@@ -154,7 +156,7 @@ def test_a_weight_is_a_number_of_repetitions(solver: str, atol: float) -> None:
     assert np.abs(estimator.fit(X, y).predict_proba(X) - repeated).max() > 3 * atol
 
 
-@pytest.mark.parametrize("solver", ["sgd", "ridge", "landmarks", "newton", "saga"])
+@pytest.mark.parametrize("solver", ["sgd", "ridge", "landmarks", "newton", "saga", "askotch", "eigenpro"])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_rows_of_weight_zero_are_not_there(solver: str) -> None:
     """However strange they are: not for the bandwidth, the rows held out, the landmarks, nor the targets' scale."""

@@ -64,7 +64,7 @@ def test_r2_of_a_known_function(estimator) -> None:
     assert clone(estimator).fit(X, y).score(test, truth) > least_r2(estimator, 0.9)
 
 
-@pytest.mark.parametrize("solver", ["sgd", "ridge", "landmarks", "newton", "saga"])
+@pytest.mark.parametrize("solver", ["sgd", "ridge", "landmarks", "newton", "saga", "askotch", "eigenpro"])
 def test_two_classes_have_one_score(solver: str) -> None:
     X, y = rings(300)
     inside = np.where(y == 0, "in", "out")

@@ -45,7 +45,13 @@ FEW, MANY = 2048, 2049
         ({"adapt": AdaptParams(method="uab")}, FEW, 3, "sgd"),
         ({"adapt": AdaptParams(method="dab")}, FEW, None, "ridge"),
         ({"adapt": AdaptParams(method="dab"), "n_components": 8194}, FEW, None, "sgd"),
-        *(({"solver": solver}, MANY, 3, solver) for solver in ("sgd", "ridge", "landmarks", "newton", "saga")),
+        *(
+            ({"solver": solver}, MANY, 3, solver)
+            for solver in ("sgd", "ridge", "landmarks", "newton", "saga", "askotch", "eigenpro")
+        ),
+        ({"solver": "exact"}, FEW, 3, "landmarks"),
+        ({"solver": "exact"}, 10**6, 3, "askotch"),
+        ({"solver": "exact", "params": SolverParams(memory_budget="100MB")}, MANY, 3, "askotch"),
     ],
 )
 def test_the_solver_of_a_plan(arguments: dict[str, Any], rows: int, classes: int | None, solver: str) -> None:

@@ -103,7 +103,7 @@ def test_a_fit_stays_within_its_budget(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("solver", ["sgd", "ridge", "landmarks", "newton", "saga"])
+@pytest.mark.parametrize("solver", ["sgd", "ridge", "landmarks", "newton", "saga", "askotch", "eigenpro"])
 def test_the_error_says_how_much_is_needed(solver: str) -> None:
     X, y = rings(150)
 

@@ -8,7 +8,15 @@ import pytest
 import torch
 
 from bochner.kernels import Gaussian
-from bochner.solvers import fit_exact_ridge, fit_landmark_logistic, fit_landmark_ridge, fit_ridge, fit_saga
+from bochner.solvers import (
+    fit_askotch,
+    fit_eigenpro,
+    fit_exact_ridge,
+    fit_landmark_logistic,
+    fit_landmark_ridge,
+    fit_ridge,
+    fit_saga,
+)
 from tests.solvers.problems import classes, fourier_map, generator, points
 from tests.solvers.rows import Rows
 
@@ -19,6 +27,8 @@ SOLVERS: dict[str, Fit] = {
         fourier_map(), source, loss="softmax", alpha=1e-3, num_classes=num_classes, generator=generator()
     ),
     "exact ridge": lambda source, num_classes: fit_exact_ridge(Gaussian(), source, num_classes=num_classes),
+    "askotch": lambda source, num_classes: fit_askotch(Gaussian(), source, num_classes=num_classes),
+    "eigenpro": lambda source, num_classes: fit_eigenpro(Gaussian(), points(5), source, num_classes=num_classes),
     "landmark ridge": lambda source, num_classes: fit_landmark_ridge(
         Gaussian(), points(5), source, num_classes=num_classes
     ),

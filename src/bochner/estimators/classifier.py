@@ -173,7 +173,7 @@ class ClassifierBase(ClassifierMixin, BaseModel):
 
     @property
     def _link(self) -> str:
-        if self.solver_ in ("ridge", "landmarks"):
+        if self.solver_ in ("ridge", "landmarks", "askotch", "eigenpro"):
             return "clipped"
         return "logistic" if len(self.classes_) == 2 else "softmax"
 
@@ -260,17 +260,20 @@ class KernelClassifier(ClassifierBase, KernelModel):
     selection : int, dict or None, default=None
         Rounds of random feature selection (May et al., Algorithm 1), or the fields of
         `bochner.search.SelectionParams`.
-    solver : {"auto", "exact", "sgd", "ridge", "landmarks", "newton", "saga"}, default="auto"
+    solver : {"auto", "exact", "sgd", "ridge", "landmarks", "newton", "saga", "askotch", "eigenpro"}, default="auto"
         "exact": least squares with all rows as landmarks, in parts where they are many. "sgd": minibatches,
         preconditioned, softmax or logistic loss, early stopping on validation rows. "newton": the same losses on
         landmarks. "ridge" and "landmarks": least squares on one-hot labels, on features in closed form and on landmarks
-        by preconditioned conjugate gradients. "saga": the convex problem to its minimum. "auto" is "exact" with a
-        preset, unless there are more than 2 GB of rows or an option needs "sgd"; without a preset it is "newton" with
-        all rows as landmarks up to 2,048 rows and "sgd" beyond.
+        by preconditioned conjugate gradients. "saga": the convex problem to its minimum. "askotch": least squares with
+        all rows as landmarks, by blocks of coordinates, in the memory of the rows; without a preset "exact" becomes it
+        where the kernel matrix does not fit into memory. "eigenpro": least squares on landmarks by preconditioned
+        stochastic steps, stopped by validation rows, for more landmarks than "landmarks" has memory for. "auto" is
+        "exact" with a preset, unless there are more than 2 GB of rows or an option needs "sgd"; without a preset it is
+        "newton" with all rows as landmarks up to 2,048 rows and "sgd" beyond.
     alpha : float or None, default=None
         Penalty alpha/2 ||f||^2 added to the mean loss, as in `sklearn.linear_model.SGDClassifier`. None is searched.
-        Without a preset it is 0 for "sgd", which stops early; for "ridge", and up to 2,048 rows, it is chosen on
-        validation rows; otherwise the solver has a rule.
+        Without a preset it is 0 for "sgd" and "eigenpro", which stop early; for "ridge", and up to 2,048 rows, it is
+        chosen on validation rows; otherwise the solver has a rule.
     solver_params : dict, SolverParams or None, default=None
         Options of the solver and the machine: device, precision, memory_budget, batch_size, learning_rate, rank, ...;
         see `bochner.search.SolverParams`.

@@ -39,10 +39,13 @@ from bochner.search.plan import (
     Task,
     check_data,
     parse_bytes,
+    resolve_device,
     stored,
 )
-from bochner.search.searched import Searched, fit_all_rows, is_exact, search_plan
+from bochner.search.searched import MAX_PART_BYTES, Searched, fit_all_rows, is_exact, search_plan
 from bochner.solvers import (
+    fit_askotch,
+    fit_eigenpro,
     fit_landmark_logistic,
     fit_ridge,
     fit_ridge_path,
@@ -56,6 +59,8 @@ logger = logging.getLogger(__name__)
 
 # Up to this many rows all of them become landmarks: the exact kernel model, in seconds.
 EXACT_ROWS = 2048
+# Solvers of models that are sums over landmarks.
+LANDMARK_SOLVERS = ["landmarks", "newton", "askotch", "eigenpro"]
 # Up to this many features the normal equations of least squares cost less than epochs of SGD.
 MAX_NORMAL_FEATURES = 8192
 # Penalties that are tried on validation rows, as multiples of k(x, x) / n.
@@ -118,8 +123,10 @@ def fit_model(
     solver = choose_solver(plan, num_rows=num_rows(task.all_rows), num_classes=task.num_classes)
     memory = MemoryPlan() if plan.params.memory_budget is None else _divide_memory(plan, task, solver)
     kernel, choices = choose_kernel(plan, task, memory, group=group)
-    if solver in ("landmarks", "newton"):
-        model: nn.Module = _fit_on_landmarks(plan, task, kernel, memory, newton=solver == "newton")
+    if solver == "eigenpro":
+        return Fitted(_fit_eigenpro(plan, task, kernel), solver, kernel, choices=choices)
+    if solver in LANDMARK_SOLVERS:
+        model: nn.Module = _fit_on_landmarks(plan, task, kernel, memory, solver)
         return Fitted(model, solver, kernel, choices=choices)
     maps, facts = choose_features(kernel, plan, task, verbose=verbose, group=group)
     if plan.basis is not None:
@@ -168,6 +175,7 @@ def choose_solver(plan: KernelPlan, *, num_rows: int, num_classes: int | None) -
     Up to 2,048 rows "auto" is the exact kernel model, "newton" for classes and "landmarks" for numbers. Beyond, it is
     "sgd" for classes; for numbers "ridge" up to 8,192 features, where one pass of normal equations costs less than
     epochs, and "sgd" above. Options that only "sgd" has make "auto" choose it; an adapted basis needs features.
+    "exact" is one factorisation while the kernel matrix fits into memory, and "askotch" beyond.
     """
     solver = plan.solver
     if solver == "newton" and num_classes is None:
@@ -178,7 +186,7 @@ def choose_solver(plan: KernelPlan, *, num_rows: int, num_classes: int | None) -
     if solver == "exact":
         if plan.params.checkpoint_dir is not None:
             raise ValueError(f"checkpoint_dir must be None with solver='exact', got {plan.params.checkpoint_dir!r}.")
-        return "landmarks"
+        return "landmarks" if _fits_memory(plan, num_rows) else "askotch"
     if solver == "auto":
         if special is not None:
             return "sgd"
@@ -187,9 +195,16 @@ def choose_solver(plan: KernelPlan, *, num_rows: int, num_classes: int | None) -
         return "ridge" if num_classes is None and plan.n_components <= MAX_NORMAL_FEATURES else "sgd"
     if solver != "sgd" and special is not None:
         raise ValueError(f"{special} needs solver='sgd', got {solver!r}.")
-    if solver in ("landmarks", "newton") and plan.basis is not None:
+    if solver in LANDMARK_SOLVERS and plan.basis is not None:
         raise ValueError(f"adapt={plan.basis!r} needs a solver on features, such as 'sgd', got {solver!r}.")
     return solver
+
+
+def _fits_memory(plan: KernelPlan, num_rows: int) -> bool:
+    """Whether the kernel matrix of all rows is within the budget, or within the part of memory that one may take."""
+    if plan.params.memory_budget is not None:  # copies in float64 are counted
+        return 40 * num_rows**2 <= parse_bytes(plan.params.memory_budget)
+    return 4 * num_rows**2 <= MAX_PART_BYTES["cuda" if resolve_device(plan.params.device).type == "cuda" else "cpu"]
 
 
 def _fit_sgd(
@@ -243,20 +258,24 @@ def _fit_saga(plan: KernelPlan, task: Task, z: Any) -> nn.Module:
     return FeatureModel(z, head)
 
 
-def _fit_on_landmarks(
-    plan: KernelPlan, task: Task, kernel: Kernel, memory: MemoryPlan, *, newton: bool
-) -> LandmarkModel:
-    """On landmarks drawn uniformly from the rows: logistic or softmax regression by Newton steps, or least squares.
+def _fit_on_landmarks(plan: KernelPlan, task: Task, kernel: Kernel, memory: MemoryPlan, solver: str) -> LandmarkModel:
+    """On landmarks drawn uniformly from the rows: logistic or softmax regression by Newton steps, or least squares; or
+    least squares on all rows by blocks.
 
     Without a given penalty, up to 2,048 rows that of least validation loss; beyond, the solver's rule.
     """
-    method: Callable[..., LandmarkModel] = fit_landmark_logistic if newton else fit_least_squares
+    method: Callable[..., LandmarkModel] = fit_landmark_logistic if solver == "newton" else fit_least_squares
     generator = seeded(task.seed, "solver")
     m = min(plan.n_components, num_rows(task.all_rows))
     # blocks of K_nm are kept with their rows, in float64 at most
     cache = memory.cache * m // (m + 2 * (task.train.num_inputs + len(task.mean) + 1))
 
     def fit(rows: Source, alpha: float | None, **checkpoints: Any) -> LandmarkModel:
+        if solver == "askotch":
+            epochs = plan.params.max_epochs
+            return fit_askotch(
+                kernel, rows, alpha=alpha, num_classes=task.num_classes, max_epochs=epochs, generator=generator
+            )
         landmarks = sample_rows(rows, plan.n_components, generator=generator).X
         options = {"num_classes": task.num_classes, "memory_budget": cache, **checkpoints}
         return method(kernel, landmarks, rows, alpha=alpha, **options)
@@ -264,10 +283,26 @@ def _fit_on_landmarks(
     alpha = plan.alpha
     if alpha is None and num_rows(task.all_rows) <= EXACT_ROWS:
         penalties = [factor / num_rows(task.all_rows) for factor in EXACT_PENALTIES]
-        loss = task.loss if newton else "squared"
+        loss = task.loss if solver == "newton" else "squared"
         losses = [validation_loss(fit(task.train, penalty), task, loss) for penalty in penalties]
         alpha = penalties[losses.index(min(losses))]
     return fit(task.all_rows, alpha, checkpoint_dir=plan.params.directory("landmarks"))
+
+
+def _fit_eigenpro(plan: KernelPlan, task: Task, kernel: Kernel) -> LandmarkModel:
+    """Least squares by SGD on landmarks drawn uniformly from the training rows, stopped by validation rows."""
+    landmarks = sample_rows(task.train, plan.n_components, generator=seeded(task.seed, "solver")).X
+    return fit_eigenpro(
+        kernel,
+        landmarks,
+        task.train,
+        alpha=plan.alpha or 0.0,
+        num_classes=task.num_classes,
+        max_epochs=plan.params.max_epochs,
+        evaluate=lambda model: validation_loss(model, task, "squared"),
+        improvement=plan.params.improvement,
+        seed=task.seed,
+    )
 
 
 def _fit_network(plan: NetworkPlan, task: Task, run: dict[str, Any]) -> Fitted:

@@ -99,6 +99,25 @@ class Sizes:
         block = 5 * 8 * min(TILE_ELEMENTS // 2, self.num_rows * m)
         return 8 * m * (5 * m + 3 * self.num_inputs + 8 * self.num_outputs) + block
 
+    @property
+    def blocks(self) -> int:
+        """All rows, gathered and as the model has them; iterates in float64; the matrix of a block and its factor.
+
+        A tile of products with K and its temporaries.
+        """
+        n, block = self.num_rows, min(self.num_rows, max(512, min(8192, self.num_rows // 50 + 1)))
+        gathered = 3 * self.item * n * (self.num_inputs + self.num_outputs + 1)
+        return gathered + 8 * (8 * n * self.num_outputs + 5 * block * block) + 3 * self.item * TILE_ELEMENTS
+
+    @property
+    def descent(self) -> int:
+        """Landmarks and twice as many rows with coefficients; matrices of two samples of 2,048 in float64 while their
+        eigenvectors are computed; a block of K_nm with its temporaries."""
+        m, sample = min(self.num_features, self.num_rows), min(2048, self.num_rows)
+        rows = self.item * (5 * m + 12 * sample) * (self.num_inputs + 4 * self.num_outputs)
+        images = self.item * (m + 2 * sample) * (sample // 16 + 1)
+        return rows + images + 5 * 8 * sample * sample + 3 * self.item * min(2**24, min(8192, self.num_rows) * m)
+
     def metric(self, num_landmarks: int, num_rows: int) -> int:
         """Least squares on landmarks, gradients at 256 rows, blocks of validation rows, and sampled rows if any."""
         sampled = 0 if self.num_rows <= num_rows else num_rows * self.row_bytes
@@ -111,6 +130,10 @@ class Sizes:
         match name:
             case "landmarks" | "newton":
                 return self.landmarks
+            case "askotch":
+                return self.blocks
+            case "eigenpro":
+                return self.descent
             case "ridge":
                 return self.features + self.normal_equations
             case "saga":

@@ -32,7 +32,7 @@ from bochner.solvers.tracking import check_tracking
 from bochner.stages import Stage, fingerprint, write_json
 from bochner.storage import Storable, checksum, load, save
 
-SOLVERS = ["auto", "exact", "sgd", "ridge", "landmarks", "newton", "saga"]
+SOLVERS = ["auto", "exact", "sgd", "ridge", "landmarks", "newton", "saga", "askotch", "eigenpro"]
 BASES = {"uab": "kernel", "sab": "alignment", "dab": "loss"}  # Alber et al. 2017, and the objective of each
 PRESET_NAMES = ["fast", "default", "best"]
 SEARCHED_KERNELS = ["auto", "gaussian", "laplacian", "matern12", "power-exponential"]
@@ -72,7 +72,7 @@ class SolverParams:
         How the frequencies of Fourier features are drawn, see `FourierFeatures`. "auto" is "hadamard3" for isotropic
         kernels of 256 inputs or more, where it takes a fraction of the time.
     max_epochs : int, default=100
-        Upper bound on the epochs of "sgd" and "saga"; the schedule of "sgd" usually stops earlier.
+        Upper bound on the epochs of "sgd", "saga", "askotch" and "eigenpro"; they usually stop earlier.
     rank : int or None, default=None
         Rank of a linear bottleneck between features and outputs. This option and those below need solver "sgd".
     num_blocks : int, default=1
@@ -97,7 +97,8 @@ class SolverParams:
         What the learning-rate schedule watches on validation rows: "ce", "err", "erll:1", "capped:0.1", "topk:0.9",
         "mse", ... None is "ce" for classes and "mse" for numbers.
     improvement : float, default=0.003
-        The rate is halved after an epoch that lowers the criterion by less than this fraction (0.01 in the papers).
+        The rate is halved after an epoch that lowers the criterion by less than this fraction (0.01 in the papers);
+        "eigenpro" ends.
     max_halvings : int, default=3
         Training ends after this many halvings (10 in the papers).
     checkpoint_dir : path or None, default=None

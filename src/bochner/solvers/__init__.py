@@ -9,6 +9,8 @@ in the kernel's space where f is a sum over landmarks. The bias is not penalised
 `SGDClassifier`; the alpha of its `KernelRidge`, a penalty on a sum over n rows, is n times as large.
 """
 
+from bochner.solvers.askotch import fit_askotch
+from bochner.solvers.eigenpro import fit_eigenpro
 from bochner.solvers.exact import fit_exact_ridge
 from bochner.solvers.landmarks import fit_landmark_ridge
 from bochner.solvers.newton import fit_landmark_logistic
@@ -16,6 +18,8 @@ from bochner.solvers.ridge import fit_ridge, fit_ridge_path
 from bochner.solvers.saga import fit_saga
 
 __all__ = [
+    "fit_askotch",
+    "fit_eigenpro",
     "fit_exact_ridge",
     "fit_landmark_logistic",
     "fit_landmark_ridge",

@@ -112,6 +112,23 @@ def fit_exact_ridge(
     >>> bool((model.decision(X) - X.sin()).abs().max() < 1e-3)
     True
     """
+    X, Y, weight, shift = gather_rows(kernel, source, alpha=alpha, num_classes=num_classes)
+    model = fit_exact(kernel, X, Y, alpha=shift, weight=weight, num_left_out=0).model
+    assert isinstance(model, LandmarkModel)
+    return model
+
+
+class GatheredRows(NamedTuple):
+    """Rows of positive weight in memory: X [n, d], targets [n, t], weight [n]; and the penalty sum(w) alpha."""
+
+    X: Tensor
+    Y: Tensor
+    weight: Tensor
+    shift: float
+
+
+def gather_rows(kernel: Kernel, source: Source, *, alpha: float | None, num_classes: int | None) -> GatheredRows:
+    """All rows of a source; alpha None means k(x, x) / (5 n), as for landmarks."""
     summary = summarize(source, num_classes=num_classes)
     shards = [read_encoded(source, shard, num_classes=num_classes) for shard in range(len(source.shard_sizes))]
     X, Y, weight = (torch.cat(parts) for parts in zip(*shards, strict=True))
@@ -120,9 +137,7 @@ def fit_exact_ridge(
         alpha = float(kernel.diagonal(X).mean()) / (ALPHA_ROWS * summary.num_rows)
     kept = weight > 0
     shift = summary.total_weight * checks.positive_float("alpha", alpha)
-    model = fit_exact(kernel, X[kept], Y[kept], alpha=shift, weight=weight[kept], num_left_out=0).model
-    assert isinstance(model, LandmarkModel)
-    return model
+    return GatheredRows(X[kept], Y[kept], weight[kept], shift)
 
 
 def _check_rows(X: Tensor, Y: Tensor, weight: Tensor | None) -> int:
