@@ -31,9 +31,10 @@ def made_rows(count: int, generator: Generator, centers: Tensor, labels: Tensor)
 
 def peer(landmarks: Tensor, X: Tensor, y: Tensor, test: tuple[Tensor, Tensor], epochs: int) -> Callable[..., Tensor]:
     """EigenPro's own code with the settings of its example."""
-    from eigenpro import kernels, solver
     from eigenpro.models import sharded_kernel_machine
     from eigenpro.utils import device as devices
+
+    from eigenpro import kernels, solver
 
     def kernel(x: Tensor, z: Tensor) -> Tensor:
         return kernels.laplacian(x, z, bandwidth=KERNEL.bandwidth)
