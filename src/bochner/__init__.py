@@ -51,8 +51,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'bochner' has no attribute {name!r}")
     if name in ("features", "kernels", "lowrank", "models"):
         return import_module(f"bochner.{name}")
-    if name == "load":
-        import_module("bochner.estimators")  # whose classes, and those of all models, a file may hold
     modules = {"load": "bochner.storage", "save": "bochner.storage", "open_source": "bochner.data"}
     value = getattr(import_module(modules.get(name, "bochner.estimators")), name)
     globals()[name] = value

@@ -30,6 +30,7 @@ from bochner.data.encoder import (
     DateColumn,
     DroppedColumn,
     NumberColumn,
+    ValueMeans,
     _Targets,
 )
 from bochner.storage import pack, unpack
@@ -554,6 +555,14 @@ def test_an_encoder_is_stored(tmp_path: Path) -> None:
         (NumberColumn, {"kind": "date"}),
         (NumberColumn, {"has_value": 1}),
         (NumberColumn, {"has_value": False, "has_indicator": False}),
+        (NumberColumn, {"means": 1}),
+        (ValueMeans, {"values": np.array([1, 0], np.float32)}),
+        (ValueMeans, {"values": np.array([0, np.inf], np.float32)}),
+        (ValueMeans, {"values": np.array([0.0, 1.0])}),
+        (ValueMeans, {"values": (0.0, 1.0)}),
+        (ValueMeans, {"table": np.zeros((2, 1))}),
+        (ValueMeans, {"table": np.full((3, 1), np.nan)}),
+        (ValueMeans, {"outputs": "a"}),
         (DateColumn, {"fill": math.inf}),
         (DateColumn, {"fill": 1e18}),
         (DateColumn, {"parts": ("year", "days")}),
@@ -582,6 +591,7 @@ def test_an_encoder_is_stored(tmp_path: Path) -> None:
 def test_hostile_states(cls: type, change: dict[str, Any]) -> None:
     good: dict[type, dict[str, Any]] = {
         NumberColumn: {"name": "a", "kind": "number", "fill": 0.0, "has_value": True, "has_indicator": True},
+        ValueMeans: {"values": np.array([0, 1], np.float32), "table": np.zeros((3, 1)), "outputs": ("a",)},
         DateColumn: {"name": "a", "fill": 0.0, "parts": ("days", "year"), "has_indicator": True},
         CategoryColumn: {
             "name": "a",
@@ -597,6 +607,69 @@ def test_hostile_states(cls: type, change: dict[str, Any]) -> None:
     assert type(unpack(pack(cls(**good[cls]), "", tensors), tensors)) is cls
     with pytest.raises((TypeError, ValueError)):
         cls(**{**good[cls], **change})
+
+
+# -- numbers whose single values matter --------------------------------------------------------------------------------
+
+
+def amounts(n: int = 3000, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+    """Mostly 0, else one of 80 amounts that decide the class, in no order; and a number that acts by its size."""
+    rng = np.random.default_rng(seed)
+    amount = np.where(rng.random(n) < 0.7, 0, 100 + rng.integers(80, size=n)) / 10
+    is_decided, size = amount > 0, rng.integers(200, size=n)
+    y = np.where(is_decided, (amount * 10).astype(int) * 7919 % 13 < 6, rng.random(n) < size / 200)
+    missing = rng.random(n) < 0.05
+    return pd.DataFrame({"amount": np.where(missing, np.nan, amount), "size": size}), y.astype(int)
+
+
+def test_values_that_matter_have_means() -> None:
+    frame, y = amounts()
+    encoder, Z = fit(frame, y)
+    assert encoder.names == ("amount", "amount missing", "amount value mean y", "size")
+    assert encoder.is_binary.tolist() == [False, True, False, False]
+    means = np.array(output(encoder, Z, "amount value mean y"))
+    decided = frame["amount"].to_numpy() > 0
+    assert ((means > 0.5) == y)[decided].mean() > 0.95
+    new = pd.DataFrame({"amount": [10.1, 10.15, np.nan], "size": [1, 1, 1]})
+    known, unknown, missing = output(encoder, encoder.encode(new), "amount value mean y")
+    rows = frame["amount"] == 10.1
+    assert abs(known - y[rows].mean()) < 0.1
+    assert unknown == pytest.approx(y.mean())
+    assert missing == output(encoder, encoder.encode(new.assign(amount=0.0)), "amount value mean y")[0]  # the median
+
+
+def test_means_of_values_do_not_see_the_target_of_their_row() -> None:
+    """Targets at random: no value predicts them, and nothing is added, or the fit would look better than it is."""
+    frame, _ = amounts()
+    y = np.random.default_rng(1).integers(0, 2, len(frame))
+    assert fit(frame, y)[0].names == ("amount", "amount missing", "size")
+    frame, y = amounts()
+    row = int(np.flatnonzero(frame["amount"] > 0)[0])
+    encoder, Z = fit(frame, y.astype(float), num_classes=None)
+    other = y.astype(float)
+    other[row] += 1
+    changed = fit(frame, other, num_classes=None)[1]
+    column = encoder.names.index("amount value mean y")
+    np.testing.assert_allclose(changed[row, column], Z[row, column], atol=0.01)  # the overall mean alone has moved
+    same_value = np.flatnonzero(frame["amount"] == frame["amount"][row])
+    assert np.abs(changed[same_value, column] - Z[same_value, column]).max() > 0.03
+
+
+def test_means_of_values_are_stored(tmp_path: Path) -> None:
+    frame, y = amounts()
+    encoder, _ = fit(frame, y)
+    bochner.save(encoder, tmp_path / "encoder.safetensors")
+    np.testing.assert_array_equal(bochner.load(tmp_path / "encoder.safetensors").encode(frame), encoder.encode(frame))
+
+
+def test_capital_gains_of_adult() -> None:
+    path = TABLES / "adult.parquet"
+    if not path.exists():
+        pytest.skip("adult.parquet is not beside the repository (shared/data)")
+    frame = pd.read_parquet(path)[:12_000]
+    encoder, _ = fit(frame.drop(columns="income"), (frame["income"] == ">50K").astype(int))
+    added = [column.name for column in encoder.columns if getattr(column, "means", None) is not None]
+    assert added == ["capital-gain", "capital-loss"]
 
 
 # -- properties --------------------------------------------------------------------------------------------------------
@@ -673,7 +746,11 @@ def test_real_tables(about: dict[str, str], tmp_path: Path) -> None:
     bochner.save(encoder, tmp_path / "encoder.safetensors")
     np.testing.assert_array_equal(bochner.load(tmp_path / "encoder.safetensors").encode(X), E)
     kinds = [column.kind for column in encoder.columns]
-    exact = [j for j, name in enumerate(encoder.names) if kinds[encoder.sources[j]] != "category"]
+    exact = [
+        j
+        for j, name in enumerate(encoder.names)
+        if kinds[encoder.sources[j]] != "category" and " value mean " not in name  # means of other folds
+    ]
     np.testing.assert_array_equal(Z[:, exact], E[:, exact])
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
+from bochner import KernelClassifier
 from bochner.data import TableEncoder
 from bochner.data.encoder import DroppedColumn
 from bochner.data.frames import frame_columns, read_column
@@ -146,3 +147,49 @@ def test_real_tables(name: str, target: str, dtype: torch.dtype) -> None:
     y = np.unique(rows.pop(target), return_inverse=True)[1]
     encoder, _ = TableEncoder.fit(rows[:2000], y[:2000], num_classes=2)
     assert_same(run(encoder, rows[2000:], dtype), encoder.encode(rows[2000:]), dtype)
+
+
+@both_dtypes
+def test_numbers_with_means_of_their_values(dtype: torch.dtype) -> None:
+    rng = np.random.default_rng(0)
+    amount = np.where(rng.random(4000) < 0.7, 0, rng.integers(100, 200, 4000)) / 10
+    rows = pd.DataFrame({"amount": np.where(rng.random(4000) < 0.05, np.nan, amount), "size": rng.random(4000)})
+    y = (amount * 10).round().astype(int) * 7919 % 13 < 6
+    encoder, _ = TableEncoder.fit(rows, y.astype(int), num_classes=2)
+    assert "amount value mean y" in encoder.names
+    new = pd.DataFrame({"amount": [0, 10.1, 10.15, np.nan, 14.9], "size": 0.5})
+    assert_same(run(encoder, new, dtype), encoder.encode(new), dtype)
+
+
+def feeds_of(session: Any, rows: pd.DataFrame) -> dict[str, np.ndarray]:
+    """The columns of a frame as a client would send them: text as text, numbers as they are."""
+    feeds = {}
+    for node in session.get_inputs():
+        column = rows[node.name]
+        is_text = node.type == "tensor(string)"
+        values = column.astype(object).where(column.notna(), "") if is_text else column.astype(np.float32)
+        feeds[node.name] = values.to_numpy(object if is_text else np.float32)[:, None]
+    return feeds
+
+
+def test_an_automatic_model_of_a_real_table(shared_data: Any, tmp_path: Path) -> None:
+    rows = pd.read_parquet(shared_data("tabular/adult.parquet"))[:1200]
+    model = KernelClassifier(random_state=0).fit(rows[:800], target="income")
+    rows = rows[800:].drop(columns="income")
+    rows.loc[rows.index[0], "workclass"] = "astronaut"  # which training did not see
+    for dtype, tolerance in ((torch.float32, 2e-3), (torch.float64, 1e-6)):
+        model.model_.to(dtype)
+        model.export_onnx(tmp_path / "adult.onnx")
+        session = onnxruntime.InferenceSession(tmp_path / "adult.onnx", providers=["CPUExecutionProvider"])
+        label, p, _ = session.run(None, feeds_of(session, rows))
+        expected = model.predict_proba(rows)
+        np.testing.assert_allclose(p, expected, rtol=0, atol=tolerance)
+        is_sure = np.abs(expected[:, 0] - 0.5) > tolerance
+        assert label[is_sure].tolist() == model.predict(rows)[is_sure].tolist()
+
+
+def test_classes_of_a_column_of_objects(tmp_path: Path) -> None:
+    X, y = np.random.default_rng(0).normal(size=(30, 2)), np.array(["no", "yes"] * 15, dtype=object)
+    KernelClassifier(preset=None).fit(X, y).export_onnx(tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    assert set(session.run(["label"], {"X": X.astype(np.float32)})[0]) <= {"no", "yes"}

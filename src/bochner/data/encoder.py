@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -27,6 +27,12 @@ MAX_CLASS_STATISTICS = 10
 NUM_FOLDS = 5
 # The prior counts for at least one row, so that a level that was seen once is never believed entirely.
 MIN_PRIOR_ROWS = 1.0
+# Numbers whose single values say more than their size: means by value must predict rows of other folds better than
+# means over neighbouring values do, for each of these numbers of bins, by this many standard errors. Smooth columns of
+# real tables stay below 1.5 of them; the capital gains and losses of adult have 5 on 6,000 rows.
+NUM_BINS = (16, 64, 256)
+MIN_STANDARD_ERRORS = 4.0
+MIN_ROWS_PER_VALUE = 5
 # Relative to the largest value of a column: sums that differ only in the order of their terms.
 ROUNDING = 1e-12
 
@@ -38,14 +44,48 @@ DAYS_PER_YEAR = 365.25
 
 @register
 @dataclass(frozen=True, eq=False)
+class ValueMeans:
+    """Mean targets by value: a row of `table` [values + 1, outputs] for each of the sorted `values`, float32.
+
+    The last row is for other values.
+    """
+
+    values: Array
+    table: Array
+    outputs: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        is_array = isinstance(self.values, np.ndarray) and isinstance(self.table, np.ndarray)
+        if not is_array or self.values.dtype != np.float32 or self.values.ndim != 1 or not len(self.values):
+            raise ValueError(f"values must be float32 [n], got {self.values!r}.")
+        if not (np.isfinite(self.values).all() and (np.diff(self.values) > 0).all()):
+            raise ValueError("values must be finite and increase.")
+        if not isinstance(self.outputs, tuple) or not all(isinstance(output, str) for output in self.outputs):
+            raise ValueError(f"outputs must be a tuple of str, got {self.outputs!r}.")
+        shape = (len(self.values) + 1, len(self.outputs))
+        if self.table.dtype != np.float64 or self.table.shape != shape or not np.isfinite(self.table).all():
+            raise ValueError(f"table must hold {shape} finite floats.")
+
+    def encode(self, values: Array) -> Array:
+        rounded = _rounded(values)
+        places = np.searchsorted(self.values, rounded).clip(max=len(self.values) - 1)
+        return self.table[np.where(self.values[places] == rounded, places, len(self.values))]
+
+
+@register
+@dataclass(frozen=True, eq=False)
 class NumberColumn:
-    """A number, boolean (0 or 1) or duration in seconds; `fill` stands for missing values."""
+    """A number, boolean (0 or 1) or duration in seconds; `fill` stands for missing values.
+
+    A number whose single values matter, such as amounts that a form suggests, has their mean targets besides.
+    """
 
     name: str
     kind: str
     fill: float
     has_value: bool
     has_indicator: bool
+    means: ValueMeans | None = None
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -54,18 +94,27 @@ class NumberColumn:
         _check_flags(self.name, self.has_value, self.has_indicator)
         if not (self.has_value or self.has_indicator):
             raise ValueError(f"column {self.name!r} must have a value or an indicator.")
+        if not isinstance(self.means, ValueMeans | None):
+            raise TypeError(f"means of column {self.name!r} must be ValueMeans or None, got {self.means!r}.")
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        return (self.name,) * self.has_value + (f"{self.name} missing",) * self.has_indicator
+        names = (self.name,) * self.has_value + (f"{self.name} missing",) * self.has_indicator
+        return names if self.means is None else (*names, *self.means.outputs)
 
     @property
     def is_binary(self) -> tuple[bool, ...]:
-        return (self.kind == "boolean",) * self.has_value + (True,) * self.has_indicator
+        flags = (self.kind == "boolean",) * self.has_value + (True,) * self.has_indicator
+        return flags if self.means is None else (*flags, *(False,) * len(self.means.outputs))
+
+    def filled(self, rows: FrameColumn) -> Array:
+        """The values, with `fill` where they are missing."""
+        return np.where(np.isnan(rows.values), self.fill, rows.values)
 
     def encode(self, rows: FrameColumn) -> Array:
-        parts = [np.where(np.isnan(rows.values), self.fill, rows.values)] if self.has_value else []
-        return np.column_stack([*parts, *_indicator(rows, self.has_indicator)])
+        parts = [self.filled(rows)] if self.has_value else []
+        means = [] if self.means is None else [self.means.encode(self.filled(rows))]
+        return np.column_stack([*parts, *_indicator(rows, self.has_indicator), *means])
 
 
 @register
@@ -200,7 +249,9 @@ class TableEncoder(Storable):
     ) -> tuple[TableEncoder, Array]:
         """The encoder of a frame and its training matrix Z [n, width], float64.
 
-        Numbers, booleans and durations stay, with the median for missing values and an indicator column; a date gives
+        Numbers, booleans and durations stay, with the median for missing values and an indicator column. A number whose
+        single values matter gives the mean target of each value besides, as for long categories below: if it predicts
+        other rows better than the means of neighbouring values do, by four standard errors. A date gives
         its days, year and phases of year, week and day; a category of at most 20 levels gives one 0/1 column per level.
         A longer one gives the mean target of each level l, shrunk to the overall mean m by empirical Bayes,
 
@@ -312,7 +363,35 @@ def _fit_column(rows: FrameColumn, task: _Targets) -> tuple[EncodedColumn, Array
     column = _fit_values(rows)
     if isinstance(column, DroppedColumn):
         return column, np.empty((len(rows.values), 0))
-    return column, column.encode(rows)
+    Z = column.encode(rows)
+    if isinstance(column, NumberColumn) and column.kind == "number" and column.has_value:
+        means, parts = _fit_value_means(column, column.filled(rows), task)
+        return replace(column, means=means), np.column_stack([Z, *parts])
+    return column, Z
+
+
+def _rounded(values: Array) -> Array:
+    """Values as ONNX files take them, in float32; large ones are infinite."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32)
+
+
+def _fit_value_means(column: NumberColumn, filled: Array, task: _Targets) -> tuple[ValueMeans | None, list[Array]]:
+    """Mean targets by value if they say more than those of neighbouring values, and those of the rows' other folds."""
+    values, codes, counts = np.unique(_rounded(filled), return_inverse=True, return_counts=True)
+    if not MAX_ONE_HOT < len(values) <= len(filled) / MIN_ROWS_PER_VALUE or not np.isfinite(values).all():
+        return None, []
+    table, Z = _target_statistics(codes, len(values), task)
+    errors = task.weight * ((task.Y - Z) ** 2).sum(1)
+    places = (counts.cumsum() - counts / 2) / len(filled)  # of the values, from 0 to 1
+    for num_bins in NUM_BINS:
+        _, bins = np.unique((places * num_bins).astype(np.int64)[codes], return_inverse=True)
+        _, binned = _target_statistics(bins, bins.max() + 1, task)
+        gains = task.weight * ((task.Y - binned) ** 2).sum(1) - errors
+        if gains.mean() * np.sqrt(len(gains)) <= MIN_STANDARD_ERRORS * gains.std():
+            return None, []
+    outputs = tuple(f"{column.name} value mean {label}" for label in task.labels)
+    return ValueMeans(values, table, outputs), [Z]
 
 
 def _fit_values(rows: FrameColumn) -> NumberColumn | DateColumn | DroppedColumn:

@@ -168,7 +168,7 @@ class ClassifierBase(ClassifierMixin, BaseModel):
         if self.multilabel_:
             self._export(path, output="logistic", classes=None)
             return
-        integral = self.classes_.dtype.kind != "U" and bool((self.classes_ == np.floor(self.classes_)).all())
+        integral = self.classes_.dtype.kind not in "OU" and bool((self.classes_ == np.floor(self.classes_)).all())
         self._export(path, output=self._link, classes=self.classes_.astype(np.int64 if integral else str).tolist())
 
     @property

@@ -81,10 +81,21 @@ def input_name(column: str) -> str:
 
 def _number(column: NumberColumn, rows: Value) -> Iterator[Value]:
     is_missing = rows.apply("IsNaN")
+    filled = is_missing.apply("Where", column.fill, rows)
     if column.has_value:
-        yield is_missing.apply("Where", column.fill, rows)
+        yield filled
     if column.has_indicator:
         yield is_missing.to(rows.graph.dtype)
+    if column.means is not None:
+        codes = filled.to(torch.float32).apply(
+            "LabelEncoder",
+            domain=ML_DOMAIN,
+            keys_floats=column.means.values.tolist(),
+            values_int64s=list(range(len(column.means.values))),
+            default_int64=len(column.means.values),
+        )
+        table = rows.graph.constant(torch.from_numpy(column.means.table))
+        yield table.apply("Gather", codes.apply("Squeeze", torch.tensor([1])), axis=0)
 
 
 def _category(column: CategoryColumn, rows: Value) -> Value:
