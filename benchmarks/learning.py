@@ -34,7 +34,7 @@ MOST_EPOCHS = 40
 REACH: dict[str, dict[str, Any]] = {"made": {"solver_params": {"projection": "hadamard3"}}, "a9a": {"alpha": 3e-5}}
 PROTOCOL = (
     "Each fit runs alone in a fresh process that holds the float32 data; seconds are those of `fit`, all of it; memory "
-    "is what the resident set adds during `fit` at its worst moment, beside data and libraries. Figures are means over "
+    "is what the resident set adds during `fit` at most, in addition to data and libraries. Figures are means over "
     "the seeds shown, with the standard deviation; settings of the others are their defaults unless shown. "
     "Kernel learners share the Gaussian kernel and its bandwidth (the median rule, unless stated) and the number of "
     "features. The test part is read once, by `score`."
@@ -149,7 +149,7 @@ def find_task(name: str) -> Task:
 
 def page(cells: dict[str, Any]) -> Iterable[str]:
     m = cells["machine"]
-    yield "# Benchmarks of learning"
+    yield "# Solvers beside scikit-learn and trees"
     yield f"\nWritten by `python -m benchmarks.learning`, commit {m['commit']}; do not edit."
     yield (
         f"\n**Machine.** {m['cpu']}, {m['cores']} cores, {m['memory_gib']} GiB, {m['system']}; Python {m['python']}, "

@@ -15,7 +15,7 @@ from benchmarks.report import Report, Row
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 COMMAND = "python -m benchmarks.maps"
 PROTOCOL = (
-    "Ours and the peer take turns, A, B, A, B, after a warm-up, so that drift of the machine hits both; {repeats} "
+    "Ours and the peer take turns, A, B, A, B, after a warm-up, so that drift of the machine affects both; {repeats} "
     "rounds. Times are medians; the ratio is that of the medians, with the range over single rounds. It is peer / ours "
     "for times (more is better), ours / peer for bytes and errors (less is better). Memory is what a fresh process "
     "adds to its resident set during the call, at the worst moment. Errors are ||Z Zᵀ - K|| / ||K|| in Frobenius norm, "

@@ -112,12 +112,28 @@ class Report:
 
 
 def wrap_prose(page: str, *, width: int = 118) -> str:
-    """The Markdown page with its long lines wrapped, except for tables and headings."""
+    """The Markdown page with its paragraphs filled; of other parts, such as lists, long lines are wrapped.
+
+    >>> print(wrap_prose("# A title\\n\\nsome words\\nof prose\\n\\n| a | table |\\n", width=80))
+    # A title
+    <BLANKLINE>
+    some words of prose
+    <BLANKLINE>
+    | a | table |
+    <BLANKLINE>
+    """
+    return "\n\n".join(_wrapped(part, width) for part in page.strip("\n").split("\n\n")) + "\n"
+
+
+def _wrapped(part: str, width: int) -> str:
+    lines = part.strip("\n").split("\n")
+    if not any(line.startswith(("|", "#", "-", "!", " ", "```")) for line in lines):
+        lines = [" ".join(lines)]
     return "\n".join(
         line
         if len(line) <= width or line.startswith(("|", "#"))
         else textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
-        for line in page.split("\n")
+        for line in lines
     )
 
 

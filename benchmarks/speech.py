@@ -139,7 +139,7 @@ def synthetic(data: Path, work: Path) -> Table:
     table = Table(
         f"Synthetic English, {HOURS:g} hours (`bochner speech synthesize --hours {HOURS:g} --seed 0`)",
         "Synthetic speech of espeak-ng's voices in rooms, noise and telephones: the figures say nothing about people. "
-        "Frames: share of frames of forced alignment in the phone that was sounding by the engine's times, in train "
+        "Frames: share of frames of forced alignment in the phone of the engine's times, in train "
         'and in the three other parts, whose voices were not trained on. "Kept": every stage is trained on those times '
         'in train, so the target is asked of the other parts; "equal": a flat start, the target is asked of train. '
         "Bigram of train, weights chosen on dev. Decoding: seconds of test decoded in a second of the processor.",
@@ -212,12 +212,12 @@ TABLES: dict[str, Callable[[Path, Path], Table]] = {"timit": timit, "an4": an4, 
 def page(tables: Sequence[Table]) -> str:
     machine = f"{platform.system()}, Python {platform.python_version()}, one process with one thread for each step"
     lines = [
-        "# Benchmarks of the speech pipeline",
+        "# Speech pipeline",
         "",
         "Written by `python -m benchmarks.speech`; do not edit.",
         "",
-        f"**Machine.** {machine}, on two cores that others used as well: processor seconds say more than",
-        "those that passed. Everything ran once, by the functions of [the commands](speech.md) with their defaults.",
+        f"**Machine.** {machine}, on two shared cores: processor seconds are more reliable than wall time.",
+        "Everything ran once, by the functions of [the commands](speech.md) with their defaults.",
     ]
     for table in tables:
         lines += ["", f"## {table.title}", "", f"**Protocol.** {table.protocol}", ""]

@@ -50,7 +50,9 @@ def main(arguments: list[str] | None = None) -> None:
     rates = ceilings(device, size=sizes.ceiling)
     print(f"ceilings: {shown(rates)}", flush=True)
     rows = list(_measured(options.parts, sizes))
-    report = Report("python -m benchmarks.suite", _protocol(sizes), host, rates, rows, title="Benchmarks of the whole")
+    report = Report(
+        "python -m benchmarks.suite", _protocol(sizes), host, rates, rows, title="Comparison with other libraries"
+    )
     report.write_json(options.output)
     whole = not options.quick and options.parts == list(PARTS)
     write_plot(rows, FIGURE if whole else options.output.with_suffix(".png"))

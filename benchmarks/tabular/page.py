@@ -29,7 +29,7 @@ CHOSEN_ON = (
 
 PROTOCOL = """
 **Protocol.** Three splits of every table, seeds 0, 1 and 2: random 80/20, stratified by class; sets with a test part
-of their own keep it, and the seed is only that of the models. Every fit has a process of its own. All models run at
+of their own keep it, and the seed is only that of the models. Every fit runs in its own process. All models run at
 their defaults; those with early stopping use it, on 10 % of the training rows (at least 500 rows, at most 20 %),
 without a refit on all rows; `lightgbm-refit` adds it. Every peer sees the same columns: dates become days since 1970,
 year, month, day, weekday, day of the year and hour. LightGBM, XGBoost, CatBoost, HistGradientBoosting (up to 255
@@ -38,10 +38,10 @@ levels and out-of-fold target statistics beyond, medians and an indicator for mi
 has `l2_regularization=1`, since the default 0 diverges on two multi-class tables. For the multi-label table, peers
 fit one model per label.
 
-**What was chosen on which sets.** The kernels, grids and stages of the search of `bochner` were chosen while looking at
-split 0 of {chosen}. The other sets were scored once before this run; after that the range of penalties was extended
-and more trials were allowed on a GPU. RESULTS.md has win rates for both groups. Scores of `bochner` in cells without
-costs were computed on a second machine, on columns encoded beforehand by its own encoder.
+**What was chosen on which sets.** The kernels, grids and stages of the search of `bochner` were chosen on split 0 of
+{chosen}. The other sets were scored once before this run; after that the range of penalties was extended and more
+trials were allowed on a GPU. RESULTS.md has win rates for both groups. Scores of `bochner` in cells without costs
+were computed on a second machine, on columns encoded beforehand by its own encoder.
 
 **Scores.** Accuracy, ROC AUC or R2, whichever is the table's own; errors are 1 - accuracy, 1 - ROC AUC and RMSE.
 Ranks are taken on cells (set and split) that all ranked contenders ran, averaged over splits, then over sets. A cell
@@ -137,7 +137,7 @@ def _rank_tables(summary: Summary, order: list[str], assets: Path) -> Iterable[s
         yield f"\n### {title}\n"
         yield f"{len(ranks)} sets." + (f" Too few sets: {', '.join(left_out)}." if left_out else "")
         difference = critical_difference(len(ranked), len(ranks))
-        yield f"Mean ranks that differ by less than {difference:.2f} are not told apart (Nemenyi, 5 %).\n"
+        yield f"Mean ranks that differ by less than {difference:.2f} are not distinguishable (Nemenyi, 5 %).\n"
         yield "| contender | mean rank | sets with the best rank |"
         yield "|---|---:|---:|"
         best = ranks.eq(ranks.min(axis=1), axis=0).sum()
