@@ -111,7 +111,7 @@ def _is_text(node: ast.BinOp) -> bool:
     return any(isinstance(part, ast.JoinedStr) or isinstance(getattr(part, "value", 0), str) for part in ast.walk(node))
 
 
-def tests_of(path: Path) -> list[str]:
+def mirrored_tests(path: Path) -> list[str]:
     """The tests of a module, the most specific first."""
     inner = path.relative_to("src/bochner")
     module = ".".join(("bochner", *inner.with_suffix("").parts))
@@ -144,7 +144,7 @@ class Copy:
         original = path.read_bytes()
         path.write_bytes(original[: mutant.start] + mutant.text.encode() + original[mutant.end :])
         try:
-            code, output = self._pytest(["-x", *tests_of(mutant.path)], seconds)
+            code, output = self._pytest(["-x", *mirrored_tests(mutant.path)], seconds)
         finally:
             path.write_bytes(original)
         if code == 0:
