@@ -113,6 +113,7 @@ def test_candidates_span_the_spectrum() -> None:
     assert alphas == sorted(alphas)
     assert alphas[-1] == pytest.approx(float(problem.values[-1]))
     assert alphas[0] == pytest.approx(1e-12 * alphas[-1])
+    assert alphas[4] == pytest.approx(10 * alphas[0])  # four per decade
 
 
 def test_constant_targets_take_the_flattest_model() -> None:
