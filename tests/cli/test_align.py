@@ -69,3 +69,17 @@ def test_a_source_that_is_no_model_is_named(tmp_path: Path, capsys: Capture) -> 
     code, _, err = run(capsys, "speech", "models", "build", "en", tmp_path, tmp_path / "out")
     assert code == 1
     assert "PocketSphinx" in err
+
+
+def test_pronunciations_are_learned_and_applied(tmp_path: Path, capsys: Capture) -> None:
+    lines = [f"{a}{v}{b} {a.upper()} {v.upper()} {b.upper()}\n" for a in "bdgk" for v in "aeio" for b in "lmnr"]
+    (tmp_path / "lexicon.txt").write_text("".join(lines))
+    arguments = (tmp_path / "lexicon.txt", tmp_path / "g2p.npz", "--order", "2", "--test_fraction", "0.25")
+    out = run(capsys, "speech", "g2p", "train", *arguments).out
+    assert "on 48 words" in out
+    assert "0.0 % of 16 other words" in out
+    (tmp_path / "words.txt").write_text("bam\nkim\nxyz\n")
+    _, out, err = run(capsys, "speech", "g2p", "apply", tmp_path / "words.txt", "--model", tmp_path / "g2p.npz")
+    assert out == "bam B A M\nkim K I M\n"
+    assert "'xyz'" in err
+    assert run(capsys, "speech", "g2p", "apply", tmp_path / "words.txt").out.startswith("bam B AE M\n")

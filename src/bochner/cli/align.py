@@ -22,6 +22,7 @@ def align(
     model: str = "en",
     format: list[Literal["textgrid", "ctm", "json", "csv"]] | None = None,  # noqa: A002
     lexicon: Path | None = None,
+    guess: bool = True,
     channel: int | None = None,
     tier: str | None = None,
 ) -> None:
@@ -38,9 +39,9 @@ def align(
     directory of recordings. The text of talk.wav is in talk.txt, talk.lab or talk.TextGrid beside it; each interval of
     a TextGrid is aligned by itself. A corpus directory of `bochner speech prepare` is accepted as well.
 
-    Words without a pronunciation are aligned as one phone `spn` and marked <unk>; give their pronunciations in a
-    lexicon. Recordings that cannot be aligned are listed in OUTPUT_DIR/skipped.jsonl; the exit code is then 3, or 1
-    if there is no other. Requires `pip install 'bochner[speech]'`.
+    Words that the dictionary lacks are pronounced by rule and listed in OUTPUT_DIR/guessed.txt: correct that file and
+    give it as lexicon. Recordings that cannot be aligned are listed in OUTPUT_DIR/skipped.jsonl; the exit code is then
+    3, or 1 if there is no other. Requires `pip install 'bochner[speech]'`.
 
     Args:
         audio: A recording, or a directory of recordings.
@@ -50,21 +51,25 @@ def align(
         format: Formats to write: textgrid (default), ctm, json, csv. All but textgrid have confidences.
         lexicon: A file of lines `word phone phone ...` that replaces the model's pronunciations of these words; case
             and stress marks are ignored.
+        guess: Pronounce words by rule that are in no lexicon. Otherwise, and for numbers, they are aligned as one phone
+            `spn` and marked <unk>.
         channel: The channel of recordings with several, counted from 0. Default: the mean of all.
         tier: The tier of TextGrids that holds the text. Default: the first with text.
     """
-    from bochner.speech.align.output import write_alignments
+    from bochner.speech.align.output import GUESSED, write_alignments
     from bochner.speech.align.recordings import align_files
     from bochner.speech.lexicon import read_lexicon
 
     target = output_dir or audio.with_name(f"{audio.stem}_aligned")
     own = None if lexicon is None else read_lexicon(lexicon).entries
     aligned = align_files(
-        audio, text, model=model, lexicon=own, channel=channel, tier=tier, verbose=sys.stderr.isatty()
+        audio, text, model=model, lexicon=own, guess=guess, channel=channel, tier=tier, verbose=sys.stderr.isatty()
     )  # fmt: skip
     write_alignments(target, aligned, formats=format or ["textgrid"])
     counts = [sum(len(getattr(one, tier)) for one in aligned.recordings) for tier in ("words", "phones")]
     logger.info(labelled("aligned", f"{len(aligned.recordings)} recordings, {counts[0]:,} words, {counts[1]:,} phones"))
+    if aligned.guessed:
+        logger.info(labelled("guessed", f"{len(aligned.guessed)} words pronounced by rule, see {target / GUESSED}"))
     if aligned.unknown:
         shown = ", ".join(aligned.unknown[:SHOWN]) + (", ..." if len(aligned.unknown) > SHOWN else "")
         logger.warning(f"{len(aligned.unknown)} words have no pronunciation and are marked <unk>: {shown}")

@@ -18,6 +18,7 @@ from bochner.speech.align.labels import read_ctm
 from bochner.speech.align.output import write_alignments
 from bochner.speech.align.recordings import align_files, tokens_of
 from bochner.speech.audio import resample
+from bochner.speech.lexicon import read_lexicon
 from bochner.speech.synthesis.espeak import RATE, speak, time_phones
 from bochner.speech.textgrid import read_textgrid, write_textgrid
 
@@ -115,6 +116,16 @@ def test_unknown_words_are_marked_and_the_others_aligned(folder: Path) -> None:
     assert [phone.label for phone in recording.phones].count("spn") == 1
     _, starts = speech()
     assert abs(recording.words[3].start - starts[3]) < 0.1
+
+
+def test_words_are_pronounced_by_rule(folder: Path, tmp_path: Path) -> None:
+    aligned = align_files(folder / "a.wav", "please call shmish plimble today")
+    assert aligned.guessed == {"shmish": ("SH", "M", "IH", "SH"), "plimble": ("P", "L", "IH", "M", "B", "AH", "L")}
+    assert [word.label for word in aligned.recordings[0].words][2] == "shmish"
+    write_alignments(tmp_path, aligned)
+    assert read_lexicon(tmp_path / "guessed.txt").entries.keys() == {"shmish", "plimble"}
+    marked = align_files(folder / "a.wav", "please call shmish plimble today", guess=False)
+    assert marked.unknown == ["shmish", "plimble"]
 
 
 def test_parts_of_a_textgrid_are_aligned_by_themselves(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bochner.cli.speech.commands import align, decode, prepare, score, synthesize
+from bochner.cli.speech.g2p import G2P
 from bochner.cli.speech.models import MODELS
 
 SPEECH: dict[str, Any] = {
@@ -14,5 +15,6 @@ SPEECH: dict[str, Any] = {
     "align": align,
     "decode": decode,
     "score": score,
+    "g2p": G2P,
     "models": MODELS,
 }

@@ -17,10 +17,11 @@ from bochner.storage import write_atomically
 
 FORMATS = ("textgrid", "ctm", "json", "csv")
 TIERS = ("words", "phones")
+GUESSED = "guessed.txt"
 
 
 def write_alignments(output_dir: FilePath, aligned: AlignedFiles, *, formats: Sequence[str] = ("textgrid",)) -> None:
-    """Write all recordings in each format, and skipped.jsonl.
+    """Write all recordings in each format, skipped.jsonl, and guessed.txt: a lexicon of words pronounced by rule.
 
     "textgrid" and "json" write one file for each recording, NAME.TextGrid and NAME.json; "ctm" writes words.ctm and
     phones.ctm, "csv" segments.csv, for all of them.
@@ -43,6 +44,8 @@ def write_alignments(output_dir: FilePath, aligned: AlignedFiles, *, formats: Se
             write_ctm(target / f"{tier}.ctm", rows)
     if "csv" in formats:
         write_atomically(target / "segments.csv", _csv(aligned.recordings))
+    guessed = (f"{word} {' '.join(phones)}\n" for word, phones in aligned.guessed.items())
+    write_atomically(target / GUESSED, "".join(guessed).encode("utf-8"))
     write_skipped(target, aligned.skipped)
 
 

@@ -77,11 +77,12 @@ class AlignedRecording:
 class AlignedFiles:
     """The aligned recordings, what could not be aligned, and the words that the lexicon lacks.
 
-    Words in `unknown` are aligned as one phone `spn` and marked <unk>.
+    `guessed` holds their pronunciations by rule. Words in `unknown` are aligned as one phone `spn` and marked <unk>.
     """
 
     recordings: list[AlignedRecording] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
+    guessed: dict[str, Pronunciation] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
 
 
@@ -91,6 +92,7 @@ def align_files(
     *,
     model: str | PretrainedModel = "en",
     lexicon: Mapping[str, Iterable[Sequence[str]]] | None = None,
+    guess: bool = True,
     channel: int | None = None,
     tier: str | None = None,
     verbose: bool = False,
@@ -108,6 +110,9 @@ def align_files(
         The name of a model of `bochner speech models list`, the directory of one, or the model itself.
     lexicon : mapping from words to pronunciations, optional
         Replaces the model's pronunciations of these words. Words are compared without case; stress marks are ignored.
+    guess : bool
+        Pronounce words that are in no lexicon by the model's grapheme-to-phoneme rules. Without it, and for words with
+        digits, they are aligned as one phone `spn` and marked <unk>.
     channel : int, optional
         The channel of recordings with several, counted from 0. Default: the mean of all.
     tier : str, optional
@@ -118,7 +123,7 @@ def align_files(
     """
     loaded = load_model(model) if isinstance(model, str) else model
     result = AlignedFiles()
-    words = _Pronouncer(loaded, lexicon or {}, result.unknown)
+    words = _Pronouncer(loaded, lexicon or {}, guess, result)
     recordings = find_recordings(audio, text, tier=tier, skipped=result.skipped)
     for recording in tqdm(recordings, desc="align", unit="recording", leave=False, disable=not verbose):
         try:
@@ -211,15 +216,16 @@ def tokens_of(text: str) -> list[str]:
 
 
 class _Pronouncer:
-    """Pronunciations of words: the user's, the model's, or the phone of unintelligible speech."""
+    """Pronunciations of words: the user's, the model's, by rule, or the phone of unintelligible speech."""
 
     def __init__(
         self,
         model: PretrainedModel,
         own: Mapping[str, Iterable[Sequence[str]]],
-        unknown: list[str],
+        guess: bool,
+        result: AlignedFiles,
     ) -> None:
-        self._model, self._unknown = model, unknown
+        self._model, self._guess, self._result = model, guess, result
         self._own = {
             word.lower(): tuple(tuple(self._phone(phone, word) for phone in phones) for phones in pronunciations)
             for word, pronunciations in own.items()
@@ -250,9 +256,18 @@ class _Pronouncer:
         return None
 
     def _unknown_entry(self, token: str) -> tuple[str, tuple[Pronunciation, ...]]:
-        if token not in self._unknown:
-            self._unknown.append(token)
+        if self._guess and token not in self._result.guessed and (phones := self._guessed(token)):
+            self._result.guessed[token] = phones
+        if token in self._result.guessed:
+            return token, (self._result.guessed[token],)
+        if token not in self._result.unknown:
+            self._result.unknown.append(token)
         return UNKNOWN, ((UNKNOWN_PHONE,),)
+
+    def _guessed(self, token: str) -> Pronunciation | None:
+        """By rule, for words of letters; "[laughs]", "<noise>" and numbers are not words."""
+        letters = token.strip("'")
+        return self._model.g2p.pronounce(letters) if letters.replace("'", "").isalpha() else None
 
 
 def _align(

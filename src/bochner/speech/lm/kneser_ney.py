@@ -187,7 +187,7 @@ def _interpolated(
         taken = np.where(kept, discount[np.minimum(a, 3)], a)
         total = np.bincount(grams.context, weights=a, minlength=len(lower))
         mass = np.bincount(grams.context, weights=taken, minlength=len(lower))
-        back_off = np.divide(mass, total, out=np.ones_like(total), where=total > 0)
+        back_off = np.divide(mass, total, out=np.ones(len(total)), where=total > 0)
         prob = (a - taken) / total[grams.context] + back_off[grams.context] * lower[grams.suffix]
         probs.append(prob)
         back_offs.append(back_off)

@@ -1,7 +1,7 @@
 """Pre-trained models that come with the package: acoustic model, pronunciations and grapheme-to-phoneme rules.
 
-A model is a directory of `model.json` (what it is, its licence, the SHA-256 of every file), `acoustic.safetensors`
-and `lexicon.txt.xz`; nothing in it is code.
+A model is a directory of `model.json` (what it is, its licence, the SHA-256 of every file), `acoustic.safetensors`,
+`lexicon.txt.xz` and `g2p.npz`; nothing in it is code.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import torch
 
 from bochner.speech.frames import Array, new_directory
 from bochner.speech.frontend import Mfcc
+from bochner.speech.g2p import G2p
 from bochner.speech.hmm.model import Hmm, monophone_hmm
 from bochner.speech.hmm.streams import StreamMixtures, stream_frames
 from bochner.speech.lexicon import Lexicon, Pronunciation
@@ -27,7 +28,8 @@ from bochner.speech.text_files import FilePath, parse_json
 from bochner.storage import read_tensors, write_tensors
 
 DIRECTORY = Path(__file__).parent
-RECORD, ACOUSTIC, LEXICON, LICENCE = "model.json", "acoustic.safetensors", "lexicon.txt.xz", "LICENCE.txt"
+RECORD, ACOUSTIC, LEXICON, G2P = "model.json", "acoustic.safetensors", "lexicon.txt.xz", "g2p.npz"
+LICENCE = "LICENCE.txt"
 VERSION = 1
 UNKNOWN_PHONE = "spn"
 
@@ -55,6 +57,11 @@ class PretrainedModel:
             word, *phones = line.split()
             entries[word] = (*entries.get(word, ()), tuple(phones))
         return entries
+
+    @cached_property
+    def g2p(self) -> G2p:
+        """Pronounces words that the lexicon lacks."""
+        return G2p.load(self.directory / G2P)
 
     def scores(self, samples: Array) -> Array:
         """log p(x_t | state) float32 [T, states] of samples at the model's rate; cepstra are centred over all of them.
@@ -128,6 +135,7 @@ def save_model(
     mixtures: StreamMixtures,
     frontend: Mfcc,
     lexicon: Lexicon,
+    g2p: G2p,
     licence: str,
 ) -> None:
     """Write a model completely or, after an error, not at all; Gaussians and weights in 16 bits."""
@@ -143,6 +151,7 @@ def save_model(
         partial.mkdir(parents=True, exist_ok=True)
         write_tensors(partial / ACOUSTIC, tensors, {"streams": VERSION})
         (partial / LEXICON).write_bytes(lzma.compress(words.encode("utf-8"), preset=9 | lzma.PRESET_EXTREME))
+        g2p.save(partial / G2P)
         (partial / LICENCE).write_text(licence, encoding="utf-8")
         files = {path.name: _hash(path) for path in sorted(partial.iterdir())}
         record = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from bochner.speech.g2p import train_g2p
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.pretrained import save_model
 from bochner.speech.pretrained.sphinx import read_sphinx
@@ -32,7 +33,7 @@ def build_english(source: FilePath, output_dir: FilePath) -> None:
     licence = (root / "en-us" / "README").read_text(encoding="utf-8") + DICTIONARY_LICENCE
     save_model(
         output_dir, about=ENGLISH, hmm=model.hmm, mixtures=model.mixtures, frontend=model.frontend, lexicon=lexicon,
-        licence=licence,
+        g2p=train_g2p(lexicon), licence=licence,
     )  # fmt: skip
 
 
