@@ -1,7 +1,9 @@
-"""Train played at other speeds: as many frames as it lasts, the states in step, and nothing else changed."""
+"""Train played at other speeds: as many frames as it lasts, the states in step, and nothing else changed; or as single
+recordings."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import groupby
 
 import numpy as np
@@ -9,7 +11,9 @@ import pytest
 
 pytest.importorskip("kaldi_hmm_gmm")
 
-from bochner.speech.pipeline.aligned_corpus import at_speeds
+from bochner.speech.frames import FrameStore
+from bochner.speech.frontend.postprocess import group_moments, normalize, smoothed
+from bochner.speech.pipeline.aligned_corpus import at_speeds, with_single_recordings
 from tests.acoustic.aligned_speech import aligned
 
 
@@ -35,3 +39,23 @@ def test_at_its_own_speed_a_corpus_is_heard_as_it_was() -> None:
     old, new = np.asarray(given.frames[name]), np.asarray(again.frames[f"{name}@1"])
     assert np.array_equal(given.states[name], again.states[f"{name}@1"])
     assert np.corrcoef(old.ravel(), new.ravel())[0, 1] > 0.95
+
+
+def test_single_recordings_are_normalised_by_themselves_and_not_adapted() -> None:
+    given, more = aligned(), with_single_recordings(aligned())
+    assert len(more.ids("train")) == 2 * len(given.ids("train"))
+    assert more.ids("dev") == given.ids("dev")
+    name = given.ids("train")[0]
+    assert np.array_equal(more.states[f"{name}@alone"], given.states[name])
+    cepstra = FrameStore(given.directory / "raw")[name]
+    own = smoothed(group_moments([(name, cepstra)])[name], given.prior)
+    expected = given.gmm.view(normalize(cepstra, own))
+    np.testing.assert_allclose(more.frames[f"{name}@alone"], expected, atol=1e-5)
+    assert not np.allclose(more.frames[f"{name}@alone"], given.frames[name], atol=0.1)
+
+
+def test_where_every_recording_is_a_speaker_nothing_is_added() -> None:
+    given = aligned()
+    utterances = [u.replace(speaker=u.id) for u in given.corpus.utterances]
+    apart = replace(given, corpus=replace(given.corpus, utterances=utterances))
+    assert with_single_recordings(apart) is apart

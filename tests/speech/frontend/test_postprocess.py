@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bochner.speech.frames import write_frames
 from bochner.speech.frontend import add_deltas, group_moments, normalize, splice, transform, write_normalized
-from bochner.speech.frontend.postprocess import delta_filters
+from bochner.speech.frontend.postprocess import average_moments, delta_filters, stored_prior
 from tests.speech.frontend import oracles
 
 
@@ -102,3 +102,21 @@ def test_a_speaker_is_missing(tmp_path: Path) -> None:
     store = write_frames(tmp_path / "raw", [("a", frames(3)), ("b", frames(3))])
     with pytest.raises(ValueError, match=r"groups must name the speaker of each utterance, got none for \['b'\]"):
         write_normalized(store, tmp_path / "normal", groups={"a": "ann"})
+
+
+def test_the_moments_of_short_speakers_are_smoothed_by_those_of_the_average_one(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    made = {"a": generator.normal(3, 2, (10_000, 2)), "b": generator.normal(-1, 1, (10_000, 2)), "c": np.ones((50, 2))}
+    store = write_frames(tmp_path / "frames", [(name, X.astype("float32")) for name, X in made.items()])
+    moments = group_moments(made.items())
+    prior = average_moments([moments["a"], moments["b"]])
+    np.testing.assert_allclose(prior.mean, 1.0, atol=0.1)
+    np.testing.assert_allclose(prior.std**2, 2.5, atol=0.1)
+    found = write_normalized(store, tmp_path / "normal", prior=prior)
+    assert np.abs(found["a"].mean(axis=0)).max() < 0.03  # 10,000 frames against 100
+    mean, std = prior.mean + (1 - prior.mean) / 3, prior.std * np.sqrt(2 / 3)  # 50 constant frames against 100
+    np.testing.assert_allclose(found["c"], np.broadcast_to((1 - mean) / std, (50, 2)), atol=1e-4)
+    again = stored_prior(found)
+    assert again is not None
+    np.testing.assert_array_equal(again.mean, prior.mean)
+    assert stored_prior(store) is None
