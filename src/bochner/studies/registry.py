@@ -13,6 +13,7 @@ from bochner.studies import (
     lowrank_page,
     map_error,
     nystrom_rff_findings,
+    operation_counts,
     speech,
     speech_bottleneck,
     speech_findings,
@@ -30,6 +31,7 @@ STUDIES: tuple[Study, ...] = (
     *speech_tasks.STUDIES,
     *lowrank.STUDIES,
     *adapted_bases_report.STUDIES,
+    *operation_counts.STUDIES,
 )
 FINDINGS: tuple[Finding, ...] = (
     *nystrom_rff_findings.FINDINGS,
@@ -40,6 +42,7 @@ FINDINGS: tuple[Finding, ...] = (
     *lowrank.FINDINGS,
     *adapted_bases_report.FINDINGS,
     *map_error.FINDINGS,
+    *operation_counts.FINDINGS,
 )
 PAGES: Mapping[str, tuple[str, Callable[..., None]]] = MappingProxyType(
     {
