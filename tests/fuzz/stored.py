@@ -32,7 +32,7 @@ from bochner.storage import read_tensors
 from tests.fuzz.reader import Reader
 
 RECIPE = SGDSettings(learning_rate=1.0, batch_size=4, max_epochs=2, optimizer="momentum", average=True)
-EVENED = replace(RECIPE, preconditioner_rank=2)
+PRECONDITIONED = replace(RECIPE, preconditioner_rank=2)
 HEADER = (b"float32", b"F64", b"I32", b"[1]", b"[0,4]", b"-1", b"1e9", b"[]", b"{}")
 
 
@@ -155,12 +155,12 @@ def tiny() -> FeatureModel:
 
 
 def preconditioner(folder: Path) -> Path:
-    stored_preconditioner(tiny(), ArraySource(*points()), EVENED, folder, {"seed": 0})
+    stored_preconditioner(tiny(), ArraySource(*points()), PRECONDITIONED, folder, {"seed": 0})
     return folder / "preconditioner.safetensors"
 
 
 def read_preconditioner(path: Path) -> object:
-    return stored_preconditioner(tiny(), ArraySource(*points()), EVENED, path.parent, {"seed": 0})
+    return stored_preconditioner(tiny(), ArraySource(*points()), PRECONDITIONED, path.parent, {"seed": 0})
 
 
 def names(folder: Path) -> Path:

@@ -27,7 +27,7 @@ DIGITS = SGDSettings(batch_size=1024, preconditioner_rank="auto", average=True, 
 
 
 def digits(seed: int) -> tuple[ArraySource, ArraySource, ArraySource]:
-    """1,320 rows to learn from, 27 to judge by and 450 for the end."""
+    """1,320 training, 27 validation and 450 test rows."""
     X, y = (torch.as_tensor(each) for each in load_digits(return_X_y=True))
     order = torch.randperm(len(X), generator=generator(seed))
     parts = (order[:1320], order[1320:1347], order[1347:])

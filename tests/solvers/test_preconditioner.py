@@ -1,4 +1,4 @@
-"""Gradients evened out along the features' main directions: the matrix that is meant, and what it is good for."""
+"""Preconditioned gradients: the matrix against its definition, and what it achieves."""
 
 from __future__ import annotations
 
@@ -169,17 +169,17 @@ def quadratic(num_rows: int = 200) -> tuple[Block, np.ndarray]:
 
 def test_all_directions_solve_a_quadratic_in_a_step() -> None:
     block, y = quadratic()
-    evened, plain = double_model(), double_model()
-    U = augmented(evened, block.X)
+    preconditioned, plain = double_model(), double_model()
+    U = augmented(preconditioned, block.X)
     best = U @ np.linalg.lstsq(U, y, rcond=None)[0]
     source = ArraySource(block.X, block.y)
     # a huge batch has little noise, so that no direction is left as it is
     settings = SGDSettings(loss="squared", criterion="mse", preconditioner_rank=100, batch_size=10**9)
-    preconditioner = fit_preconditioner(evened, source, settings)
+    preconditioner = fit_preconditioner(preconditioned, source, settings)
     assert preconditioner is not None
     rate = SGDSettings(loss="squared", criterion="mse", preconditioner_rank=100, learning_rate=preconditioner.rate)
-    full_batch(evened, preconditioner, block, rate, 1)
-    np.testing.assert_allclose(evened(block.X).detach().numpy()[:, 0], best, atol=1e-4)
+    full_batch(preconditioned, preconditioner, block, rate, 1)
+    np.testing.assert_allclose(preconditioned(block.X).detach().numpy()[:, 0], best, atol=1e-4)
 
     largest = np.linalg.eigvalsh(U.T @ U / len(U)).max()
     slow = SGDSettings(loss="squared", criterion="mse", learning_rate=1 / largest)

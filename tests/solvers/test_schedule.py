@@ -53,8 +53,8 @@ def test_ends_after_ten_halvings_and_never_keeps_a_worse_model(metrics: list[flo
     for metric in metrics:
         if schedule.finished:
             break
-        verdict = schedule.update(metric)
-        if verdict is not Decision.REVERT:
+        decision = schedule.update(metric)
+        if decision is not Decision.REVERT:
             kept = metric
         assert schedule.criterion == kept <= 5.0
         assert schedule.rate == 1024.0 / 2**schedule.halvings

@@ -32,9 +32,9 @@ def least_cost(graph, scores, weight):
             if np.array_equal(before, best):
                 break
         if frame < len(scores):
-            heard = -weight * scores[frame, graph.pdfs[label[~silent] - 1]]
+            acoustic = -weight * scores[frame, graph.pdfs[label[~silent] - 1]]
             after = np.full_like(best, np.inf)
-            np.minimum.at(after, target[~silent], best[source[~silent]] + cost[~silent] + heard)
+            np.minimum.at(after, target[~silent], best[source[~silent]] + cost[~silent] + acoustic)
             best = after
     return min(best[s] + graph.fst.final(s).value for s in range(graph.fst.num_states))
 

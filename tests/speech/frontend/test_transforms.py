@@ -60,11 +60,11 @@ def test_fmllr_objective_is_the_gain_in_likelihood() -> None:
 def test_fmllr_finds_the_transform_again() -> None:
     X, M, V, w = mixture(num=20000)
     A, b = mixing(), np.array([1.0, -2.0, 3.0, 0.5])
-    heard = (X - b) @ np.linalg.inv(A).T  # so that A heard + b is as drawn
-    found = fmllr(affine((heard, M, V, w)), iterations=50)
+    observed = (X - b) @ np.linalg.inv(A).T  # so that A observed + b is as drawn
+    found = fmllr(affine((observed, M, V, w)), iterations=50)
     assert rises(found.objectives)
     np.testing.assert_allclose(found.matrix, np.column_stack([A, b]), atol=0.03)
-    np.testing.assert_allclose(transform(heard, found.matrix), X, atol=0.2)
+    np.testing.assert_allclose(transform(observed, found.matrix), X, atol=0.2)
 
 
 def test_fmllr_of_a_speaker_like_the_model_is_nearly_the_identity() -> None:

@@ -14,26 +14,26 @@ needs_sclite = pytest.mark.skipif(sclite.COMMAND is None, reason="sclite is not 
 
 
 def garbled(tokens: list[str], vocabulary: list[str], noise: float, generator: np.random.Generator) -> list[str]:
-    heard = []
+    recognised = []
     for token in tokens:
         fate = generator.random()
         if fate > noise / 3:
-            heard.append(str(generator.choice(vocabulary)) if fate < 2 * noise / 3 else token)
+            recognised.append(str(generator.choice(vocabulary)) if fate < 2 * noise / 3 else token)
         if generator.random() < noise / 3:
-            heard.append(str(generator.choice(vocabulary)))
-    return heard
+            recognised.append(str(generator.choice(vocabulary)))
+    return recognised
 
 
 def texts(
     vocabulary: list[str], *, noise: float, longest: int, num: int = 150
 ) -> tuple[dict[str, str], dict[str, str]]:
     generator = np.random.default_rng(0)
-    meant, heard = {}, {}
+    meant, recognised = {}, {}
     for i in range(num):
         tokens = [str(token) for token in generator.choice(vocabulary, generator.integers(1, longest))]
         meant[f"u{i}"] = " ".join(tokens)
-        heard[f"u{i}"] = " ".join(garbled(tokens, vocabulary, noise, generator))
-    return meant, heard
+        recognised[f"u{i}"] = " ".join(garbled(tokens, vocabulary, noise, generator))
+    return meant, recognised
 
 
 @needs_sclite
@@ -51,14 +51,14 @@ def texts(
 def test_counts_of_sclite(
     tmp_path: Path, protocol: Protocol, vocabulary: list[str], noise: float, longest: int
 ) -> None:
-    meant, heard = texts(vocabulary, noise=noise, longest=longest)
+    meant, recognised = texts(vocabulary, noise=noise, longest=longest)
     speakers = {name: f"spk{i % 4}" for i, name in enumerate(meant)}
     files = [
         write_trn(tmp_path / f"{side}.trn", said, protocol=protocol, speakers=speakers)
-        for side, said in (("ref", meant), ("hyp", heard))
+        for side, said in (("ref", meant), ("hyp", recognised))
     ]
     expected = sclite.by_utterance(*files)
-    found = score(meant, heard, protocol=protocol, speakers=speakers)
+    found = score(meant, recognised, protocol=protocol, speakers=speakers)
     assert {f"{one.speaker}-{one.id}": one.counts for one in found.utterances} == expected
     by_speaker = {name: Counts() for name in found.by_speaker}
     for name, counts in expected.items():
@@ -81,6 +81,6 @@ FROZEN = [
 ]
 
 
-@pytest.mark.parametrize(("meant", "heard", "expected"), FROZEN)
-def test_frozen_counts_of_sclite(meant: str, heard: str, expected: Counts) -> None:
-    assert score({"u": meant}, {"u": heard}, protocol=Protocol(unit="words")).counts == expected
+@pytest.mark.parametrize(("meant", "recognised", "expected"), FROZEN)
+def test_frozen_counts_of_sclite(meant: str, recognised: str, expected: Counts) -> None:
+    assert score({"u": meant}, {"u": recognised}, protocol=Protocol(unit="words")).counts == expected

@@ -67,15 +67,19 @@ def test_parts_draw_from_their_own_sentences(language):
         assert part_of_sentence(language.prompt(part, np.random.default_rng(0)).tokens) == part
 
 
-def heard(*labels: str) -> list[Segment]:
+def segments(*labels: str) -> list[Segment]:
     return [Segment(label, float(k), k + 1.0) for k, label in enumerate(labels)]
 
 
 def test_links_between_vowels_belong_to_the_phone_before():
-    found = _dictionary_phones(["3", "@"], heard("3", "r-", "@"))
+    found = _dictionary_phones(["3", "@"], segments("3", "r-", "@"))
     assert found == (Segment("ER", 0.0, 2.0), Segment("AH", 2.0, 3.0))
-    assert [phone.label for phone in _dictionary_phones(["3:", "r", "E"], heard("3:", "r", "E"))] == ["ER", "R", "EH"]
-    assert [phone.label for phone in _dictionary_phones(["t", "'i:"], heard("t#", "i"))] == ["T", "IY"]
-    for other in (heard("t"), heard("t", "i:", "k")):
+    assert [p.label for p in _dictionary_phones(["3:", "r", "E"], segments("3:", "r", "E"))] == [
+        "ER",
+        "R",
+        "EH",
+    ]
+    assert [phone.label for phone in _dictionary_phones(["t", "'i:"], segments("t#", "i"))] == ["T", "IY"]
+    for other in (segments("t"), segments("t", "i:", "k")):
         with pytest.raises(ValueError, match="engine produced other phones"):
             _dictionary_phones(["t", "i:"], other)

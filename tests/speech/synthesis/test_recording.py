@@ -50,9 +50,9 @@ def test_rooms_and_telephones_do_not_move_the_speech():
     click = np.zeros(8000, dtype=np.float32)
     click[3000] = 0.5
     response = room_response(rate=16000, reverberation=0.3, direct_ratio=6.0, generator=np.random.default_rng(0))
-    for heard in (reverberate(click, response), telephone(click, rate=16000), telephone(click, rate=8000)):
-        assert len(heard) == len(click)
-        assert np.argmax(np.abs(heard)) == 3000
+    for recorded in (reverberate(click, response), telephone(click, rate=16000), telephone(click, rate=8000)):
+        assert len(recorded) == len(click)
+        assert np.argmax(np.abs(recorded)) == 3000
 
 
 @pytest.mark.parametrize("rate", [8000, 16000])
