@@ -145,6 +145,10 @@ def recipe_for(
     ...                     shift=0.01, offset=0.0075, seed=0)
     >>> recipe.monophone.growth.num_gaussians, recipe.triphone.num_leaves, recipe.triphone.growth.num_gaussians
     (500, 277, 500)
+    >>> few = recipe_for(3_000, num_phones=48, start="equal", num_leaves=None, num_gaussians=None, silence=("SIL",),
+    ...                  shift=0.01, offset=0.0075, seed=0)
+    >>> few.triphone.num_leaves, few.monophone.growth.num_gaussians  # three states for each phone
+    (144, 144)
     >>> recipe.triphone.growth.realign
     (5, 10)
     """
