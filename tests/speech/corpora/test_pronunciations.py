@@ -72,7 +72,7 @@ def test_words_that_no_source_has_are_unknown_in_train_but_kept_in_test(
 def test_a_lexicon_of_another_language_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="got none of no, yes"):
         with_lexicon([utterance(text="yes no")], words_file(tmp_path / "a.txt", "oui w i\n"))
-    with pytest.raises(ValueError, match="lexicon must be files, 'letters' or 'cmudict', got 'cmu'"):
+    with pytest.raises(ValueError, match="lexicon must be files, 'letters', 'cmudict' or 'g2p', got 'cmu'"):
         with_lexicon([utterance(text="yes no")], "cmu")
 
 
@@ -94,3 +94,23 @@ def test_an_unknown_word_passes_through_language_model_and_graph(tmp_path: Path)
     phones = ["SIL", "y", "e", "s", "SPN", "n", "o", "SIL"]
     pdfs = [3 * lexicon.phones.index(phone) + state for phone in phones for state in (0, 1, 2) for _ in range(4)]
     assert decode(graph, 8.0 * np.eye(hmm.num_pdfs)[pdfs], acoustic_weight=0.5).words == ("yes", "<unk>", "no")
+
+
+def test_words_that_no_source_has_are_pronounced_by_rule(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = words_file(tmp_path / "a.txt", "yes Y EH S\nno N OW\n")
+    found = with_lexicon([utterance(text="yes stroot no 42")], [file, "g2p"])
+    assert found.lexicon["yes"] == (("Y", "EH", "S"),)
+    (phones,) = found.lexicon["stroot"]
+    assert phones[:3] == ("S", "T", "R")
+    assert found.missing == ["42"]
+    assert found.utterances[0].text == "yes stroot no <unk>"
+
+
+def test_rules_of_an_own_file(tmp_path: Path) -> None:
+    from bochner.speech.g2p import train_g2p
+
+    words = {a + b + a: [(a, b, a)] for a in "aeiou" for b in "bdgkpt"}
+    train_g2p(words, order=2).save(tmp_path / "g2p.npz")
+    found = with_lexicon([utterance(text="aba ödö")], [str(tmp_path / "g2p.npz")])
+    assert found.lexicon["aba"] == (("a", "b", "a"),)
+    assert found.missing == ["ödö"]

@@ -39,7 +39,7 @@ def prepare(
 
         bochner speech prepare folder recordings corpus
         bochner speech prepare folder recordings corpus --lexicon words.txt --speakers prefix
-        bochner speech prepare folder recordings corpus --lexicon [cmudict,names.txt]
+        bochner speech prepare folder recordings corpus --lexicon [cmudict,names.txt,g2p]
         bochner speech prepare timit TIMIT.zip corpus --tokens phones
         bochner speech prepare an4 an4_cepstra.zip corpus
         bochner speech prepare kaldi data corpus --lexicon data/local/dict/lexicon.txt
@@ -61,7 +61,8 @@ def prepare(
         sizes: Number or share of speakers in each part, such as '{"train": 12, "test": 4}'. For "an4" the shares of its
             training speakers: '{"heldout": 0.05, "dev": 0.05}'.
         lexicon: A file of lines `word phone phone ...`; "letters" (default if the corpus has no lexicon); "cmudict",
-            English words by the CMU dictionary; or a list of these, where later ones replace the words of earlier ones.
+            English words by the CMU dictionary; or a list of these, where later ones replace the words of earlier ones,
+            and "g2p", or a file of `bochner speech g2p train`, pronounces the words that those before it lack.
             Words that none has become <unk> in train and heldout, and are listed in OUT/missing_words.txt.
         normalize: Normalisation of transcripts. Default for "folder": [lower, no_punctuation]; otherwise none.
         tokens: The tokens of TIMIT: its phones (default) or its words.

@@ -10,13 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from bochner.speech.g2p import G2p
 from bochner.speech.lexicon import Lexicon, Pronunciation, read_lexicon
 from bochner.speech.manifest import Utterance
 from bochner.speech.runtime import imported
 from bochner.speech.score.protocol import Protocol, characters
 
 logger = logging.getLogger(__name__)
-LETTERS, CMUDICT = "letters", "cmudict"
+LETTERS, CMUDICT, G2P = "letters", "cmudict", "g2p"
+G2P_SUFFIX = ".npz"  # of the files of `bochner speech g2p train`
+G2P_LANGUAGE = "en"  # of the model that comes with bochner
 UNKNOWN_WORD, UNKNOWN_PHONE = "<unk>", "SPN"
 MAX_NAMED = 20  # missing words in a message
 _VARIANT = re.compile(r"(.+)\(\d+\)")  # `read(2)` in the CMU dictionary's files
@@ -43,10 +46,12 @@ def with_lexicon(
     """Pronunciations for the words of `utterances`; a word that no source has becomes <unk> in train and heldout.
 
     `sources` are files of lines `word phone phone ...`, "cmudict" (the CMU dictionary) or "letters"; the
-    pronunciations of a word are those of the last source that has it. Words of files are normalised as the transcripts
-    are, by the rules `normalize`, and compared without regard to case. Stress marks of ARPAbet's vowels are removed.
-    <unk> is pronounced by the phone SPN, unless a source says otherwise. Transcripts of dev and test are unchanged, so
-    that a missing word counts as an error there.
+    pronunciations of a word are those of the last source that has it. "g2p", which is for English with the phones of
+    the CMU dictionary, or a file of `bochner speech g2p train`, pronounces the words that sources before it lack.
+
+    Words of files are normalised as the transcripts are, by the rules `normalize`, and compared without regard to case.
+    Stress marks of ARPAbet's vowels are removed. <unk> is pronounced by the phone SPN, unless a source says otherwise.
+    Transcripts of dev and test are unchanged, so that a missing word counts as an error there.
 
     >>> said = {"speaker": "ann", "part": "train", "audio": "1.wav", "rate": 8000, "duration": 1.5}
     >>> with_lexicon([Utterance(id="1", text="yes no", **said)], "letters").lexicon["yes"]
@@ -55,7 +60,10 @@ def with_lexicon(
     counts = Counter(token for utterance in utterances for token in utterance.tokens)
     entries: Entries = {}
     for source in [sources] if isinstance(sources, str) else sources:
-        entries |= _entries(source, counts, normalize)
+        if source == G2P or source.endswith(G2P_SUFFIX):
+            entries |= _by_rule(source, sorted(counts.keys() - entries.keys()))
+        else:
+            entries |= _entries(source, counts, normalize)
     missing = sorted(counts.keys() - entries.keys())
     if missing and len(missing) == len(counts):
         raise ValueError(f"lexicon must have words of the transcripts, got none of {_named(missing)} in {sources}.")
@@ -120,10 +128,22 @@ def _entries(source: str, words: Iterable[str], rules: Sequence[str]) -> Entries
         found = {word: entries for word in words if (entries := dictionary.get(word.lower()))}
         return without_stress(found)
     if not Path(source).is_file():
-        raise ValueError(f"lexicon must be files, {LETTERS!r} or {CMUDICT!r}, got {source!r}.")
+        raise ValueError(f"lexicon must be files, {LETTERS!r}, {CMUDICT!r} or {G2P!r}, got {source!r}.")
     own = _read_own(source, rules)
     folded = {word.casefold(): word for word in own}
     return own | {word: own[folded[word.casefold()]] for word in words if word.casefold() in folded and word not in own}
+
+
+def _by_rule(source: str, words: Sequence[str]) -> Entries:
+    """Pronunciations of `words` by a grapheme-to-phoneme model; words with other letters have none."""
+    from bochner.speech.pretrained import load_model  # needs the extra `speech`
+
+    if not words:
+        return {}
+    model = load_model(G2P_LANGUAGE).g2p if source == G2P else G2p.load(source)
+    found: Entries = {word: (phones,) for word in words if (phones := model.pronounce(word.lower()))}
+    logger.info("%d words are pronounced by rule: %s", len(found), _named(list(found)))
+    return found
 
 
 def _read_own(path: str, rules: Sequence[str]) -> Entries:
