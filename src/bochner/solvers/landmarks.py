@@ -19,7 +19,7 @@ from bochner.models.losses import LOSSES, Loss
 from bochner.ops import TILE_ELEMENTS, row_tiles, tile_size
 from bochner.ops.linalg import Iterate, Report, conjugate_gradients, warn_stopped
 from bochner.solvers.checkpoint import SolverCheckpoints
-from bochner.solvers.rows import Summary, Tile, read_encoded, split_tile, summarize
+from bochner.solvers.rows import OwnShards, Summary, Tile, read_encoded, split_tile, summarize
 from bochner.storage import checksum
 
 # Numbers in one block of k(X, landmarks): 8 or 16 MB, which stays in a CPU's last-level cache.
@@ -131,10 +131,11 @@ class CrossKernel:
         *,
         num_classes: int | None,
         memory_budget: int,
+        group: Any = None,
     ) -> None:
         if memory_budget < 0:
             raise ValueError(f"memory_budget must be a number of bytes, at least 0, got {memory_budget!r}.")
-        self.summary = summary
+        self.summary, self.group = summary, group
         self.kernel, self.landmarks, self._source, self._num_classes = kernel, landmarks, source, num_classes
         self._kept: dict[int, list[tuple[Tile, Block]]] = {}
         self._bytes_left = memory_budget
@@ -160,6 +161,8 @@ class CrossKernel:
             part = (values(tile, K) * tile.weight[:, None]).T @ K
             total = part.double() if total is None else total.add_(part)
         assert total is not None  # summarize has seen rows
+        if self.group is not None:
+            total = self.group.sum(total)
         return total.T / self.summary.total_weight
 
     def rows_of(self, coefficients: Tensor) -> Tensor:
@@ -186,6 +189,7 @@ def fit_landmark_ridge(
     max_iterations: int = 100,
     memory_budget: int = 2**30,
     report: Report | None = None,
+    group: Any = None,
     checkpoint_dir: Path | None = None,
     checkpoint_seconds: float = 60.0,
 ) -> LandmarkModel:
@@ -207,6 +211,8 @@ def fit_landmark_ridge(
     ConvergenceWarning is issued if `max_iterations` did not reach it.
     With a `checkpoint_dir`, the same call, made again, continues after the last iteration that was stored there: one
     every `checkpoint_seconds`, and the current one at SIGTERM or SIGINT. On a CPU the model is then the same.
+    The processes of a `group` divide the shards of the source: each reads its own rows and computes its part of the
+    sums, and all have the same model. They need a shard each, and have no checkpoints.
     O(m^3) once, O(n m (d + t)) per iteration (n m t where K_nm is kept); O(m^2) memory beside the budget.
     Source: Rudi, Carratino & Rosasco 2017 (Falkon).
 
@@ -218,9 +224,12 @@ def fit_landmark_ridge(
     """
     checks.positive_float("tolerance", tolerance)
     checks.positive_int("max_iterations", max_iterations)
-    K, space, alpha = prepare(
-        kernel, landmarks, source, LOSSES["squared"], alpha=alpha, num_classes=num_classes, memory_budget=memory_budget
-    )
+    if group is not None:
+        if checkpoint_dir is not None:
+            raise ValueError(f"checkpoint_dir must be None with a group of processes, got {checkpoint_dir!r}.")
+        source = OwnShards(source, group)
+    options: dict[str, Any] = {"num_classes": num_classes, "memory_budget": memory_budget, "group": group}
+    K, space, alpha = prepare(kernel, landmarks, source, LOSSES["squared"], alpha=alpha, **options)
     factor = space.factor_hessian(None, alpha)
     bias = K.summary.mean.to(K.landmarks)
 
@@ -277,6 +286,7 @@ def prepare(
     alpha: float | None,
     num_classes: int | None,
     memory_budget: int,
+    group: Any = None,
 ) -> tuple[CrossKernel, Whitening, float]:
     """K_nm, the landmarks' space, and alpha.
 
@@ -284,7 +294,7 @@ def prepare(
     eigenvalue of K_mm; where that is too much in the landmarks' dtype, K_nm is computed in float64.
     """
     checks.inputs("landmarks", landmarks, width=source.num_inputs)
-    summary = summarize(source, num_classes=num_classes)
+    summary = summarize(source, num_classes=num_classes, group=group)
     space = Whitening(kernel, landmarks)
     if alpha is None:
         curvature = float(loss.curvature(loss.offset(summary.mean)[None]))
@@ -292,5 +302,6 @@ def prepare(
     checks.positive_float("alpha", alpha)
     noise = torch.finfo(landmarks.dtype).eps / (alpha * space.smallest / space.amplitude**2) ** 0.5
     points = landmarks.double() if noise > ROUNDING else landmarks
-    K = CrossKernel(kernel, points, source, summary, num_classes=num_classes, memory_budget=memory_budget)
+    options: dict[str, Any] = {"num_classes": num_classes, "memory_budget": memory_budget, "group": group}
+    K = CrossKernel(kernel, points, source, summary, **options)
     return K, space, alpha

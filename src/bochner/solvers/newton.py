@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ from bochner.solvers.landmarks import (
     scores,
     solve_factored,
 )
-from bochner.solvers.rows import Tile
+from bochner.solvers.rows import OwnShards, Tile
 
 # The factor of alpha per Newton step on its way from k(x, x) down to its value.
 DECAY = 0.03
@@ -57,6 +57,7 @@ def fit_landmark_logistic(
     max_iterations: int = 100,
     memory_budget: int = 2**30,
     report: Report | None = None,
+    group: Any = None,
     checkpoint_dir: Path | None = None,
     checkpoint_seconds: float = 60.0,
 ) -> LandmarkModel:
@@ -76,6 +77,7 @@ def fit_landmark_logistic(
     the `max_iterations` of the last step kept it from being reached. alpha None means q k(x, x) / (5 n), with q
     the loss's curvature p (1 - p) at the class frequencies: as strong as the default for least squares.
     Checkpoints, of Newton steps, as in `fit_landmark_ridge`.
+    A `group` of processes divides the rows as in `fit_landmark_ridge`.
     O(m^3) and at most `max_iterations` passes of O(n m (d + t)) per step; memory as `fit_landmark_ridge`.
     Source: Marteau-Ferey, Bach & Rudi 2019.
 
@@ -90,9 +92,12 @@ def fit_landmark_logistic(
     checks.positive_int("max_steps", max_steps)
     checks.positive_int("max_iterations", max_iterations)
     loss = choose_loss("logistic" if num_classes == 2 else "softmax", num_classes)
-    K, space, alpha = prepare(
-        kernel, landmarks, source, loss, alpha=alpha, num_classes=num_classes, memory_budget=memory_budget
-    )
+    if group is not None:
+        if checkpoint_dir is not None:
+            raise ValueError(f"checkpoint_dir must be None with a group of processes, got {checkpoint_dir!r}.")
+        source = OwnShards(source, group)
+    options: dict[str, Any] = {"num_classes": num_classes, "memory_budget": memory_budget, "group": group}
+    K, space, alpha = prepare(kernel, landmarks, source, loss, alpha=alpha, **options)
     newton = _Newton(K, space, loss)
     start, current, end = newton.start(), max(alpha, space.amplitude), f"max_steps={max_steps}"
     inputs = {}
@@ -152,6 +157,8 @@ class _Newton:
             return self.loss.residual(f, targets)
 
         gradient = self.space.pull(self.K.adjoint(residual))
+        if self.K.group is not None:
+            total = float(self.K.group.sum(gradient.new_tensor([total])))
         return Point(gamma, total / self.K.summary.total_weight, gradient)
 
     def direction(self, point: Point, alpha: float, max_iterations: int) -> Solution:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from bochner.data.blocks import Source
 from bochner.features import FeatureMap
 from bochner.models.heads import LinearHead
 from bochner.ops import row_tiles
-from bochner.solvers.rows import read_tiles, summarize
+from bochner.solvers.rows import OwnShards, read_tiles, summarize
 
 # Rows whose products are summed in the features' dtype before they are added in float64: relative errors of about
 # sqrt(2048) eps = 3e-6 in the worst case for float32, 2e-7 measured.
@@ -32,13 +32,16 @@ class Moments(NamedTuple):
     dtype: torch.dtype
 
 
-def fit_ridge(feature_map: FeatureMap, source: Source, *, alpha: float, num_classes: int | None = None) -> LinearHead:
+def fit_ridge(
+    feature_map: FeatureMap, source: Source, *, alpha: float, num_classes: int | None = None, group: Any = None
+) -> LinearHead:
     """W = (cov(z) + alpha I)^{-1} cov(z, y), b = mean(y) - mean(z) W: the head with the least mean squared error plus
     alpha ||W||^2, with weighted means and an unpenalised bias. Its weights [t, D] are W^T, in the features' dtype.
 
     y holds numbers [n] or [n, t], or class indices with `num_classes` (then one-hot, and f estimates p(class | x)).
     Products are computed in the features' dtype over 2,048 rows, about a common shift, and summed in float64: relative
     errors of the moments about 2e-7 for float32 features, in half the time of float64 products.
+    The processes of a `group` divide the shards of the source, each of which needs one, and have the same head.
     O(N D (D + t)) + O(D^3 / 3) time; O(D^2 + 2048 D) memory.
 
     >>> from torch import Generator; from bochner.features import FourierMap; from bochner.kernels import Gaussian
@@ -50,7 +53,7 @@ def fit_ridge(feature_map: FeatureMap, source: Source, *, alpha: float, num_clas
     True
     """
     checks.nonnegative_float("alpha", alpha)
-    moments = _accumulate(feature_map, source, num_classes=num_classes)
+    moments = _accumulate(feature_map, source, num_classes=num_classes, group=group)
     moments.gram.diagonal().add_(alpha)
     factor, failed = torch.linalg.cholesky_ex(moments.gram)
     if int(failed):
@@ -97,14 +100,17 @@ def _fit(moments: Moments, weights: Tensor) -> LinearHead:
     return LinearHead(weights.T.to(moments.dtype).contiguous(), bias.to(moments.dtype))
 
 
-def _accumulate(feature_map: FeatureMap, source: Source, *, num_classes: int | None) -> Moments:
+def _accumulate(feature_map: FeatureMap, source: Source, *, num_classes: int | None, group: Any = None) -> Moments:
     """Sums about a shift near the mean: z^T z - N mean mean^T would lose digits where the mean is large."""
-    summary = summarize(source, num_classes=num_classes)
+    source = source if group is None else OwnShards(source, group)
+    summary = summarize(source, num_classes=num_classes, group=group)
     gram = cross = total = shift = None
     for tile in read_tiles(source, num_classes=num_classes, rows=TILE_ROWS):
         Z = feature_map(tile.X)
         if gram is None or cross is None or total is None or shift is None:
             shift = Z.mean(dim=0)
+            if group is not None:
+                shift = group.sum(shift) / group.num_shares
             D, t = Z.shape[1], tile.targets.shape[1]
             gram, cross, total = (Z.new_zeros(shape, dtype=torch.float64) for shape in ((D, D), (D, t), (D,)))
         Z -= shift
@@ -115,6 +121,8 @@ def _accumulate(feature_map: FeatureMap, source: Source, *, num_classes: int | N
             gram[part, : part.stop] += weighted[:, part].T @ Z[:, : part.stop]
     if gram is None or cross is None or total is None or shift is None:
         raise ValueError("source must hold rows, got none.")
+    if group is not None:
+        total, gram, cross = (group.sum(part) for part in (total, gram, cross))
     checks.finite("features", total)
     for moment in (total, gram, cross):
         moment /= summary.total_weight

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from bochner import checks
-from bochner.data.blocks import Source, read_shard
+from bochner.data.blocks import Block, Source, read_shard
 from bochner.ops import row_tiles
 
 
@@ -27,6 +27,22 @@ class Summary(NamedTuple):
     num_rows: int
     total_weight: float
     mean: Tensor
+
+
+class OwnShards:
+    """The shards of a source that are this process's: every R-th of them, for R shares of the rows."""
+
+    def __init__(self, source: Source, group: Any) -> None:
+        count, shares = len(source.shard_sizes), group.num_shares
+        if count < shares:
+            raise ValueError(
+                f"source must have at least one shard for each of {shares} processes, got {count}; read smaller shards."
+            )
+        self._source, self._shards = source, range(group.share_number, count, shares)
+        self.num_inputs, self.shard_sizes = source.num_inputs, [source.shard_sizes[shard] for shard in self._shards]
+
+    def read(self, shard: int) -> Block:
+        return read_shard(self._source, self._shards[shard])
 
 
 def read_encoded(source: Source, shard: int, *, num_classes: int | None) -> Tile:
@@ -60,8 +76,11 @@ def split_tile(tile: Tile, rows: int) -> Iterator[Tile]:
         yield Tile(tile.X[part], tile.targets[part], tile.weight[part])
 
 
-def summarize(source: Source, *, num_classes: int | None) -> Summary:
-    """One pass over the targets; it checks every row, so that errors come before the work."""
+def summarize(source: Source, *, num_classes: int | None, group: Any = None) -> Summary:
+    """One pass over the targets; it checks every row, so that errors come before the work.
+
+    With a `group`, `source` has this process's rows, and the summary is that of all processes' rows.
+    """
     if num_classes is not None and checks.positive_int("num_classes", num_classes) < 2:
         raise ValueError(f"num_classes must be at least 2, got {num_classes}.")
     num_rows, total_weight, total = 0, 0.0, None
@@ -72,6 +91,10 @@ def summarize(source: Source, *, num_classes: int | None) -> Summary:
             raise ValueError(f"y must have the same number of columns in all shards, got {len(total)} and {len(part)}.")
         total = part if total is None else total + part
         num_rows, total_weight = num_rows + len(tile.X), total_weight + float(tile.weight.double().sum())
+    if group is not None:
+        assert total is not None
+        sums = group.sum(torch.cat([total.new_tensor([num_rows, total_weight]), total]))
+        num_rows, total_weight, total = int(sums[0]), float(sums[1]), sums[2:]
     if total is None or num_rows == 0 or total_weight == 0:
         raise ValueError(f"source must hold rows of positive weight, got {num_rows} rows of weight {total_weight:g}.")
     if num_classes is not None and int((total > 0).sum()) < 2:

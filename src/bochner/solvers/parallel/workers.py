@@ -114,6 +114,12 @@ class Workers:
         dist.all_gather(parts, local.contiguous(), group=self.grid.get_group("features"))
         return torch.cat(parts, dim=dim)
 
+    def sum(self, partial: Tensor) -> Tensor:
+        """The sum over the shares of the rows, in place and on all processes."""
+        if self.num_shares > 1:
+            dist.all_reduce(partial, group=self.grid.get_group("data"))
+        return partial
+
     def agree(self, value: float) -> float:
         """The value of the first process."""
         number = torch.tensor([value], dtype=torch.float64)  # on the CPU: a GPU goes on with its work meanwhile
