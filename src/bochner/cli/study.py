@@ -111,7 +111,7 @@ def all_(**options: Any) -> None:
         bochner study all --size smoke --data_dir data
         bochner study all --workers 4
 
-    Size "smoke" takes a few minutes for all studies, "small" one or two hours on two cores. The same command continues
+    Size "smoke" takes a few minutes for all studies, "small" about three hours on two cores. The same command continues
     an interrupted run. A study that fails is an error, after the others have been run.
     """
     from bochner.cli.errors import USER_ERRORS
