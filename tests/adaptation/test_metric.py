@@ -9,12 +9,14 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
-from bochner.adaptation.metric import MetricRound, learn_metric
+from bochner.adaptation.metric import MetricRound, gradient_outer_product, learn_metric
 from bochner.data import ArraySource
 from bochner.features import FourierMap
 from bochner.kernels import Gaussian, Stationary
+from bochner.models import LandmarkModel
 from bochner.models.heads import FeatureModel
 from bochner.solvers import fit_landmark_ridge, fit_ridge
+from tests.oracles.memory import PeakMemory
 
 CALM = 0.05  # of the metric's weight, on inputs that mean nothing
 
@@ -123,3 +125,18 @@ def test_interrupted_rounds_continue(complete: int, tmp_path: Path) -> None:
         assert torch.equal(one.kernel.metric, other.kernel.metric)
     with pytest.raises(ValueError, match="seed: 0 there, 1 here"):
         rounds(**{**stored, "fingerprint": {"seed": 1}})
+
+
+def test_gradients_on_many_rows_are_the_formula_and_hold_no_kernel_matrix() -> None:
+    """k(X, landmarks) of 20,000 x 400 has 64 MB in float64; grad f = sum_j a_j k(x, l_j) (l_j - x) / bandwidth^2."""
+    X = torch.randn(20_000, 3, generator=generator(), dtype=torch.float64)
+    a = torch.randn(400, 1, generator=generator(1), dtype=torch.float64)
+    kernel = Gaussian(bandwidth=2.0)
+    model = LandmarkModel(kernel, X[:400], a, torch.zeros(1, dtype=torch.float64))
+    source = ArraySource(X, torch.zeros(20_000))
+    with PeakMemory() as memory:
+        M = gradient_outer_product(model, source, num_rows=20_000, generator=generator())
+    assert memory.peak < 16 * 2**20
+    weights = kernel(X, X[:400]) * a[:, 0]
+    gradients = (weights @ X[:400] - weights.sum(dim=1, keepdim=True) * X) / 4
+    torch.testing.assert_close(M, gradients.T @ gradients / 20_000)
