@@ -48,7 +48,7 @@ def apply(words: Path, *, model: str = "en") -> None:
 
     Examples:
 
-        bochner speech g2p apply words.txt > lexicon.txt
+        bochner speech g2p apply words.txt
         bochner speech g2p apply words.txt --model g2p.npz
 
     Words with letters that the model has not seen are reported as warnings.
