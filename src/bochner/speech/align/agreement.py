@@ -58,7 +58,7 @@ def compare_segments(
     """
     positive_float("tolerance", tolerance)
     labels = ([segment.label for segment in side] for side in (reference, aligned))
-    pairs = [(i, j) for i, j in _matches(*labels) if i > 0]
+    pairs = [(i, j) for i, j in matching_labels(*labels) if i > 0]
     near = sum(abs(reference[i].start - aligned[j].start) <= tolerance + 1e-6 for i, j in pairs)
     end = min(reference[-1].end, aligned[-1].end) if reference and aligned else 0.0
     positive_float("frame_shift", frame_shift)
@@ -72,7 +72,7 @@ def compare_all(pairs: Iterable[tuple[Sequence[Segment], Sequence[Segment]]], **
     return sum((compare_segments(reference, aligned, **settings) for reference, aligned in pairs), Agreement())
 
 
-def _matches(reference: list[str], aligned: list[str]) -> list[tuple[int, int]]:
+def matching_labels(reference: list[str], aligned: list[str]) -> list[tuple[int, int]]:
     """The places (i, j) of equal labels in the alignment of the two sequences."""
     pairs = align(reference, aligned)
     i = np.cumsum([label is not None for label, _ in pairs]) - 1
