@@ -43,7 +43,7 @@ MOUNT = 'mount -t tmpfs -o size="$1" tmpfs "$2" && shift 2 && exec "$@"'
 
 # A server that has imported everything forks the runs: no trial waits for imports.
 PROCESSES = get_context("forkserver")
-PROCESSES.set_forkserver_preload(["bochner.cli", "bochner.cli.train"])
+PROCESSES.set_forkserver_preload(["bochner.cli", "bochner.cli.train", "torch._dynamo"])
 
 SGD = ["--preset=none", "--solver=sgd", "--n_components=128", "--batch_size=32", "--max_epochs=12", "--max_halvings=30"]
 RATE = ["--learning_rate=0.05"]
@@ -248,10 +248,16 @@ class Bench:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def interrupt(self, name: str, output: Path, rng: random.Random, number: signal.Signals) -> tuple[Training, Trial]:
-        """A run, or one that is resumed, that gets a signal at a random moment of the time that a whole run takes."""
+        """A run, or one that is resumed, that gets a signal at a random moment.
+
+        Every other time at one of the time that a whole run takes, else after the first file that it stores.
+        """
         _, seconds = self.expected(name)
-        training, delay = self.start(name, output), rng.uniform(0, seconds)
+        training, after_first = self.start(name, output), rng.random() < 0.5
+        delay = rng.uniform(0, seconds / 4 if after_first else seconds)
         training.wait_for((output / "config.json").exists)
+        if after_first:
+            training.wait_for(lambda: phase(output) != "nothing")
         time.sleep(delay)
         training.kill() if number == signal.SIGKILL else training.send(number)
         start = time.perf_counter()

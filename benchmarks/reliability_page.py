@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from textwrap import fill
 from typing import Any
@@ -25,13 +26,24 @@ def page(
     by_name = [_configuration(name, options[name], trials) for name in options]
     changes = [trial["change"] for trial in trials if trial["kind"] == "changed data"]
     text = INTRODUCTION.format(**where) + "\n".join(faults) + "\n" + EXPLANATION
-    text += CONFIGURATIONS + "\n".join(line for line in by_name if line) + "\n"
+    text += _ends(trials) + CONFIGURATIONS + "\n".join(line for line in by_name if line) + "\n"
     if changes:
         text += "\n" + fill(f"Changes of data: {', '.join(sorted(set(changes)))}.", 120) + "\n"
     if fuzz:
         return text + _files(fuzz)
     _, heading, section = previous.partition("\n## Damaged and hostile files\n")
     return text + heading + section
+
+
+def _ends(trials: list[Trial]) -> str:
+    """How long runs took to end after SIGTERM, and how busy the machine was."""
+    ends: dict[bool, list[float]] = {False: [0.0], True: [0.0]}
+    for trial in trials:
+        if trial["kind"] == "SIGTERM":
+            ends["processes" in trial["configuration"]].append(trial["seconds"])
+    load = f"Other programs ran on the machine, too: its load average was {os.getloadavg()[0]:.0f} at the end."
+    text = f"After SIGTERM, runs of one process ended within {max(ends[False]):.1f} s, of several within "
+    return "\n" + fill(f"{text}{max(ends[True]):.1f} s. {load}", 120) + "\n"
 
 
 def _row(kind: str, trials: list[Trial]) -> str:
@@ -75,8 +87,8 @@ Written by `python -m benchmarks.reliability`, commit {commit}; do not edit.
 **Protocol.** `bochner train` on 2,000 rows of three classes, in the configurations of the second table. The model at
 the end is compared with that of an uninterrupted run, byte by byte.
 
-- *kill*: SIGKILL, of all processes of the run, at a random moment of the time that a whole run takes; then the same
-  command again, up to three times per run.
+- *kill*: SIGKILL, of all processes of the run, at a random moment of the time that a whole run takes, or after the
+  first file that it stores; then the same command again, up to three times per run.
 - *SIGTERM*: the same with SIGTERM. Orderly is exit code 143 within 10 s, one line of text, and nothing left in the
   temporary directory. Runs that had written their model are not counted.
 - *changed data*: SIGKILL after the first checkpoint of the configuration "CSV", then the same command on a table that

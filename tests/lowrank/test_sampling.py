@@ -10,6 +10,7 @@ from bochner.kernels import Gaussian, Polynomial
 from bochner.lowrank.sampling import (
     SAMPLING_SCHEMES,
     Samples,
+    _central_points,
     _column_norms,
     _estimated_norms,
     default_block_size,
@@ -183,3 +184,10 @@ def test_bad_arguments() -> None:
         sample_entries(KERNEL, X, scheme="uniform", num_samples=0, generator=generator())
     with pytest.raises(ValueError, match=r"Fourier features.*use 'l2'"):
         sample_entries(Polynomial(), X, scheme="approximate-l2", num_samples=10, generator=generator())
+
+
+def test_central_points_do_not_depend_on_an_offset() -> None:
+    """k-means in float32 would not resolve points far from the origin."""
+    X = points(200)
+    near, far = (_central_points(X + offset, 10, generator(1)) for offset in (0.0, 2.0**20))
+    assert near.tolist() == far.tolist()
