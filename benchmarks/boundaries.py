@@ -55,7 +55,9 @@ dictionary: a closure and its release are one stop, so that the easy boundary be
 stop belongs to the vowel after it. "Phones": the hand labels' sequence is given and every boundary counts. "Words": the
 text is given, phones are the dictionary's, and the boundaries of phones that both have count, matched by the least
 number of edits. The error is that of the beginning of a phone (not the first), or of the beginning and end of a word.
-The model "en" comes with the package; its beam and the normalisation of its cepstra were compared on these recordings.
+The model "en" comes with the package. It was chosen on these recordings among models of PocketSphinx, of an hour of
+synthetic speech (73 % of the boundaries within 20 ms) and of AN4 (68 %), and so were its beam and the normalisation of
+its cepstra; the rows of "en" may be slightly optimistic.
 Sphinx does not list the recordings that it was trained on, so that TIMIT may be among them.
 GMMs are monophones of 13 MFCCs, trained on 12 speakers and tested on 4.
 """
