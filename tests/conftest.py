@@ -12,6 +12,10 @@ import pytest
 import torch
 from hypothesis import settings
 
+# Without a GPU the Triton kernels run in Triton's interpreter, which must be chosen before anything imports Triton.
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+
 # The matrices are tiny and pytest runs one process a core: threads would only wait for each other.
 torch.set_num_threads(int(os.environ.get("BOCHNER_TEST_THREADS", "1")))
 

@@ -97,7 +97,9 @@ def test_a_signal_leaves_a_checkpoint_of_the_last_step(
     words = ["train", data, "--target=ring", *TRAINED]
     with monkeypatch.context() as patched:
         end_at(60, number, patched)  # 43 blocks are an epoch
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by programs in the background
         outcome = run(capsys, *words, f"--output_dir={ended}")
+        signal.signal(signal.SIGINT, before)
     assert outcome.code == code
     assert len(outcome.err.splitlines()) == 1
     assert "checkpoint is kept" in outcome.err

@@ -259,7 +259,7 @@ def test_the_order_of_a_date_is_remembered(caplog: pytest.LogCaptureFixture) -> 
     np.testing.assert_array_equal(days[0], days[1])
     assert not caplog.text
     TableEncoder.fit(pandas.DataFrame({"d": ["01/02/2020", "03/02/2020"]}), [0, 1], num_classes=2)
-    assert "column 'd' holds dates such as '01/02/2020', of which the month" in caplog.text.lower()
+    assert "column 'd' holds dates such as '01/02/2020'" in caplog.text.lower()
 
 
 @pytest.mark.parametrize("texts", ["1.2.3 2.3.4", "2020-13-01 2020-01-01", "2020-01-01 soon", "10-20 30-40"])

@@ -149,10 +149,11 @@ class Kernel(Storable, abstract=True):
         tensor([[5.],
                 [5.]])
         """
+        X = checks.inputs("X", X)
+        Y = checks.inputs("Y", Y, width=X.shape[1])
         if torch.is_grad_enabled() and any(T.requires_grad for T in (X, Y, V)):
             return self(X, Y) @ V
-        U = self.prepare(checks.inputs("X", X))
-        L = self.prepare(checks.inputs("Y", Y, width=X.shape[1]))
+        U, L = self.prepare(X), self.prepare(Y)
         if fused := self.fused_products(U):
             return fused.radial_product(U, L, V.to(U), self.radial).to(V.dtype)
         columns, limit = min(len(Y), TILE_COLUMNS), tile_size(TILE_ELEMENTS, U.device)
