@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import pytest
 import torch
 from torch import distributed as dist
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
@@ -21,6 +22,13 @@ from bochner.solvers.step import take_steps
 from tests.solvers.parallel.ranks import run_ranks
 from tests.solvers.parallel.test_checkpoints import LONG
 from tests.solvers.parallel.test_equality import linear, numbers, sources
+
+
+def launch(name: str) -> LaunchConfig:
+    return LaunchConfig(
+        min_nodes=1, max_nodes=1, nproc_per_node=2, run_id=name, rdzv_backend="c10d", max_restarts=1,
+        rdzv_endpoint="localhost:0", start_method="forkserver", monitor_interval=0.05,
+    )  # fmt: skip
 
 
 def undisturbed(group: Workers) -> dict[str, np.ndarray]:
@@ -48,12 +56,26 @@ def killed_once(folder: Path) -> tuple[int, dict[str, np.ndarray]]:
     return num_restarts(), numbers(model)
 
 
+def num_threads_beside_joined() -> tuple[int, int, int]:
+    torch.set_num_threads(1)
+    tasks = Path("/proc/self/task")
+    before = len(list(tasks.iterdir()))
+    with joined() as group:
+        assert group is not None
+        group.sum(torch.ones(3))
+        within = len(list(tasks.iterdir()))
+    return before, within, len(list(tasks.iterdir()))
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted by /proc")
+def test_no_thread_is_left_that_might_free_tensors_at_the_interpreters_exit() -> None:
+    """One that did would end the process by "terminate called without an active exception"."""
+    for before, within, after in elastic_launch(launch("threads"), num_threads_beside_joined)().values():
+        assert after == before < within
+
+
 def test_a_killed_process_is_started_anew_and_the_model_is_bit_equal(tmp_path: Path) -> None:
-    config = LaunchConfig(
-        min_nodes=1, max_nodes=1, nproc_per_node=2, run_id="restarts", rdzv_backend="c10d", max_restarts=1,
-        rdzv_endpoint="localhost:0", start_method="forkserver", monitor_interval=0.05,
-    )  # fmt: skip
-    found = elastic_launch(config, killed_once)(tmp_path / "run")
+    found = elastic_launch(launch("restarts"), killed_once)(tmp_path / "run")
     expected = run_ranks(undisturbed, 2, tmp_path / "whole")
     for rank in range(2):
         restarts, mine = found[rank]

@@ -240,8 +240,10 @@ def joined(*, feature_parallel: int = 1, device: str | torch.device = "auto") ->
     store, rank, size = _rendezvous()
     backend = "cpu:gloo,cuda:nccl" if own.type == "cuda" else "gloo"
     dist.init_process_group(backend, store=store, rank=rank, world_size=size)
-    yield Workers(features=feature_parallel, device=own)
+    workers = Workers(features=feature_parallel, device=own)
+    yield workers
     dist.destroy_process_group()
+    del workers.grid  # ends gloo's threads, which may free tensors; at the interpreter's exit that aborts the process
 
 
 def _rendezvous() -> tuple[Store, int, int]:
