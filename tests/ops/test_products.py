@@ -132,15 +132,16 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from bochner.ops.fused import products
 
-kinds = dict.fromkeys(["X", "Y", "x_squares", "y_squares", "V", "out"], "*fp32")
-kinds |= dict.fromkeys(["n", "m", "outputs", "part_columns"], "i32")
+kinds = dict.fromkeys(["X", "x_squares", "x_largest", "Y", "y_squares", "y_largest", "out", "scale"], "*fp32")
+kinds |= dict.fromkeys(["X_high", "X_low", "Y_high", "Y_low", "V_high", "V_low"], "*fp16")
+kinds |= dict.fromkeys(["n", "m", "part_columns"], "i32")
 kinds |= dict.fromkeys(["factor", "error", "split_error", "near"], "fp32")
 for capability, tiles, limit in ((90, products.TILES, 227), (80, products.SMALL_TILES, 99)):
-    constants = {"INPUTS": 50, "NORM": 2.0, "POWER": 0.5, "DEGREE": 2, "OUTPUTS": products.MAX_OUTPUTS}
-    constants |= {"ROWS": tiles.rows, "COLUMNS": tiles.columns, "DEPTH": tiles.depth}
+    constants = {"INPUTS": 50, "WIDTH": 64, "NORM": 2.0, "POWER": 0.5, "DEGREE": 2, "OUTPUTS": products.MAX_OUTPUTS}
+    constants |= {"ROWS": tiles.rows, "COLUMNS": tiles.columns, "DEPTH": tiles.depth, "STAGES": tiles.stages}
     signature = {**kinds, **dict.fromkeys(constants, "constexpr")}
     source = ASTSource(products._radial_product, signature=signature, constexprs=constants)
-    options = {"num_warps": tiles.warps, "num_stages": tiles.stages}
+    options = {"num_warps": tiles.warps}
     compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
     assert len(compiled.asm["cubin"]) > 0
     assert compiled.metadata.shared <= limit * 1024, (capability, compiled.metadata.shared)

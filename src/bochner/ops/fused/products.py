@@ -4,39 +4,37 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from bochner.ops.distances import NEAR, Radial
 from bochner.ops.fused.primitives import Tiles, cdiv, jit, next_power_of_2, tl
 
-# For compute capability 9 and for 8: the largest tiles whose compiled kernels keep everything in registers.
-TILES = Tiles(rows=128, columns=32, depth=32, warps=8, stages=2)
-SMALL_TILES = Tiles(rows=64, columns=32, depth=16, warps=4, stages=2)
+# For compute capability 9 and for 8.
+TILES = Tiles(rows=128, columns=64, depth=64, warps=8, stages=3)
+SMALL_TILES = Tiles(rows=64, columns=32, depth=32, warps=4, stages=2)
 MAX_OUTPUTS = 64  # columns of V that one program multiplies
 # Columns of k(X, Y) that are summed in float32; sums over more are added in float64.
 MAX_COLUMNS = 2**14
 # Programs per multiprocessor, at least: the last of them then leave few multiprocessors idle.
 PROGRAMS = 4
-# Relative to ||x|| ||y||, the error of a product x . y by three TF32 products: factors of 11 bits leave 3 * 2^-22.
+# Relative to ||x|| ||y||, the error of a product x . y by three products of float16 numbers: factors of 11 bits leave
+# 3 * 2^-22, and matrix units truncate sums.
 SPLIT_ERROR = 2.0**-20
+LARGEST = 2.0**13  # what the largest number is scaled to before it is split; float16 ends at 2^16
 
 
 @jit
-def _rounded(x):
-    """x in TF32: float32 with 10 bits after the leading one, so that products by matrix units are exact."""
-    return ((x.to(tl.int32, bitcast=True) + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
+def _split_dot(a_high, a_low, b_high, b_low):
+    """(a_high + a_low) (b_high + b_low) without the product of the low parts, which is below float32's accuracy.
 
-
-@jit
-def _split_dot(a, b, total):
-    """total + a b to float32's accuracy: each factor is the sum of two TF32 numbers, whose smallest product is left
-    out."""
-    a_high, b_high = _rounded(a), _rounded(b)
-    a_low, b_low = _rounded(a - a_high), _rounded(b - b_high)
-    total = tl.dot(a_low, b_high, total, input_precision="tf32")
-    total = tl.dot(a_high, b_low, total, input_precision="tf32")
-    return tl.dot(a_high, b_high, total, input_precision="tf32")
+    The sum starts at 0, since matrix units truncate: to a running total they would add an error that grows with it.
+    """
+    total = tl.dot(a_low, b_high)
+    total = tl.dot(a_high, b_low, total)
+    return tl.dot(a_high, b_high, total)
 
 
 @jit
@@ -51,9 +49,8 @@ def _power(base, POWER: tl.constexpr):
 
 
 @jit
-def _load_rows(X, i, k, rows, INPUTS: tl.constexpr):
-    place = i[:, None].to(tl.int64) * INPUTS + k[None, :]
-    return tl.load(X + place, mask=(i[:, None] < rows) & (k[None, :] < INPUTS), other=0.0)
+def _load_rows(X, i, k, rows, WIDTH: tl.constexpr):
+    return tl.load(X + i[:, None].to(tl.int64) * WIDTH + k[None, :], mask=i[:, None] < rows, other=0.0)
 
 
 @jit
@@ -69,30 +66,43 @@ def _power_sums(X, Y, i, j, n, m, NORM: tl.constexpr, INPUTS: tl.constexpr, ROWS
 
 @jit
 def _radial_product(
-    X, Y, x_squares, y_squares, V, out, n, m, outputs, part_columns, factor, error, split_error, near,
-    INPUTS: tl.constexpr, NORM: tl.constexpr, POWER: tl.constexpr, DEGREE: tl.constexpr,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr, OUTPUTS: tl.constexpr,
+    X, X_high, X_low, x_squares, x_largest, Y, Y_high, Y_low, y_squares, y_largest, V_high, V_low, out,
+    n, m, part_columns, scale, factor, error, split_error, near,
+    INPUTS: tl.constexpr, WIDTH: tl.constexpr, NORM: tl.constexpr, POWER: tl.constexpr, DEGREE: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr, OUTPUTS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     c = tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)
-    part = tl.program_id(2)
+    part, outputs = tl.program_id(2), tl.num_programs(1) * OUTPUTS
     total = tl.zeros((ROWS, OUTPUTS), dtype=tl.float32)
-    x_square = tl.load(x_squares + i, mask=i < n, other=0.0)
-    for start in range(part * part_columns, tl.minimum(m, (part + 1) * part_columns), COLUMNS):
+    k = tl.arange(0, DEPTH)
+    if NORM == 2.0:
+        x_square = tl.load(x_squares + i, mask=i < n, other=0.0)
+        may_cancel = split_error * (tl.load(x_largest) + tl.load(y_largest)) > error
+        doubled = tl.load(scale)
+        if WIDTH == DEPTH:
+            x_high, x_low = _load_rows(X_high, i, k, n, WIDTH), _load_rows(X_low, i, k, n, WIDTH)
+    for start in tl.range(part * part_columns, tl.minimum(m, (part + 1) * part_columns), COLUMNS, num_stages=STAGES):
         j = start + tl.arange(0, COLUMNS)
         if NORM == 2.0:
-            products = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-            for depth in tl.range(0, INPUTS, DEPTH, num_stages=1):
-                k = depth + tl.arange(0, DEPTH)
-                x = _load_rows(X, i, k, n, INPUTS)
-                products = _split_dot(x, tl.trans(_load_rows(Y, j, k, m, INPUTS)), products)
+            if WIDTH == DEPTH:
+                y_high, y_low = _load_rows(Y_high, j, k, m, WIDTH), _load_rows(Y_low, j, k, m, WIDTH)
+                products = _split_dot(x_high, x_low, tl.trans(y_high), tl.trans(y_low))
+            else:
+                products = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+                for depth in tl.range(0, WIDTH, DEPTH, num_stages=STAGES):
+                    x_high = _load_rows(X_high, i, depth + k, n, WIDTH)
+                    x_low = _load_rows(X_low, i, depth + k, n, WIDTH)
+                    y_high = _load_rows(Y_high, j, depth + k, m, WIDTH)
+                    y_low = _load_rows(Y_low, j, depth + k, m, WIDTH)
+                    products += _split_dot(x_high, x_low, tl.trans(y_high), tl.trans(y_low))
             squares = x_square[:, None] + tl.load(y_squares + j, mask=j < m, other=0.0)[None, :]
-            sums = tl.maximum(squares - 2 * products, 0.0)
-            # Digits cancel between near points far from the origin. Their tile is computed again from differences.
-            cancelled = (split_error * squares > error) & (sums < near * squares)
-            cancelled = cancelled & (i < n)[:, None] & (j < m)[None, :]
-            if tl.max(tl.max(cancelled.to(tl.int32), axis=1), axis=0) > 0:
-                sums = _power_sums(X, Y, i, j, n, m, 2.0, INPUTS, ROWS, COLUMNS)
+            sums = tl.maximum(squares - doubled * products, 0.0)
+            if may_cancel:  # digits, between near points far from the origin: their tile is computed from differences
+                cancelled = (split_error * squares > error) & (sums < near * squares)
+                cancelled = cancelled & (i < n)[:, None] & (j < m)[None, :]
+                if tl.max(tl.max(cancelled.to(tl.int32), axis=1), axis=0) > 0:
+                    sums = _power_sums(X, Y, i, j, n, m, 2.0, INPUTS, ROWS, COLUMNS)
         else:
             sums = _power_sums(X, Y, i, j, n, m, NORM, INPUTS, ROWS, COLUMNS)
         t = factor * _power(sums, POWER)
@@ -101,17 +111,17 @@ def _radial_product(
             K = K * (1.0 + t)
         if DEGREE == 2:
             K = K * (1.0 + t + t * t / 3.0)
-        place = j[:, None].to(tl.int64) * outputs + c[None, :]
-        v = tl.load(V + place, mask=(j[:, None] < m) & (c[None, :] < outputs), other=0.0)
-        total = _split_dot(K, v, total)
-    place = (part.to(tl.int64) * n + i[:, None]) * outputs + c[None, :]
-    tl.store(out + place, total, mask=(i[:, None] < n) & (c[None, :] < outputs))
+        K_high = K.to(tl.float16)
+        K_low = (K - K_high.to(tl.float32)).to(tl.float16)
+        v_high, v_low = _load_rows(V_high, j, c, m, outputs), _load_rows(V_low, j, c, m, outputs)
+        total += _split_dot(K_high, K_low, v_high, v_low)
+    tl.store(out + (part.to(tl.int64) * n + i[:, None]) * outputs + c[None, :], total, mask=i[:, None] < n)
 
 
 def radial_product(X: Tensor, Y: Tensor, V: Tensor, radial: Radial, *, tiles: Tiles | None = None) -> Tensor:
     """k(X, Y) V [n, c] for X [n, d], Y [m, d] and V [m, c] in float32; see `Radial` for k.
 
-    Distances and the product with V are products of numbers split into two of TF32 each. Relative to
+    Distances and the product with V are products of numbers split into two of float16 each. Relative to
     k(x, x) ||V||_1 the error is about that of float32, 1e-6, plus that of squared distances, which is at most 2^-20 of
     ||x||^2 + ||y||^2 about the mean of Y and at most 2^-14 of the square itself where `radial.error` is 0.
     O(n m (d + c)) time and no array [n, m].
@@ -119,23 +129,43 @@ def radial_product(X: Tensor, Y: Tensor, V: Tensor, radial: Radial, *, tiles: Ti
     (n, d), (m, c) = X.shape, V.shape
     if n == 0 or m == 0 or c == 0:
         return V.new_zeros(n, c)
-    center = Y.mean(dim=0)
-    X, Y, V = (X - center).contiguous(), (Y - center).contiguous(), V.contiguous()
     tiles = tiles or _tiles(X.device)
+    depth = max(16, min(tiles.depth, next_power_of_2(d)))
     outputs = min(MAX_OUTPUTS, max(16, next_power_of_2(c)))  # 16 is the least size of a product
     programs = cdiv(n, tiles.rows) * cdiv(c, outputs)
     parts = max(cdiv(m, MAX_COLUMNS), min(cdiv(PROGRAMS * _processors(X), programs), cdiv(m, 16 * tiles.columns)))
     part_columns = cdiv(cdiv(m, parts), tiles.columns) * tiles.columns
     parts = cdiv(m, part_columns)
-    out = X.new_empty(parts, n, c)
+
+    center = Y.mean(dim=0)
+    X, Y = (X - center).contiguous(), (Y - center).contiguous()
+    scale, v_scale = torch.minimum(_scale(X), _scale(Y)), _scale(V, dim=0)
+    x_squares, y_squares = X.square().sum(dim=1), Y.square().sum(dim=1)
+    x_split, y_split = (_split(X * scale, depth), _split(Y * scale, depth)) if radial.norm == 2 else ((X, X), (Y, Y))
+    out = X.new_empty(parts, n, cdiv(c, outputs) * outputs)
     _radial_product[(cdiv(n, tiles.rows), cdiv(c, outputs), parts)](
-        X, Y, X.square().sum(dim=1), Y.square().sum(dim=1), V, out, n, m, c, part_columns,
+        X, *x_split, x_squares, x_squares.amax(), Y, *y_split, y_squares, y_squares.amax(),
+        *_split(V * v_scale, outputs), out, n, m, part_columns, 2 / scale**2,
         radial.factor, radial.error, SPLIT_ERROR, 4 * NEAR,
-        INPUTS=d, NORM=radial.norm, POWER=radial.power, DEGREE=radial.degree,
-        ROWS=tiles.rows, COLUMNS=tiles.columns, DEPTH=max(16, min(tiles.depth, next_power_of_2(d))), OUTPUTS=outputs,
-        num_warps=tiles.warps, num_stages=tiles.stages,
+        INPUTS=d, WIDTH=cdiv(d, depth) * depth, NORM=radial.norm, POWER=radial.power, DEGREE=radial.degree,
+        ROWS=tiles.rows, COLUMNS=tiles.columns, DEPTH=depth, OUTPUTS=outputs, STAGES=tiles.stages,
+        num_warps=tiles.warps,
     )  # fmt: skip
-    return out[0] if parts == 1 else out.sum(dim=0, dtype=torch.float64).float()
+    result = out[0] if parts == 1 else out.sum(dim=0, dtype=torch.float64)
+    return (result[:, :c] / v_scale).float()
+
+
+def _scale(X: Tensor, dim: Any = None) -> Tensor:
+    """The power of two that brings the largest finite number near LARGEST: multiplication by it is exact."""
+    largest = X.abs().nan_to_num(nan=0.0, posinf=0.0).amax(dim=dim)
+    return torch.exp2(torch.floor(torch.log2(LARGEST / largest)).clamp(-60, 60))
+
+
+def _split(X: Tensor, multiple: int) -> tuple[Tensor, Tensor]:
+    """Two float16 tensors whose sum is X to 22 bits, with columns of zeros up to a `multiple`."""
+    X = torch.nn.functional.pad(X, (0, -X.shape[1] % multiple))
+    high = X.half()
+    return high, (X - high).half()
 
 
 def _tiles(device: torch.device) -> Tiles:
