@@ -136,8 +136,11 @@ kinds = dict.fromkeys(["X", "x_squares", "x_largest", "Y", "y_squares", "y_large
 kinds |= dict.fromkeys(["X_high", "X_low", "Y_high", "Y_low", "V_high", "V_low"], "*fp16")
 kinds |= dict.fromkeys(["n", "m", "part_columns"], "i32")
 kinds |= dict.fromkeys(["factor", "error", "split_error", "near"], "fp32")
-for capability, tiles, limit in ((90, products.TILES, 227), (80, products.SMALL_TILES, 99)):
-    constants = {"INPUTS": 50, "WIDTH": 64, "NORM": 2.0, "POWER": 0.5, "DEGREE": 2, "OUTPUTS": products.MAX_OUTPUTS}
+for capability, inputs, tiles, limit in (
+    (90, 50, products.TILES, 227), (90, 128, products.WIDE_TILES, 227), (80, 50, products.SMALL_TILES, 99)
+):
+    constants = {"INPUTS": inputs, "WIDTH": -(-inputs // tiles.depth) * tiles.depth, "NORM": 2.0, "POWER": 0.5}
+    constants |= {"DEGREE": 2, "OUTPUTS": products.MAX_OUTPUTS}
     constants |= {"ROWS": tiles.rows, "COLUMNS": tiles.columns, "DEPTH": tiles.depth, "STAGES": tiles.stages}
     signature = {**kinds, **dict.fromkeys(constants, "constexpr")}
     source = ASTSource(products._radial_product, signature=signature, constexprs=constants)

@@ -42,7 +42,11 @@ def test_float32_resolves_small_ridges_too(bandwidth: float, alpha: float) -> No
     assert float((model.decision(X) - right).square().mean().sqrt()) < 2e-3
 
 
-def test_fused_products_in_place_of_blocks(monkeypatch) -> None:
+@pytest.mark.parametrize(
+    ("free", "expected"),
+    [(2**30, {(120, 30), (30, 120)}), (1000, {(50, 30), (30, 50), (20, 30), (30, 20)})],  # all rows, or their shards
+)
+def test_fused_products_in_place_of_blocks(monkeypatch, free: int, expected: set[tuple[int, int]]) -> None:
     X, kernel, w = points(), Gaussian(), weights(120)
     Y, shapes = numbers(X), []
 
@@ -54,9 +58,10 @@ def test_fused_products_in_place_of_blocks(monkeypatch) -> None:
             return (-(U[:, None] - L).square().sum(dim=2) / 2).exp() @ V
 
     monkeypatch.setattr(Gaussian, "fused_products", lambda self, like: Products)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 2 * free))
     source = Rows(X, Y, w, shard_rows=50)
     model = fit_landmark_ridge(kernel, X[:30], source, alpha=1e-4, memory_budget=50 * 30 * 8, **EXACT)
-    assert set(shapes) == {(50, 30), (30, 50), (20, 30), (30, 20)}  # the first shard is kept, others are whole
+    assert set(shapes) == expected
     right = dense_landmark_ridge(kernel, X[:30], X, Y, w, 1e-4)
     torch.testing.assert_close(model.decision(X), right, rtol=0, atol=1e-7)
 

@@ -20,6 +20,7 @@ from bochner.ops import TILE_ELEMENTS, row_tiles, tile_size
 from bochner.ops.linalg import Iterate, Report, conjugate_gradients, warn_stopped
 from bochner.solvers.checkpoint import SolverCheckpoints
 from bochner.solvers.rows import OwnShards, Summary, Tile, read_encoded, split_tile, summarize
+from bochner.solvers.step import RESIDENT_SHARE
 from bochner.storage import checksum
 
 # Numbers in one block of k(X, landmarks): 8 or 16 MB, which stays in a CPU's last-level cache.
@@ -118,8 +119,8 @@ class CrossKernel:
     """K_nm = k(source, landmarks), computed block by block.
 
     Blocks are kept while they fit `memory_budget` bytes, and the others are computed again in every pass; the result
-    does not depend on the budget. On a GPU those others are not stored even for one pass where the kernel has fused
-    products.
+    does not depend on the budget. On a GPU where the kernel has fused products, blocks are not stored even for one
+    pass unless all of them fit, and the rows stay on the GPU if they fit there.
     """
 
     def __init__(
@@ -139,16 +140,34 @@ class CrossKernel:
         self.kernel, self.landmarks, self._source, self._num_classes = kernel, landmarks, source, num_classes
         self._kept: dict[int, list[tuple[Tile, Block]]] = {}
         self._bytes_left = memory_budget
+        needed = sum(source.shard_sizes) * len(landmarks) * landmarks.element_size()
+        self._is_fused = needed > memory_budget and kernel.fused_products(landmarks) is not None
+        self._resident = self._read_all() if self._is_fused else None
+
+    def _read_all(self) -> Tile | None:
+        """All rows on the GPU, or None if they do not fit."""
+        width = self._source.num_inputs + len(self.summary.mean) + 1
+        needed = sum(self._source.shard_sizes) * width * self.landmarks.element_size()
+        if needed > RESIDENT_SHARE * torch.cuda.mem_get_info(self.landmarks.device)[0]:
+            return None
+        shards = [
+            [part.to(self.landmarks) for part in read_encoded(self._source, shard, num_classes=self._num_classes)]
+            for shard in range(len(self._source.shard_sizes))
+        ]
+        return Tile(*map(torch.cat, zip(*shards, strict=True)))
 
     def blocks(self) -> Iterator[tuple[Tile, Block]]:
         """One pass: pairs of rows and their block of K_nm [rows, m]."""
+        if self._resident is not None:
+            yield self._resident, ImplicitBlock(self.kernel, self._resident.X, self.landmarks)
+            return
         for shard, size in enumerate(self._source.shard_sizes):
             if shard in self._kept:
                 yield from self._kept[shard]
                 continue
             needed = size * len(self.landmarks) * self.landmarks.element_size()
-            if needed > self._bytes_left:
-                yield from self._make(shard, stored=self.kernel.fused_products(self.landmarks) is None)
+            if needed > self._bytes_left or self._is_fused:
+                yield from self._make(shard)
             else:
                 self._bytes_left -= needed
                 self._kept[shard] = list(self._make(shard))
@@ -169,13 +188,13 @@ class CrossKernel:
         """Coefficients [m, t] transposed, in the dtype of the landmarks, as `scores` takes them."""
         return coefficients.T.to(self.landmarks).contiguous()
 
-    def _make(self, shard: int, *, stored: bool = True) -> Iterator[tuple[Tile, Block]]:
+    def _make(self, shard: int) -> Iterator[tuple[Tile, Block]]:
         rows = read_encoded(self._source, shard, num_classes=self._num_classes)
         size = max(1, tile_size(BLOCK_ELEMENTS, self.landmarks.device) // len(self.landmarks))
-        for tile in split_tile(rows, size) if stored else [rows]:
+        for tile in [rows] if self._is_fused else split_tile(rows, size):
             tile = Tile(*(part.to(self.landmarks) for part in tile))
             implicit = ImplicitBlock(self.kernel, tile.X, self.landmarks)
-            yield tile, self.kernel(tile.X, self.landmarks) if stored else implicit
+            yield tile, implicit if self._is_fused else self.kernel(tile.X, self.landmarks)
 
 
 def fit_landmark_ridge(

@@ -1,0 +1,174 @@
+"""Products with kernel matrices and the solvers on them, on one GPU: `python -m benchmarks.products [ROWS ...]`.
+
+ROWS are names of `MEASUREMENTS`, all by default. Data are made, of the shapes of published runs; each line is printed
+when it is measured. Epochs of EigenPro's shapes are measured on a part of the rows, and scaled.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Generator, Tensor
+
+from bochner import KernelClassifier
+from bochner.data import ArraySource
+from bochner.kernels import Gaussian, Kernel, Laplacian, Matern
+from bochner.solvers import fit_askotch, fit_eigenpro, fit_exact_ridge, fit_landmark_ridge
+from bochner.solvers.eigenpro import ROWS_PER_LANDMARK
+
+DEVICE = "cuda"
+NUM_CLASSES = 10
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, device=DEVICE, generator=Generator(DEVICE).manual_seed(seed))
+
+
+def made_rows(n: int, d: int) -> tuple[Tensor, Tensor]:
+    """Standard normal inputs; the class is the largest of ten smooth functions, with a tenth of the labels drawn."""
+    X = normal(n, d)
+    directions = normal(d, NUM_CLASSES, seed=1) * (3 / d**0.5)
+    y = torch.cat([torch.sin(part @ directions).argmax(dim=1) for part in X.split(2**18)])
+    wrong = torch.rand(n, device=DEVICE, generator=Generator(DEVICE).manual_seed(2)) < 0.1
+    return X, torch.where(wrong, torch.randint(NUM_CLASSES, (n,), device=DEVICE), y)
+
+
+@contextmanager
+def measured() -> Iterator[Callable[[], float]]:
+    """The seconds of the block, once it has ended, until the GPU is idle."""
+    torch.cuda.synchronize()
+    start, end = time.perf_counter(), [0.0]
+    yield lambda: end[0] - start
+    torch.cuda.synchronize()
+    end[0] = time.perf_counter()
+
+
+def seconds(call: Callable[[], object], repetitions: int = 3) -> float:
+    """The least time of a call, after one that is not counted."""
+    call()
+    best = float("inf")
+    for _ in range(repetitions):
+        with measured() as elapsed:
+            call()
+        best = min(best, elapsed())
+    return best
+
+
+def products() -> None:
+    """Entries of k(X, Y) a second: the fused kernel, and torch with tiles of 1 GB in float32."""
+    print("| kernel | inputs | outputs | fused | torch |\n|---|---:|---:|---:|---:|")
+    n, m = 2**18, 20_000
+    kernels: list[Kernel] = [Gaussian(), Matern(smoothness=0.5), Matern(smoothness=2.5), Laplacian()]
+    for kernel in kernels:
+        shapes = ((50, 10),) if kernel is not kernels[0] else ((10, 10), (50, 10), (50, 64), (128, 10), (784, 10))
+        for d, outputs in shapes:
+            if isinstance(kernel, Laplacian):
+                n = 2**16
+            X, Y, V = normal(n, d), normal(m, d, seed=1), normal(m, outputs, seed=2)
+            k = type(kernel)(**{**vars_of(kernel), "bandwidth": 2 * d**0.5})
+
+            def tiles(k: Kernel = k, X: Tensor = X, Y: Tensor = Y, V: Tensor = V) -> None:
+                for rows in X.split(2**28 // m):
+                    k(rows, Y) @ V
+
+            fused = n * m / seconds(lambda k=k, X=X, Y=Y, V=V: k.matmul(X, Y, V))  # type: ignore[misc]
+            print(f"| {k} | {d} | {outputs} | {fused:.2g} | {n * m / seconds(tiles, 1):.2g} |", flush=True)
+
+
+def vars_of(kernel: Kernel) -> dict[str, float]:
+    return {"smoothness": kernel.smoothness} if isinstance(kernel, Matern) else {}
+
+
+def landmarks() -> None:
+    """2,000,000 x 50 rows, 10 classes, 20,000 landmarks: Falkon's problem."""
+    X, y = made_rows(2_050_000, 50)
+    test, X, y = (X[2_000_000:], y[2_000_000:]), X[:2_000_000], y[:2_000_000]
+    centres = X[torch.randperm(len(X), generator=Generator().manual_seed(0))[:20_000]]
+    last: list[tuple[int, float]] = []
+    for attempt in ("first call", "second call"):
+        with measured() as elapsed:
+            model = fit_landmark_ridge(
+                Gaussian(bandwidth=10.0), centres, ArraySource(X, y), num_classes=NUM_CLASSES,
+                report=lambda *record: last.append(record),
+            )  # fmt: skip
+        error = float((model.decision(test[0]).argmax(dim=1) != test[1]).double().mean())
+        print(
+            f"| fit_landmark_ridge, {attempt} | {elapsed():.1f} s | {last[-1]} | test error {error:.4f} |", flush=True
+        )
+    X, y = X.cpu(), y.cpu()
+    options = {"preset": None, "solver": "landmarks", "n_components": 20_000, "random_state": 0, "verbose": False}
+    with measured() as elapsed:
+        estimator = KernelClassifier(**options, solver_params={"device": DEVICE}).fit(X, y)
+    error = 1 - float(estimator.score(test[0].cpu(), test[1].cpu()))
+    print(f"| KernelClassifier(solver='landmarks') | {elapsed():.1f} s | | test error {error:.4f} |", flush=True)
+
+
+def exact() -> None:
+    """Kernel ridge regression on all rows: the factor in float32, and by blocks where it does not fit."""
+    kernel = Matern(smoothness=0.5, bandwidth=10.0)
+    for fit, n in (
+        (fit_exact_ridge, 2000),
+        (fit_exact_ridge, 75_000),
+        (fit_exact_ridge, 130_000),
+        (fit_askotch, 500_000),
+    ):
+        X, y = made_rows(n, 20)
+        torch.cuda.reset_peak_memory_stats()
+        with measured() as elapsed, warnings.catch_warnings(record=True) as caught:
+            model = fit(kernel, ArraySource(X, y), num_classes=NUM_CLASSES, alpha=1e-3 / n)  # type: ignore[operator]
+        rows = torch.randperm(n, generator=Generator().manual_seed(1))[:2000].to(DEVICE)
+        target = torch.nn.functional.one_hot(y[rows], NUM_CLASSES).double() - model.bias.double()
+        wide = kernel.matmul(X[rows].double(), X.double(), model.coefficients.double())
+        left = float((wide + 1e-3 * model.coefficients[rows].double() - target).norm() / target.norm())
+        notes = f"{torch.cuda.max_memory_allocated() / 2**30:.0f} GiB, {len(caught)} warnings"
+        print(
+            f"| {fit.__name__} | {n:,} | {elapsed():.1f} s | residual {left:.1g} | {notes} |",
+            flush=True,
+        )
+        del model, wide
+        torch.cuda.empty_cache()
+
+
+def eigenpro() -> None:
+    """One epoch of the shapes of EigenPro's README: rows, inputs, landmarks, and the part of the rows that is run."""
+    for name, n, d, m, part in (
+        ("CIFAR-5M", 5_000_000, 1280, 65_536, 1_000_000),
+        ("LibriSpeech", 10_000_000, 1024, 65_536, 1_000_000),
+        ("CIFAR-5M", 5_000_000, 1280, 262_144, 524_288),
+        ("CIFAR-5M", 5_000_000, 1280, 1_024_000, 2_048_000),
+    ):
+        part = max(part, ROWS_PER_LANDMARK * m) if m < 1_000_000 else part
+        X, y = made_rows(part, d)
+        centres = X[torch.randperm(part, generator=Generator().manual_seed(0))[:m].to(DEVICE)]
+        with measured() as elapsed:
+            fit_eigenpro(
+                Matern(smoothness=0.5, bandwidth=20.0),
+                centres,
+                ArraySource(X, y),
+                num_classes=NUM_CLASSES,
+                max_epochs=1,
+            )
+        scaled = elapsed() * n / part
+        print(f"| {name}, {n:,} x {d} | {m:,} | {part:,} rows: {elapsed():.1f} s | {scaled:.0f} s |", flush=True)
+        del X, y, centres
+
+
+MEASUREMENTS: dict[str, Callable[[], None]] = {
+    "products": products, "landmarks": landmarks, "exact": exact, "eigenpro": eigenpro,
+}  # fmt: skip
+
+
+def main() -> None:
+    for name in sys.argv[1:] or MEASUREMENTS:
+        measurement = MEASUREMENTS[name]
+        print(f"\n{name}: {measurement.__doc__}\n", flush=True)
+        measurement()
+
+
+if __name__ == "__main__":
+    main()
