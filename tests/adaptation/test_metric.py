@@ -87,7 +87,7 @@ def test_a_model_that_looks_at_nothing_leaves_the_kernel() -> None:
 
 def test_equal_rows_are_refused() -> None:
     same = ArraySource(torch.ones(9, 2), torch.zeros(9))
-    with pytest.raises(ValueError, match="source must hold different rows"):
+    with pytest.raises(ValueError, match="source must contain different rows"):
         learn_metric(Gaussian(), same, lambda _: nn.Linear(2, 1), lambda _: 1.0, generator=generator())
 
 

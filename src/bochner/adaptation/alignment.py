@@ -29,7 +29,7 @@ def alignment(
                     ~ sum_i ||z_i||^4 + n (n - 1) mean of (z_i . z_j)^2 over pairs i != j
                                                             "sampled": `num_blocks` random blocks of 1,024 rows
 
-    The sampled <K, K> is unbiased but for blocks that span two passes and may hold a row twice; its cost is
+    The sampled <K, K> is unbiased except for blocks that span two passes and may hold a row twice; its cost is
     O(num_blocks 1024^2 D) and its memory O(1024 D). "auto" is exact up to D = 4,096. Sums are float64; row weights are
     ignored. Source: Cristianini et al. 2001; Alber et al. 2017, Eq. 9.
 

@@ -32,8 +32,8 @@ OBJECTIVES = ["kernel", "alignment", "loss"]
 PATIENCE, STRUCTURED_PATIENCE = 10, 20
 TRAIN_BATCHES, VALIDATION_BATCHES = 10_000, 1_000
 VALIDATION_FRACTION = 0.1
-VALIDATION_ROWS = 1024  # evaluated at once in a pass over all validation rows
-VALIDATION_SEED = 1_000_003  # added to the seed, so that validation rows have an order of their own
+VALIDATION_ROWS = 1024  # rows evaluated at once in a pass over all validation rows
+VALIDATION_SEED = 1_000_003  # added to the seed, so that the validation rows have their own order
 RATE_ROWS = 64  # rows on which the size of the features is measured
 
 Map = TypeVar("Map", bound=FeatureMap)
@@ -45,10 +45,10 @@ class BasisSettings:
 
     Args:
         batch_size: Rows per step. Alignment is that of a batch, so its size is part of that objective.
-        learning_rate: Adam's rate, times the median size of the entries it changes: a step then means the same for
-            frequencies of any bandwidth, and equals one on G where the paper writes W = G / sigma.
-        decay: The factor of all rates after an epoch without improvement; 1 keeps them, as in the paper.
-        head_rate: How far a step may move the scores of a typical row through the head.
+        learning_rate: Adam's rate, relative to the median size of the entries it changes. It then has the same effect
+            for frequencies of any bandwidth: that of a step on G where the paper writes W = G / sigma.
+        decay: The factor applied to all rates after an epoch without improvement; 1, as in the paper, keeps them.
+        head_rate: The largest change of the scores of a typical row by one step on the head.
         batches: Training batches per epoch; None is 10,000, or one pass over the rows for objective "loss".
         validation_batches: Validation batches, the same in every epoch; None is 1,000, or all rows for "loss".
         patience: Epochs without improvement after which training ends; None is 10, or 20 for structured maps.
@@ -153,11 +153,11 @@ def fit_basis(
         "alignment"  1 - alignment of z . z' with k_Y, 1 for equal classes and 0 for others      (SAB)
         "loss"       the loss of a linear head on z, trained together with the map               (DAB)
 
-    The given map (RB) is the starting point and does not change. What is trained: the frequencies of dense Fourier maps
-    (phases too), the non-zero values of sparse ones, the weights of all layers of arc-cosine maps, the diagonals of
-    structured ones. Early stopping uses `validation_data`, or a tenth of the rows; the result is never worse there than
-    the start. Row weights count in "loss" only. A step on n rows costs three times the map's features and O(n^2 D) for
-    the pairs, and no memory beyond the batch. Source: Alber et al. 2017, Section 3.2.
+    The given map (RB) is the starting point and does not change. Trained are the frequencies and phases of dense
+    Fourier maps, the non-zero values of sparse ones, the diagonals of structured ones, and the weights of all layers of
+    arc-cosine maps. Early stopping uses `validation_data`, or a tenth of the rows; the result is never worse there than
+    the start. Row weights count in "loss" only. A step on n rows costs three evaluations of the map and O(n^2 D) for
+    the pairs; memory is that of a batch. Source: Alber et al. 2017, Section 3.2.
 
     Args:
         head: The initial head for objective "loss", zeros if None; it does not change.
@@ -333,7 +333,7 @@ def kernel_error(Z: Tensor, K: Tensor) -> Tensor:
 def misalignment(Z: Tensor, y: Tensor) -> Tensor:
     """1 - <K, K_Y> / sqrt(<K, K> <K_Y, K_Y>) for K = Z Z^T and k_Y = 1 for equal classes, else 0; Z [n, D], y [n].
 
-    All pairs count, those of a row with itself too. O(n^2 D).
+    All pairs count, including those of a row with itself. O(n^2 D).
     Source: Alber et al. 2017, Eq. 9, after Cristianini et al. 2001.
 
     >>> abs(float(misalignment(torch.eye(3)[[0, 0, 2]], torch.tensor([5, 5, 1])))) < 1e-6
@@ -345,7 +345,7 @@ def misalignment(Z: Tensor, y: Tensor) -> Tensor:
 
 
 def endless(source: Source, *, batch_size: int, seed: int) -> Iterator[Block]:
-    """Full batches of shuffled rows without end: pass after pass over the source, each in another order."""
+    """An endless stream of full batches: passes over the source, each in a new random order."""
     passes = (batches(source, batch_size=batch_size, seed=seed, epoch=number) for number in itertools.count())
     return rebatch(itertools.chain.from_iterable(passes), batch_size)
 
@@ -363,7 +363,7 @@ def _training_epochs(source: Source, settings: BasisSettings, *, whole: bool, st
 
 
 def _validation_batches(validation_data: Source, settings: BasisSettings, *, whole: bool) -> Iterator[Block]:
-    """The same batches at every call, so that epochs differ by their parameters alone."""
+    """The same batches at every call, so that epochs differ only in the parameters."""
     if whole and settings.validation_batches is None:
         return in_order(validation_data, batch_rows=VALIDATION_ROWS)
     size = min(settings.batch_size, num_rows(validation_data))
@@ -385,7 +385,8 @@ def _zero_head(feature_map: FeatureMap, source: Source, settings: BasisSettings)
 
 
 def _head_rates(feature_map: FeatureMap, head: Head, source: Source, settings: BasisSettings) -> dict[str, float]:
-    """Adam moves each weight by its rate, and so a score by up to rate ||z||_1: the rate that makes it `head_rate`."""
+    """Learning rates of the head. Adam changes each weight by up to its rate, hence a score by up to rate ||z||_1,
+    which is set to `head_rate`."""
     like = next(feature_map.parameters())
     rows = sample_rows(source, RATE_ROWS, generator=Generator().manual_seed(settings.seed)).X
     with torch.no_grad():

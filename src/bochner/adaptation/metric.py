@@ -1,4 +1,4 @@
-"""A metric on the inputs, learned from what a fitted model looks at."""
+"""A metric on the inputs, learned from the gradients of fitted models."""
 
 from __future__ import annotations
 
@@ -85,16 +85,16 @@ def learn_metric(
     checkpoint_dir: Path | None = None,
     fingerprint: Mapping[str, Any] | None = None,
 ) -> list[MetricRound]:
-    """Kernels k(M^{1/2} x, M^{1/2} y), each with the metric M of the model fitted with the one before.
+    """Kernels k(M^{1/2} x, M^{1/2} y), each with the metric M of the model fitted with the previous one.
 
     A round fits a model with the current kernel, `fit(kernel)`, whose output must be differentiable in its inputs;
     computes its validation loss, `evaluate(model)`; and sets M to the average gradient outer product (AGOP) of the
-    model over `source` (see `gradient_outer_product`). M is scaled to keep the median distance, so that the bandwidth
-    keeps its meaning. The first round uses the given kernel, whose scale becomes part of the metric. The rounds end
+    model over `source` (see `gradient_outer_product`). M is scaled to keep the median distance, so that the same
+    bandwidth applies. The first round uses the given kernel, whose scale becomes part of the metric. The rounds end
     early when the loss rises. Cost: `rounds` + 1 fits. Source: Radhakrishnan et al. 2024 (recursive feature machines).
 
-    With a `checkpoint_dir`, the same call resumes after the last complete round; `fingerprint` is what the rounds
-    depend on besides the kernel.
+    With a `checkpoint_dir`, the same call resumes after the last complete round; `fingerprint` identifies everything
+    besides the kernel on which the rounds depend.
     """
     checks.positive_int("rounds", rounds)
     points = sample_rows(source, RULE_POINTS, generator=generator).X.cpu()
@@ -125,7 +125,7 @@ def learn_metric(
 def _restored(
     tensors: Mapping[str, Tensor], state: Mapping[str, Any], generator: Generator
 ) -> tuple[list[MetricRound], Stationary]:
-    """The rounds of a checkpoint and the kernel of the next one; the generator is set to where it was."""
+    """The rounds of a checkpoint and the kernel of the next one; also restores the state of the generator."""
     kernels = [unpack(tree, tensors) for tree in state["kernels"]]
     if not all(isinstance(kernel, Stationary) for kernel in kernels):
         raise TypeError(f"kernels must be stationary, got {kernels}")
@@ -141,9 +141,9 @@ def _with_metric(kernel: Stationary, M: Tensor, points: Tensor, typical: float) 
 
 
 def _median(points: Tensor) -> float:
-    """The median distance of pairs of points [n, d] that differ."""
+    """The median distance between points [n, d] that differ."""
     distances = torch.nn.functional.pdist(points.double())
     distances = distances[distances > 0]
     if len(distances) == 0:
-        raise ValueError("source must hold different rows for a metric to be learned, got equal ones only.")
+        raise ValueError("source must contain different rows to learn a metric, got identical rows only.")
     return float(distances.median())

@@ -69,7 +69,7 @@ def select_features(
     a bottleneck; both rows of a sine-cosine pair together) have the largest l2 norm. The last round only draws.
     D (T + 1) / 2 features are drawn in all. O(T R D (d + C)) for R = `rows_per_round`, and the memory of one model.
     With a `checkpoint_dir`, the same call resumes after the last complete round. With a `group`, processes divide the
-    rows of a pass, and features as in training; norms are then gathered.
+    rows of a pass, and the features as in training; norms are then gathered.
     Source: May 2018, Section 5.1; JMLR 2019, Algorithm 1.
 
     >>> from bochner.data import ArraySource
@@ -148,7 +148,7 @@ def _checkpoint(
 
 
 def _restored(tensors: Mapping[str, Tensor], state: Mapping[str, Any], generator: Generator) -> Selection:
-    """The selection of a checkpoint; the generator is set to where it was."""
+    """The selection of a checkpoint; also restores the state of the generator."""
     feature_map, drawn = unpack(state["map"], dict(tensors)), [checks.positive_int("drawn", n) for n in state["drawn"]]
     births, kept = tensors["births"], [tensors[f"kept.{number}"] for number in range(len(drawn) - 1)]
     if not isinstance(feature_map, FourierMap) or births.shape != (feature_map.num_frequencies,):
@@ -234,11 +234,11 @@ def random_batches(
 ) -> Iterator[Block]:
     """Blocks of `rows` rows, one batch or several whole ones, of `num_rows` random rows in all.
 
-    More rows than there are start over in another order; the batches do not depend on `rows`.
+    If `num_rows` exceeds the size of the source, rows are repeated in a new order; the batches do not depend on `rows`.
     """
     steps, size = -(-num_rows // settings.batch_size), settings.batch_size
     for repeat in itertools.count():
-        epoch = 1_000_000 * pass_number + repeat  # an order of its own for each repetition of each pass
+        epoch = 1_000_000 * pass_number + repeat  # a different order for each repetition of each pass
         blocks = batches(source, batch_size=rows, seed=settings.seed, epoch=epoch, prefetch=prefetch)
         for block in blocks:
             yield take(block, slice(0, steps * size))

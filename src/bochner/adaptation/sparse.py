@@ -1,4 +1,4 @@
-"""Sparse Random Features: draw features, solve an l1/l2-penalised problem over all that are kept, drop the zeros."""
+"""Sparse Random Features: draw features, solve an l1/l2-penalised problem, drop features with zero weights, repeat."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from bochner.solvers.rows import Tile, read_encoded
 
 # A round solves its problem in tens of passes over the rows, and the search for the penalty takes several such solves.
 MAX_ROWS = 2**16
-# The least norm of a subgradient at which a solve ends, as a part of the gradient's norm at 0; and its passes.
+# A solve ends at this norm of a subgradient, relative to the gradient's norm at 0, or after so many passes.
 TOLERANCE = 1e-2
 MAX_ITERATIONS = 200
 SLACK = 1.25  # a penalty that leaves up to a quarter too many is accepted: those of smallest norm are dropped
-# The largest eigenvalue of the second moment, by power iteration on some rows. It is a lower bound there, and varies
-# with the rows: the margin covers both; a step at which the objective grows all the same is halved.
+# The largest eigenvalue of the second moment, by power iteration on some rows. The margin covers that this is a lower
+# bound and varies with the rows; a step that still increases the objective is halved.
 SPREAD_ROWS, SPREAD_ROUNDS, SPREAD_MARGIN = 2048, 20, 1.2
-CACHED_ELEMENTS = 2**26  # features of all rows are kept for the passes of a round if they are no more: 256 MiB
+CACHED_ELEMENTS = 2**26  # up to this size, 256 MiB, the features of all rows are kept for the passes of a round
 
 
 class Solution(NamedTuple):
@@ -67,11 +67,12 @@ def select_sparse(
 
         min over W, b   mean_i loss(y_i, sum_{j in A} theta_j phi_j(x_i) + b) + penalty * sum_{j in A} ||theta_j||,
 
-    drops the frequencies with theta_j = 0 and draws new ones in their places. theta_j holds the weights of frequency j
+    drops the frequencies with theta_j = 0 and draws new ones in their place. theta_j holds the weights of frequency j
     for all outputs, of both its sine and cosine: for one output in the cosine form this is the l1 norm of the paper. A
-    round starts from the solution of the one before. The last round only draws. A number as `penalty` is the paper's
-    algorithm: the minimum falls from round to round, and the data decide how many features are kept. Penalty "auto"
-    searches in round t for one that leaves the D t / T features of `select_features`, or up to a quarter more.
+    round starts from the solution of the previous one. The last round only draws. With a number as `penalty` this is
+    the paper's algorithm: the minimum falls from round to round, and the data decide how many features are kept.
+    Penalty "auto" searches in round t for one that leaves the D t / T features of `select_features`, or up to a quarter
+    more.
     O(passes R D (d + t)) for R rows and tens of passes per solve, O(R d) memory and a tile of features.
     Source: Yen et al. 2014, Algorithm 1; the l1/l2 norm for several outputs, May 2018, Section 1.3.
 
@@ -119,7 +120,7 @@ def select_sparse(
             count = int((problem.norms(solution.weights) > 0).sum())
             selection.penalties.append(penalty)
         selection.objectives.append(solution.objective)
-        if count == P:  # no place is free
+        if count == P:  # no feature was dropped
             break
         keep = largest(problem.norms(solution.weights), count)
         replace_features(selection, keep, draw((P - count) * num_features // P, generator), t)
@@ -147,7 +148,7 @@ class SparseProblem:
         self.step = 1 / (SPREAD_MARGIN * loss.smoothness * self._spread())
 
     def derivatives(self, W: Tensor, b: Tensor) -> tuple[Tensor, Tensor, float]:
-        """The derivatives of the mean loss by W [t, F] and b [t], and its value. O(R F (d + t)) for R rows."""
+        """The derivatives of the mean loss in W [t, F] and b [t], and its value. O(R F (d + t)) for R rows."""
         gradient, slope, value = torch.zeros_like(W), torch.zeros_like(b), 0.0
         for place, tile in enumerate(self._tiles()):
             phi = self._features(tile) if self._cached is None else self._cached[place]
@@ -226,7 +227,7 @@ def fit_sparse(
 def _fit_count(problem: SparseProblem, count: int, start: Solution | None, penalties: list[float]) -> Solution:
     """The solution at the largest penalty tried that leaves `count` frequencies, which is appended to `penalties`.
 
-    Each solve starts from the one before.
+    Each solve starts from the previous solution.
     """
     solutions = {}
 

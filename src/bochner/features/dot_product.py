@@ -68,7 +68,7 @@ class ArcCosineMap(FeatureMap):
         return cls(kernel, [kernel.fold(weights[0]), *weights[1:]])
 
     def adaptable(self) -> list[str]:
-        if self.kernel.order == 0:  # a step has no derivative to follow
+        if self.kernel.order == 0:  # a step function has derivative 0
             return []
         return [f"weights.{layer}" for layer in range(len(self.weights))]
 

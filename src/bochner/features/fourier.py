@@ -85,7 +85,7 @@ class FourierMap(FeatureMap):
         return self.projection.num_outputs
 
     def take(self, frequencies: Tensor) -> FourierMap:
-        """The map of some frequencies only, given by index; its amplitude is that of the smaller number of features.
+        """The map of the frequencies with these indices, with the amplitude for their number.
 
         Dense and sparse projections keep their form; structured ones, whose frequencies come in blocks, become dense.
         """
@@ -93,7 +93,7 @@ class FourierMap(FeatureMap):
         return FourierMap(self.kernel, kept, None if self.phases is None else self.phases[frequencies])
 
     def join(self, other: FourierMap) -> FourierMap:
-        """The map of both maps' frequencies, this one's first."""
+        """The map with the frequencies of both maps, this one's first."""
         if (self.phases is None) != (other.phases is None):
             raise ValueError(f"maps must have the same form, got {self.form!r} and {other.form!r}.")
         joined = self.projection.join(other.projection) or self._dense().join(other._dense())
@@ -103,7 +103,7 @@ class FourierMap(FeatureMap):
         return FourierMap(self.kernel, joined, torch.cat([self.phases, other.phases]))
 
     def frequencies(self) -> Tensor:
-        """W [d, P] for inputs that were not prepared: scale and metric are included."""
+        """W [d, P] for raw inputs: scale and metric are included."""
         W = self.projection.matrix()
         return self.kernel.fold(W) if self.projection.prepared else W
 

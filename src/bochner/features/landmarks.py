@@ -77,9 +77,9 @@ def _assign(X: Tensor, centers: Tensor) -> tuple[Tensor, Tensor]:
 def leverage_sample(kernel: Kernel, X: Tensor, num_landmarks: int, *, generator: Generator) -> Tensor:
     """Indices [m] of distinct points of X [n, d], in proportion to their approximate ridge leverage scores.
 
-    The score of a point, l_i = (K (K + lambda I)^-1)_ii, is the part of it that the others do not explain. Points are
-    halved at random until about m are left; on the way back the sample of one level gives the scores of the next, which
-    has twice as many points, and these give its sample. O(n m^2 + nmd). Source: Musco & Musco 2017.
+    The score l_i = (K (K + lambda I)^-1)_ii is large for points that the others approximate poorly. The points are
+    halved at random until about m are left. The sample of each level then gives the scores of the next larger one, from
+    which its sample is drawn. O(n m^2 + nmd). Source: Musco & Musco 2017.
     """
     n = len(X)
     order = uniform_sample(n, n, generator=generator).to(X.device)
@@ -144,7 +144,7 @@ def pivoted_cholesky(
     factor = residual.new_zeros(len(X), rank)
     pivots: list[int] = []
     while len(pivots) < rank:
-        if float(residual.sum()) <= 1e-14 * start:  # K is exhausted: any further points serve
+        if float(residual.sum()) <= 1e-14 * start:  # K is reproduced exactly: any further points will do
             unused = torch.ones(len(X), dtype=torch.bool)
             unused[pivots] = False
             pivots += unused.nonzero().squeeze(1)[: rank - len(pivots)].tolist()
@@ -174,7 +174,7 @@ def _proposals(residual: Tensor, count: int, generator: Generator) -> Tensor:
 
 
 def _accept(core: Tensor, bounds: Tensor, proposals: Tensor, generator: Generator) -> list[int]:
-    """Indices of accepted proposals: each with the share of its residual that those accepted before it leave."""
+    """Indices of accepted proposals: each is accepted with the share of its residual that the previous ones leave."""
     coins = torch.rand(len(core), generator=generator, device=generator.device, dtype=torch.float64)
     H, coins, bounds = core.cpu().clone(), coins.cpu(), bounds.cpu()
     accepted: list[int] = []

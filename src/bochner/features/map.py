@@ -41,14 +41,14 @@ class FeatureMap(Storable, abstract=True):
         return out
 
     def stream(self, X: Tensor, *, rows: int = 4096) -> Iterator[tuple[slice, Tensor]]:
-        """z(X) a few rows at a time: pairs of the row slice and its features. One buffer serves all blocks."""
+        """z(X) a few rows at a time: pairs of the row slice and its features. All blocks share one buffer."""
         buffer = X.new_empty(min(checks.positive_int("rows", rows), len(X)), self.num_features)
         for tile in row_tiles(len(X), row_elements=1, tile_elements=rows):
             yield tile, self.write(X[tile], buffer[: tile.stop - tile.start])
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of the map's own numbers; its kernel may hold a metric in another one."""
+        """The dtype of the map's parameters; its kernel may hold a metric of another dtype."""
         own = (tensor for name, tensor in self.state_dict().items() if not name.startswith("kernel."))
         return next(tensor.dtype for tensor in own if tensor.is_floating_point())
 

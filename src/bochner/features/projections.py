@@ -82,7 +82,7 @@ def next_power_of_two(size: int) -> int:
 
 
 class DenseProjection(Projection):
-    """W [d, P] as it is: O(NPd) time, O(Pd) memory. The kernel's scale or metric is folded into W."""
+    """W [d, P] stored as a dense matrix: O(NPd) time, O(Pd) memory. The kernel's scale or metric is folded into W."""
 
     prepared = False
     adaptable = ("frequencies",)

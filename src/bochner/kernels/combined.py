@@ -1,4 +1,4 @@
-"""Sums and products of kernels, which are kernels again; frequencies can be drawn if those of all parts can."""
+"""Sums and products of kernels; frequencies can be drawn if those of all parts can."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Sum(_Combined):
         return 1 + max(kernel.num_uniforms(num_inputs) for kernel in self._spectral_parts)
 
     def frequencies(self, uniforms: Tensor, num_inputs: int) -> Tensor:
-        """The first uniform picks the part, the others make its frequency."""
+        """The first uniform number selects the part, the others determine its frequency."""
         amplitudes = uniforms.new_tensor(self._amplitudes())
         shares = amplitudes.cumsum(0) / amplitudes.sum()
         part = torch.bucketize(uniforms[:, 0].contiguous(), shares[:-1], right=True)

@@ -12,7 +12,7 @@ from bochner.kernels.kernel import Kernel, Scale
 
 # J_n(0) / pi: the value of k(x, x) at ||x|| = 1.
 UNIT_DIAGONAL = {0: 1.0, 1: 1.0, 2: 3.0}
-# Deeper compositions are constant up to rounding; a number from a file must not keep a process busy for ever.
+# Deeper compositions are constant up to rounding; the limit bounds the time that a value from a file can cost.
 MAX_DEPTH = 1000
 
 

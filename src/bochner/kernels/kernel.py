@@ -1,4 +1,4 @@
-"""The base class of kernels: values in tiles, products with vectors, and inputs changed by a scale or a metric."""
+"""The base class of kernels: values in tiles, products with vectors, and inputs transformed by a scale or a metric."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from bochner.kernels.combined import Product, Sum
 
 
-# Columns of a tile of k(X, Y) in a product: with as many, hundreds of rows fit a tile.
+# Columns per tile of k(X, Y) in a product: few enough for hundreds of rows per tile.
 TILE_COLUMNS = 2**13
 
 Scale = float | Tensor | None
-"""A factor of all inputs, or one of each."""
+"""One factor for all inputs, or one per input."""
 
 
 def metric_root(metric: Tensor) -> Tensor:
@@ -50,9 +50,8 @@ def metric_root(metric: Tensor) -> Tensor:
 class Kernel(Storable, abstract=True):
     """A positive semi-definite k(x, y) on rows of float tensors, on any device.
 
-    `scale` (a number, or one per input) and `metric` (a positive semi-definite [d, d] matrix M) change the inputs
-    before the kernel sees them: k(s x, s y), or k(M^{1/2} x, M^{1/2} y), so that distances become
-    ||M^{1/2} (x - y)||. Give one or the other.
+    `scale` (a number, or one per input) and `metric` (a positive semi-definite [d, d] matrix M) transform the inputs
+    first: k(s x, s y), or k(M^{1/2} x, M^{1/2} y), so that distances become ||M^{1/2} (x - y)||. Give one or the other.
 
     A subclass implements `_evaluate` and `diagonal`; half and bfloat16 inputs are computed in float32. `spectral` means
     that frequencies can be drawn, as Fourier maps need.
@@ -124,7 +123,7 @@ class Kernel(Storable, abstract=True):
         return None
 
     def _temporaries(self) -> int:
-        """How many arrays of the block's size `_evaluate` holds at once; tiles are so much smaller."""
+        """How many arrays of the block's size `_evaluate` holds at once; tiles are smaller by this factor."""
         return 2
 
     def blocks(self, X: Tensor, Y: Tensor, *, rows: int = 1024) -> Iterator[tuple[slice, Tensor]]:
@@ -139,7 +138,7 @@ class Kernel(Storable, abstract=True):
             yield tile, self(X[tile], Y)
 
     def matmul(self, X: Tensor, Y: Tensor, V: Tensor) -> Tensor:
-        """k(X, Y) V for V [m, c], as [n, c], without ever holding k(X, Y) (with gradients it is held).
+        """k(X, Y) V for V [m, c], as [n, c], without storing k(X, Y), unless gradients are recorded.
 
         As k is symmetric, k(X, Y)^T W is `matmul(Y, X, W)`. On a GPU float32 products with kernels that have a
         `radial` form are one fused kernel, to float32's accuracy; others are computed tile by tile. O(nm (d + c)).
@@ -172,7 +171,7 @@ class Kernel(Storable, abstract=True):
     # -- inputs ------------------------------------------------------------------------------------------------
 
     def prepare(self, X: Tensor) -> Tensor:
-        """The inputs that the kernel itself sees: s x or M^{1/2} x, at least in float32."""
+        """The transformed inputs, s x or M^{1/2} x, at least in float32."""
         if X.dtype in (torch.float16, torch.bfloat16):
             X = X.float()
         if self._root is not None:

@@ -1,4 +1,4 @@
-"""The distance to the k-th nearest neighbour, from all rows, read a block at a time."""
+"""The distance to the k-th nearest neighbour among all rows, which are read block by block."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Stationary kernels, functions of x - y: Gaussian, Laplacian, power-exponential, Cauchy, Matern and sparse Gaussian.
 
-Bochner's theorem writes each as an expectation over random frequencies, which the classes here can draw.
+Bochner's theorem writes each as an expectation over random frequencies, which these classes can draw.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOG2_E = math.log2(math.e)
 # Larger frequencies are cut off at this one. Stable laws draw numbers that float32 cannot hold, and from about 1e8 on
 # the phase of a float32 cosine is arbitrary in any case; this limit leaves room for w . x.
 MAX_FREQUENCY = 1e18
-# Bandwidths whose squares, and those of their inverses, are numbers.
+# Bandwidths whose squares and inverse squares stay within the range of floats.
 MIN_BANDWIDTH, MAX_BANDWIDTH = 1e-140, 1e140
 # The error of squared distances that smooth kernels allow, in squared bandwidths: about 1e-3 in their values, as
 # rounding adds up. In float32, rows more than 45 bandwidths from the mean are computed from differences.
@@ -49,7 +49,7 @@ class Spectral(Kernel, abstract=True):
         return X.new_full((len(X),), self.amplitude)
 
     def num_uniforms(self, num_inputs: int) -> int:
-        """How many uniform numbers make one frequency."""
+        """The number of uniform numbers per frequency."""
         return num_inputs
 
     def frequencies(self, uniforms: Tensor, num_inputs: int) -> Tensor:
@@ -200,8 +200,8 @@ class Laplacian(Stationary):
 class PowerExponential(Stationary):
     """k(x, y) = exp(-(||x - y||_q / s)^p) with p = exponent, q = norm, s = bandwidth and 0 < p <= q <= 2.
 
-    Functions of this kernel are the rougher the smaller p is; k has a kink at x = y for p <= 1, and its derivative
-    there is taken as 0, as is that of |x_i - y_i|^q where x_i = y_i. Special cases:
+    A smaller p gives rougher functions; k has a kink at x = y for p <= 1, and its derivative there is taken as 0, as is
+    that of |x_i - y_i|^q where x_i = y_i. Special cases:
 
         q = 2           isotropic; p = 2: Gaussian(bandwidth=s / sqrt(2)), p = 1: Matern(smoothness=0.5, bandwidth=s)
         q = p           the product over inputs of exp(-|x_i - y_i|^p / s^p); p = 1: Laplacian(bandwidth=s)
@@ -325,7 +325,7 @@ class Matern(Stationary):
         self._freedom = round(2 * self.smoothness)
 
     def _evaluate(self, U: Tensor, V: Tensor) -> Tensor:
-        # exp(-t) is not smooth in t^2, so that rounding at near points would show.
+        # exp(-t) is not smooth in t^2, so rounding errors between near points would be visible.
         if self.smoothness == 0.5:
             squares = accurate_squared_distances(U, V)
         else:
@@ -359,7 +359,7 @@ class Matern(Stationary):
         return self._from_normals(torch.randn(shape, generator=generator, device=generator.device, dtype=dtype).T)
 
     def _from_normals(self, normals: Tensor) -> Tensor:
-        """Frequencies from Normal(0, 1) numbers [2 nu + d, D]: the first 2 nu rows make chi, the others the normals."""
+        """Frequencies from Normal(0, 1) numbers [2 nu + d, D]: the first 2 nu rows give chi, the others the normals."""
         chi = normals[: self._freedom].square().sum(dim=0).sqrt().clamp_min(torch.finfo(normals.dtype).tiny)
         return normals[self._freedom :] * (math.sqrt(self._freedom) / self.bandwidth / chi)
 

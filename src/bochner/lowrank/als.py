@@ -37,8 +37,9 @@ ALGORITHMS = ["default", "thesis"]
 # 1e-6 (at 0.01 the error is 0.012); the errors on german and satimage are the same from 0.01 down.
 ALPHAS = {"default": 0.5, "thesis": 1e-8}
 THESIS_LANDMARKS_PER_COLUMN = 4
-# Rounds are compared on all points, or on this many random ones, as in the thesis's tables. On 500 of german's 1,000 a
-# round looked better than the start and was worse on all. A Ritz value is exact to about the square of the tolerance.
+# Rounds are compared on all points, or on this many random ones, as in the thesis's tables. On 500 of german's 1,000
+# points a round that is worse than the start can look better. A Ritz value is exact to about the square of the
+# tolerance.
 CHECK_POINTS = 1000
 CHECK_TOLERANCE = 1e-4
 DEFINITE_POINTS = 500  # of these, for the check for negative eigenvalues, which takes all of them
@@ -80,8 +81,8 @@ def fit_als(
 
     U is rotated so that U^T U = L is diagonal. W is the mean weight of K's entries: at `alpha` = 1 the penalty and the
     samples weigh equally; None is 0.5. Rounds end after `rounds`, or when the spectral error, on all points or 1,000
-    random ones, falls by no more than the fraction `tolerance`; the U with the least error there is returned, the start
-    included.
+    random ones, falls by no more than the fraction `tolerance`; the U with the smallest error there is returned, which
+    may be the start.
 
     `algorithm` "thesis" is Algorithm 2 as printed: a start from 4 r landmarks by the standard Nystrom method (k-means
     centres if `start` is None), the penalty alpha sum_j ||v_j||^2 toward zero (None is 1e-8), all `rounds`, and the U
@@ -93,7 +94,7 @@ def fit_als(
     1 / probability ("importance"), its root ("root") or 1 ("equal"). `report` is called with each `Round`. New points
     are mapped by `extend`, with `num_anchors`.
     For m samples in blocks of g: O(m (r + r^2 / g^2) + n (r^2 + r^3 / g)) per round, O(n r + m) memory; O(m d) once.
-    Source: Bhardwaj 2015, Algorithm 2; docs/als.md lists the differences and their reasons.
+    Source: Bhardwaj 2015, Algorithm 2; docs/lowrank.md lists the differences and their reasons.
 
     >>> from bochner.kernels import Gaussian
     >>> X = torch.randn(300, 3, generator=Generator().manual_seed(0), dtype=torch.float64)
@@ -159,7 +160,7 @@ def _check_error(kernel: Kernel, X: Tensor, generator: Generator) -> Callable[[T
     chosen = uniform_sample(len(X), min(len(X), CHECK_POINTS), generator=generator).to(X.device)
     matrix = kernel_matrix(kernel, X[chosen])
     some = matrix[:DEFINITE_POINTS, :DEFINITE_POINTS]
-    check_definite(kernel, torch.linalg.eigvalsh(some))  # a start without landmarks has not evaluated K
+    check_definite(kernel, torch.linalg.eigvalsh(some))  # a start without landmarks does not evaluate K
 
     def error(root: Tensor) -> float:
         rows = root[chosen].double()
@@ -178,7 +179,7 @@ def _orthonormal(root: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _average(Q: Tensor, values: Tensor, Y: Tensor) -> Tensor:
-    """(U + V) / 2 with U = Q values^{1/2} and V = Y values^{-1/2}; columns of V are 0 where those of U are rounding."""
+    """(U + V) / 2 with U = Q values^{1/2} and V = Y values^{-1/2}; columns of V are 0 where those of U vanish."""
     roots = values.sqrt()
     floor = roots[0] * torch.finfo(roots.dtype).eps * len(Q)
     return (Q * roots + Y / torch.where(roots > floor, roots, torch.inf)) / 2
@@ -348,7 +349,7 @@ def _grams(tile: Tile, columns: Tensor) -> Tensor:
 
 
 def _extended(M: Tensor) -> Tensor:
-    """M with a row of zeros below, for the index of no point."""
+    """M with a row of zeros appended, for the padding index."""
     return torch.cat([M, M.new_zeros(1, M.shape[1])])
 
 
@@ -376,14 +377,14 @@ class BlockGrams(NamedTuple):
     blocks costs O(r^2) instead of O(g r^2).
     """
 
-    own: Tensor  # [B + 1, r^2]; the last one, of no block, is zero
-    block_of: Tensor  # [n + 1], the block of each point; B for centers and for no point
+    own: Tensor  # [B + 1, r^2]; the last one, for padding, is zero
+    block_of: Tensor  # [n + 1], the block of each point; B for centers and padding
     block_size: int
 
     def of_tile(self, tile: Tile) -> Tensor:
         """sum_i w_i q_i q_i^T over the columns of each block of the tile, [T, r, r]."""
         g, side = self.block_size, round(self.own.shape[1] ** 0.5)
-        if not tile.columns.numel():  # an embedding bag refuses blocks without columns
+        if not tile.columns.numel():  # an embedding bag does not accept blocks without columns
             return self.own.new_zeros(len(tile.columns), side, side)
         sampled, weights = self.block_of[tile.columns[:, ::g]], tile.weights[:, ::g].to(self.own)
         sums = torch.nn.functional.embedding_bag(sampled, self.own, per_sample_weights=weights, mode="sum")

@@ -11,7 +11,7 @@ from bochner import checks
 from bochner.lowrank.factor import Factor
 from bochner.lowrank.regression import centred, gram
 
-# Points with a degree below this part of max k(x, x) are not represented by the factor: their own k(x, x) is in it.
+# Points with a degree below this share of max k(x, x) are not represented by the factor: a degree includes k(x, x).
 MIN_DEGREE = 0.01
 
 
@@ -82,6 +82,6 @@ def _degrees(factor: Factor) -> Tensor:
     if missed:
         raise ValueError(
             f"factor misses {missed} of {factor.num_points} points, whose degrees are near 0 or negative: raise the "
-            "rank or the bandwidth, or use random pivots, which find isolated points."
+            "rank or the bandwidth, or use random pivots, which include isolated points."
         )
     return degrees

@@ -97,7 +97,7 @@ def over_subsets(
     measure: Callable[[Tensor], float], X: Tensor, num_points: int | None, repeats: int, generator: Generator
 ) -> Estimate:
     """Mean and standard error of `measure` over random sets of `num_points` points; its exact value on all points if
-    there are no more or `num_points` is None."""
+    `num_points` is None or at least n."""
     if num_points is None or checks.positive_int("num_points", num_points) >= len(X):
         return Estimate(measure(torch.arange(len(X), device=X.device)), 0.0)
     if checks.positive_int("repeats", repeats) < 2:
@@ -181,7 +181,7 @@ def trace_error(factor: Factor, X: Tensor) -> Estimate:
     """tr(K - U U^T), exact in O(n (d + r)).
 
     If U U^T never exceeds K (SVD, Nystrom, pivoted Cholesky) this is the trace norm of the difference. For other
-    factors (Fourier, MEKA, ALS) errors of opposite signs cancel in it, and the norms tell more.
+    factors (Fourier, MEKA, ALS) errors of opposite signs cancel in it; use the norms instead.
 
     >>> from bochner.kernels import Gaussian; from bochner.lowrank import truncate
     >>> X = torch.eye(3, dtype=torch.float64)
@@ -201,7 +201,7 @@ def _points(factor: Factor, X: Tensor) -> Tensor:
 
 
 def _doubled(factor: Factor) -> Factor:
-    """The factor in float64, so that rounding in the measurement adds no error of its own."""
+    """The factor in float64, so that the measurement itself adds no rounding error."""
     return factor if factor.dtype == torch.float64 else copy.deepcopy(factor).double()
 
 
@@ -238,7 +238,7 @@ def stable_rank(
 
 def coherence(factor: Factor) -> float:
     """mu = sqrt(n / r) max_i ||q_i||, q_i the rows of an orthonormal basis of the range of U: between 1 (all points
-    contribute equally) and sqrt(n / r) (a point has a direction of its own). Source: Bhardwaj 2015, Definition 1.
+    contribute equally) and sqrt(n / r) (one point alone spans a direction). Source: Bhardwaj 2015, Definition 1.
 
     >>> from bochner.kernels import Gaussian; from bochner.lowrank import truncate
     >>> factor = truncate(Gaussian(bandwidth=1e3), torch.randn(50, 2), rank=1, generator=Generator().manual_seed(0))

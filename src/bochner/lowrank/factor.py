@@ -1,4 +1,4 @@
-"""Factors K ~ U U^T: their operations, their maps for new points, and the checks that every method makes."""
+"""Factors K ~ U U^T: their operations, their maps for new points, and the input checks of all methods."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Factor(Storable, abstract=True):
 
     @property
     def num_parameters(self) -> int:
-        """The number of values that represent K, without the map for new points: methods are compared by it."""
+        """The number of values that represent K, without the map for new points, by which methods are compared."""
         raise TypeError(f"{type(self).__name__} must define num_parameters.")
 
     def rows(self, index: Tensor) -> Tensor:
@@ -179,7 +179,7 @@ class DenseFactor(Factor):
         return self.basis[index]
 
 
-# Points per column of U that a new point is compared with: ten equations per unknown of the least squares.
+# Anchors per column of U: ten equations per unknown of the least-squares problem.
 ANCHORS_PER_COLUMN = 10
 LINEAR = Polynomial(degree=1, offset=0.0)
 
@@ -226,15 +226,15 @@ def _anchors(root: Tensor, count: int, generator: Generator) -> Tensor:
 
 # Points on which a kernel is evaluated before it is used: a few milliseconds.
 PROBES = 256
-# The part of max k(x, x) by which ||u||^2 may exceed k(x, x); rounding in float32 stays below 1e-4.
+# The share of max k(x, x) by which ||u||^2 may exceed k(x, x); rounding in float32 stays below 1e-4.
 EXCESS = 0.01
 
 
 def check_problem(kernel: Kernel, X: Tensor, rank: int) -> None:
     """Check for a kernel, finite points X [n, d] and a rank of at most n.
 
-    The kernel is evaluated on up to 256 of the points: values that are not finite and negative eigenvalues are an error
-    here instead of a meaningless factor.
+    The kernel is evaluated on up to 256 of the points: values that are not finite and negative eigenvalues raise an
+    error instead of giving a meaningless factor.
     """
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel must be a Kernel, got {kernel!r}.")
@@ -259,8 +259,8 @@ def check_definite(kernel: Kernel, values: Tensor, *, dtype: torch.dtype = torch
 def check_below(kernel: Kernel, X: Tensor, root: Tensor) -> None:
     """Check that ||u||^2 <= k(x, x) for the rows u of U [n, r], computed from columns of K = k(X, X). O(n r).
 
-    For a positive semi-definite K no such U U^T exceeds K, so this detects negative eigenvalues that neither the probes
-    nor the landmarks showed.
+    For a positive semi-definite K no such U U^T exceeds K, so this detects negative eigenvalues that the probes and the
+    landmarks missed.
     """
     limits = kernel.diagonal(X)
     excess = float((root.square().sum(dim=1) - limits).max())
@@ -272,5 +272,5 @@ def check_below(kernel: Kernel, X: Tensor, root: Tensor) -> None:
 
 
 def kernel_matrix(kernel: Kernel, points: Tensor) -> Tensor:
-    """k(points, points) [m, m] in float64, all of it finite."""
+    """k(points, points) [m, m] in float64, checked to be finite."""
     return checks.finite("k(X, X)", kernel(points.double()))

@@ -119,7 +119,7 @@ def _check_error(entries: EntryOracle, n: int, m: int, generator: Generator) -> 
 
 
 def _fit_side(entries: Entries, moving: Tensor, fixed: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
-    """The best `moving` for the range of `fixed`, and an orthonormal basis of that range."""
+    """The least-squares `moving` for the range of `fixed`, and an orthonormal basis of that range."""
     Q, R = torch.linalg.qr(fixed)
     return solve_rows(entries, Q, moving @ R.T, alpha=alpha), Q
 

@@ -22,8 +22,8 @@ ALGORITHMS = ["default", "thesis"]
 # Landmarks of each cluster per column of its basis, and points of each cluster per column to fit a link on.
 LANDMARKS_PER_COLUMN = 4
 SAMPLES_PER_COLUMN = 4
-# The weighted rows of a sample have singular values around 1. A direction below this one is not determined by the
-# sample; its link is 0 instead of a multiple of the noise. Over 20 seeds on cadata the smallest was 0.4.
+# The weighted rows of a sample have singular values around 1. A direction with a smaller one is not determined by the
+# sample: its link is set to 0. Over 20 seeds on cadata the smallest was 0.4.
 MIN_SINGULAR_VALUE = 0.1
 
 
@@ -132,15 +132,15 @@ def fit_meka(
         L_st = (W_s Q_s[I])^+ W_s k(X_s[I], X_t[J]) W_t ((W_t Q_t[J])^+)^T,    W = diag(1 / sqrt(p_i)).
 
     Points are sampled with probabilities p_i that are half uniform and half proportional to the leverage ||q_i||^2, so
-    that W Q[I] has singular values around 1: a point with a direction of its own is always in the sample.
-    `algorithm` "thesis" is the published method: standard Nystrom blocks (truncation "landmarks"), uniform samples and
-    W = I. A sample that misses such a point then makes Q[I] nearly singular, and the error unbounded.
+    that W Q[I] has singular values around 1: a point that alone spans a direction is always in the sample. `algorithm`
+    "thesis" is the published method: standard Nystrom blocks (truncation "landmarks"), uniform samples and W = I. A
+    sample that misses such a point then makes Q[I] nearly singular, and the error unbounded.
 
-    `landmarks` is a rule of `choose_landmarks`; None is "pivoted-cholesky", which finds isolated points where "kmeans"
-    may leave one out; for the thesis it is "uniform". A link is zero, not fitted,
-    if k(s, t) / sqrt(k(s, s) k(t, t)) at the centres is below `threshold`: 0 fits all links, more than 1 none. Fitted
-    links can make L [c q, c q] indefinite; its negative eigenvalues are set to 0, which gives the positive
-    semi-definite matrix nearest to Q L Q^T. A cluster with fewer than q points has a smaller basis.
+    `landmarks` is a rule of `choose_landmarks`; None is "pivoted-cholesky", which includes isolated points that
+    "kmeans" may miss; for the thesis it is "uniform". A link is zero, not fitted, if k(s, t) / sqrt(k(s, s) k(t, t)) at
+    the centres is below `threshold`: 0 fits all links, more than 1 none. Fitted links can make L [c q, c q] indefinite;
+    its negative eigenvalues are set to 0, which gives the positive semi-definite matrix nearest to Q L Q^T. A cluster
+    with fewer than q points has a smaller basis.
     n q + (c q)^2 parameters for rank c q. O(n q (d + q) + (c q)^2 (d + c q)) time.
     Sources: Si, Hsieh & Dhillon 2014; Bhardwaj 2015, 2.4.
 
@@ -256,5 +256,5 @@ def _uniform_rows(Q: Tensor, generator: Generator) -> Rows:
 def link_root(L: Tensor) -> Tensor:
     """A [c q, c q] with A A^T the positive semi-definite part of a symmetric L, given by its lower half."""
     values, vectors = torch.linalg.eigh(L, UPLO="L")
-    # row-major, as a loaded factor is: the rounding of a product depends on the layout
+    # row-major, as in a loaded factor: the rounding of a product depends on the layout
     return (vectors * values.clamp_min(0).sqrt()).contiguous()

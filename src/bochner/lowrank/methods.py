@@ -35,7 +35,7 @@ MethodName = Literal[
     "thesis-als",
     "thesis-meka",
 ]
-MEKA_CLUSTERS = 5  # Si, Hsieh & Dhillon use 3 to 10; the thesis does not say
+MEKA_CLUSTERS = 5  # Si, Hsieh & Dhillon use 3 to 10; the thesis does not state its number
 
 
 def fit_factor(
@@ -76,8 +76,8 @@ def fit_factor(
 def _fit_untruncated(kernel: Kernel, X: Tensor, *, rank: int, landmarks: str, generator: Generator) -> Factor:
     """A Nystrom factor with as many landmarks as columns.
 
-    For a learner, r columns from r landmarks cost an eighth of the best r columns from 8 r landmarks, and the time is
-    better spent on a higher rank.
+    For a supervised model r columns from r landmarks cost an eighth of the best r columns from 8 r landmarks, and a
+    higher rank is a better use of the time.
     """
     shared: dict[str, Any] = {"rank": rank, "num_landmarks": rank, "truncation": "landmarks"}
     return fit_nystrom(kernel, X, landmarks=landmarks, generator=generator, **shared)

@@ -36,7 +36,7 @@ def fit_nystrom(
         truncation "landmarks":  U = C P_r S_r^{-1/2}, the r largest eigenpairs of W: the standard Nystrom method.
 
     `num_landmarks` m is 8 r (at most n) when None. `landmarks` is a rule of `choose_landmarks`: random pivots include
-    isolated points, which uniform points and k-means centres miss. F is not in memory: two passes over the rows of C,
+    isolated points, which uniform points and k-means centres miss. F is never stored: two passes over the rows of C,
     O(n m (d + m)) time, O(n r + m^2) memory (choosing pivots takes O(n m)). Directions of W below the rounding of X's
     dtype are dropped, so duplicated points do no harm. transform(points) is U itself.
     Sources: Williams & Seeger 2001; Zhang, Tsang & Kwok 2008; Tropp et al. 2017 for truncating the factor.
@@ -187,7 +187,7 @@ def fit_pivoted_cholesky(kernel: Kernel, X: Tensor, *, rank: int, generator: Gen
 
 
 def _inverse_transposed(lower: Tensor) -> Tensor:
-    """L^{-T} [r, r], with zeros where the pivots ran out."""
+    """L^{-T} [r, r], with zeros beyond the last pivot."""
     used = int((lower.diagonal() > 0).sum())
     inverse = torch.zeros_like(lower)
     identity = torch.eye(used, dtype=lower.dtype, device=lower.device)
@@ -202,7 +202,7 @@ def fit_fourier(
     the data.
 
     `projection` and `form` as in `FourierMap.draw`; form "auto" is "paired" for an even rank, else "cosine". The
-    spectral error falls as n / sqrt(r), the largest of the methods at equal rank; the cost is the least, at most
+    spectral error falls as n / sqrt(r), the largest of the methods at equal rank; the cost is the lowest, at most
     O(n r d).
     Source: Rahimi & Recht 2007; Bhardwaj 2015, 2.3.
 

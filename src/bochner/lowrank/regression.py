@@ -1,4 +1,4 @@
-"""Kernel ridge regression on a low-rank factor, and exact with the factor as preconditioner."""
+"""Kernel ridge regression on a low-rank factor, and exact kernel ridge regression with the factor as preconditioner."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bochner.ops import TILE_ELEMENTS, row_tiles
 from bochner.ops.linalg import conjugate_gradients, warn_stopped
 
 GRAM_COLUMNS = 256  # columns per block of `gram`; within a block both triangles are computed
-# Candidate penalties, relative to the largest eigenvalue, 4 per decade: below 1e-12 rounding decides, at 1 f is flat.
+# Candidate penalties, relative to the largest eigenvalue, 4 per decade: below 1e-12 rounding dominates, at 1 f is flat.
 MIN_ALPHA, NUM_ALPHAS = 1e-12, 49
 
 
@@ -35,7 +35,7 @@ def ridge_problem(root: Tensor, y: Tensor) -> RidgeProblem:
     """Decompose min ||U w + b - Y||^2 + alpha ||w||^2 for U = `root` [n, r] and Y = `y` [n, t], for all alpha.
 
     With U U^T = K this is kernel ridge regression, (K + alpha I) a = Y - b, with a bias b that is not penalized.
-    O(n r^2 + r^3) time; memory of one more [n, r], and of a second one during the call.
+    O(n r^2 + r^3) time; memory for another [n, r] array, and for a second one during the call.
 
     >>> U, y = torch.tensor([[0.0], [1.0], [2.0]]), torch.tensor([[1.0], [2.0], [3.0]])
     >>> weights, bias = solve_ridge(ridge_problem(U, y), alpha=2.0)  # sum (U - mean)^2 is 2 too: half the slope
@@ -59,7 +59,7 @@ def centred(A: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def gram(A: Tensor) -> Tensor:
-    """A^T A [r, r], computed by its lower half: half the products."""
+    """A^T A [r, r]; only its lower half is computed."""
     product = A.new_zeros(A.shape[1], A.shape[1])
     for part in row_tiles(A.shape[1], row_elements=1, tile_elements=GRAM_COLUMNS):
         product[part, : part.stop] = A[:, part].T @ A[:, : part.stop]
@@ -141,12 +141,12 @@ def solve_exact(
     tolerance: float = 1e-6,
     max_iterations: int = 500,
 ) -> ExactSolution:
-    """a with (k(X, X) + alpha I) a = y, for X [n, d] and y [n, t] or [n], by conjugate gradients; K is not in memory.
+    """a with (k(X, X) + alpha I) a = y, for X [n, d] and y [n, t] or [n], by conjugate gradients; K is not stored.
 
     The preconditioner (U U^T + alpha I)^{-1} of `factor`, U U^T ~ K, reduces the condition number from
     (||K|| + alpha) / alpha to about (||K - U U^T|| + alpha) / alpha: a few iterations if the factor's error is near
-    alpha. Without a factor there is no preconditioner. In float64. It ends when the preconditioned residual has fallen
-    by `tolerance`, or, with a ConvergenceWarning, after `max_iterations`.
+    alpha. Without a factor there is no preconditioner. In float64. Iteration ends when the preconditioned residual has
+    fallen by `tolerance`, or, with a ConvergenceWarning, after `max_iterations`.
     O(n^2 (d + t) + n r t) per iteration; memory O(n (r + t)). Source: Frangella, Tropp & Udell 2023.
 
     >>> import torch; from torch import Generator

@@ -33,8 +33,8 @@ NORM_FEATURES = 512
 
 
 class Tile(NamedTuple):
-    """Several blocks, their lists of columns padded to one length with the index of no column; weights and places are
-    arbitrary at padded positions."""
+    """Several blocks, with their lists of columns padded to equal length; weights and places are arbitrary at padded
+    positions."""
 
     blocks: Tensor  # [T], indices of the blocks
     columns: Tensor  # [T, s]
@@ -47,7 +47,7 @@ class Samples(NamedTuple):
 
     in every row of block a, blocks[a] [g], the columns columns[offsets[a] : offsets[a + 1]] with their `weights`,
     1 / (probability of being sampled); all rows and columns of the `centers`, which are in no block; and the diagonal
-    of a symmetric matrix, with the additional weight `diagonal`. The index `num_columns` is that of no point.
+    of a symmetric matrix, with the additional weight `diagonal`. The index `num_columns` denotes padding.
     """
 
     num_columns: int
@@ -85,8 +85,8 @@ class Samples(NamedTuple):
         return Samples(self.num_columns, *(part.to(device) for part in self[1:]))
 
     def tiles(self, *, column_elements: int, block_elements: int = 0) -> Iterator[Tile]:
-        """All blocks, sorted by their number of columns to pad little; a tile has as many as fit into `TILE_ELEMENTS`
-        numbers, given the numbers per column and per block."""
+        """All blocks, sorted by their number of columns to reduce padding; a tile has as many as fit into
+        `TILE_ELEMENTS` numbers, given the numbers per column and per block."""
         counts, order = self.offsets.diff().sort(descending=True)
         lengths = counts.tolist()
         start = 0
@@ -143,12 +143,12 @@ class Entries(NamedTuple):
 
 
 def evaluate(kernel: Kernel, X: Tensor, samples: Samples) -> Entries:
-    """k(X, X) at `samples`, X [n, d], and nothing else of K: O((samples + n c) d) time.
+    """k(X, X) at `samples` only, X [n, d]: O((samples + n c) d) time.
 
     Diagonal entries are exact, as in K itself.
     """
     diagonal = kernel.diagonal(X)
-    extended = torch.cat([X, X[:1]])  # any values for the index of no point: they are never used
+    extended = torch.cat([X, X[:1]])  # values at padded positions are never used
     exact = torch.cat([diagonal, diagonal[:1]])
     values = X.new_empty(len(samples.columns), samples.blocks.shape[1])
     write = _write_rows if samples.blocks.shape[1] == 1 else _write_blocks

@@ -33,7 +33,7 @@ def truncate(
 
     Exact in float64 up to 2,048 points and for n <= 3 r, O(n^3). Otherwise Ritz pairs in X's dtype from a subspace that
     starts as the range of 2 r randomly pivoted columns of K; each sweep over K adds the residuals K q - l q:
-    O(n^2 (d + r)) per sweep, 3 to 5 of them for most kernels, memory O(n r). It ends when
+    O(n^2 (d + r)) per sweep, 3 to 5 of them for most kernels, memory O(n r). Iteration ends when
     (||K Q - Q L|| / l_{r+1})^2 <= `tolerance`, about the relative excess of the spectral error over the optimum, or,
     with a warning, after `max_sweeps`. Eigenvalues at the level of rounding give zero columns of U. New points are
     mapped by `extend`, with `num_anchors`.
@@ -77,8 +77,8 @@ def _iterate(
 ) -> tuple[Tensor, Tensor, float]:
     """Ritz values [r] and vectors [n, r], and the relative excess of their spectral error."""
     width = KEPT * rank
-    # Pivots include isolated points, whose eigenvectors a uniform sample misses; when K has no more pivots, any rows
-    # complete the start.
+    # Pivots include isolated points, whose eigenvectors a uniform sample misses; if K has too few pivots, arbitrary
+    # rows complete the start.
     pivots = pivoted_cholesky(kernel, X, width, generator=generator).pivots
     others = uniform_sample(len(X), width, generator=generator)
     start = X[torch.cat([pivots.cpu(), others.cpu()])[:width].to(X.device)]

@@ -73,9 +73,9 @@ def minibatches_at_once(num_outputs: int, batch_size: int) -> int:
 def linear_gradient(
     bias: Tensor, y: Tensor, *, rate: float, weight: Tensor | None = None, ones: Tensor | None = None
 ) -> Gradient:
-    """The gradient of the softmax loss by the scores of a linear model for classes y [n], which also updates bias [C].
+    """The gradient of the softmax loss in the scores of a linear model for classes y [n]; it also updates bias [C].
 
-    With p = softmax(scores + bias) the derivatives are (p - onehot(y)) / B, times the `weight` [n] of the rows, and
+    With p = softmax(scores + bias) the derivatives are (p - onehot(y)) / B, times the sample weights `weight` [n], and
     bias <- bias - rate sum of them. Preconditioned steps pass `ones` [n] in place of the ones that multiply the bias.
     """
 
@@ -89,7 +89,7 @@ def linear_gradient(
 def bottleneck_gradient(
     second: Tensor, bias: Tensor, y: Tensor, *, rate: float, weight: Tensor | None = None, copy: Tensor | None = None
 ) -> Gradient:
-    """The same for a bottleneck, scores = second h: derivatives by h [B, r]; `second` [C, r] and the bias are updated.
+    """The same for a bottleneck, scores = second h: derivatives in h [B, r]; `second` [C, r] and the bias are updated.
 
     `copy` is that of `update_head` for `second`.
     """

@@ -1,4 +1,4 @@
-"""Distances of all pairs of rows, and sums of powers of differences."""
+"""Pairwise distances between rows, and sums of powers of differences."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Radial(NamedTuple):
 def squared_distances(X: Tensor, Y: Tensor, *, error: float = math.inf) -> Tensor:
     """||x_i - y_j||^2 for X [n, d] and Y [m, d], as [n, m].
 
-    ||x||^2 + ||y||^2 - 2 x.y loses digits when the points lie far from the origin, so both are first moved by the
-    mean of Y. What is left is an error of about eps ||x||^2, too much between clusters that are far apart: rows where
-    it exceeds `error` are computed from differences. Cost O(nmd), several times as long for such rows.
+    ||x||^2 + ||y||^2 - 2 x.y loses digits when the points lie far from the origin, so the mean of Y is first subtracted
+    from both. An error of about eps ||x||^2 remains, too large between clusters that are far apart: rows where it
+    exceeds `error` are computed from differences. Cost O(nmd), several times as long for such rows.
 
     >>> X = torch.tensor([[0.0], [1e4], [10001.0]])
     >>> squared_distances(X, X, error=1e-3)[1, 2]
@@ -63,15 +63,15 @@ def squared_distances(X: Tensor, Y: Tensor, *, error: float = math.inf) -> Tenso
 def accurate_squared_distances(X: Tensor, Y: Tensor) -> Tensor:
     """||x_i - y_j||^2 for X [n, d] and Y [m, d], as [n, m], to a small relative error for near points as well.
 
-    The matrix product in `squared_distances` leaves an error of about eps ||x||^2, which is all there is of the square
-    when x and y coincide: a function such as r -> r^0.7 turns 1e-6 into 1e-2. Squares below NEAR ||x||^2 are therefore
-    computed again from the differences x - y, exactly 0 for equal rows. Cost O(nmd), two arrays [n, m].
+    The matrix product in `squared_distances` leaves an error of about eps ||x||^2, which is the whole value when x and
+    y coincide: a function such as r -> r^0.7 turns 1e-6 into 1e-2. Squared distances below NEAR ||x||^2 are therefore
+    recomputed from the differences x - y, exactly 0 for equal rows. Cost O(nmd), two arrays [n, m].
 
     >>> X = torch.tensor([[0.1, 0.3], [0.1, 0.3], [9.0, 7.0]])
     >>> accurate_squared_distances(X, X)[0, :2]
     tensor([0., 0.])
     """
-    if len(X) == 1:  # as cheap from differences; and torch.vmap, which has no nonzero(), is used on single rows
+    if len(X) == 1:  # differences cost no more here; torch.vmap, which has no nonzero(), is used on single rows
         return (X - Y).square().sum(dim=1)[None]
     squares = squared_distances(X, Y)
     lengths = (X - Y.mean(dim=0)).detach().square().sum(dim=1, keepdim=True)
@@ -90,7 +90,7 @@ def accurate_squared_distances(X: Tensor, Y: Tensor) -> Tensor:
 def power_sums(X: Tensor, Y: Tensor, power: float) -> Tensor:
     """sum_i |x_i - y_i|^power for X [n, d] and Y [m, d], as [n, m], 0 < power <= 2; exactly 0 for equal rows.
 
-    Inputs that take two values l < h only in Y, such as one-hot columns, are one matrix product: their terms are
+    Columns with only two values l < h in Y, such as one-hot columns, take one matrix product: their terms are
     |x_i - l|^power or |x_i - h|^power. The others take one pass each, in tiles that stay in a CPU's second-level cache;
     where X is Y, over half of the pairs. The gradient is computed the same way and holds no array per input;
     |x_i - y_i|^power has derivative 0 where x_i = y_i. Cost O(nmd).
@@ -167,7 +167,7 @@ class _PowerSums(Function):
 
 
 class BinaryColumns:
-    """The columns of Y [m, d] with at most two values, which of them each row has [m, b], and the other columns."""
+    """The columns of Y [m, d] with at most two values, which of the two each row has [m, b], and the other columns."""
 
     def __init__(self, Y: Tensor) -> None:
         low, high = Y.amin(dim=0), Y.amax(dim=0)
@@ -180,7 +180,7 @@ class BinaryColumns:
         self.is_low = 1 - self.is_high
 
     def gaps(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Differences [n, b] of those columns of X to the lower and to the higher value."""
+        """Differences [n, b] between those columns of X and the lower and the higher value."""
         x = X[:, self.columns]
         return x - self.ends[0], x - self.ends[1]
 

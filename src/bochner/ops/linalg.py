@@ -13,12 +13,12 @@ from torch import Generator, Tensor
 # Numbers in one tile of a large array (a block of features or of a kernel matrix), unless a module says otherwise:
 # 16 MiB in float32. Matrix products reach full speed well below this size, and memory stays small beside the data.
 TILE_ELEMENTS = 2**22
-# Tiles on a GPU are so many times larger, 256 MiB in float32: computing one then takes far longer than launching it.
+# Tiles on a GPU are larger by this factor, 256 MiB in float32: computing one then takes far longer than launching it.
 GPU_TILES = 16
 
 
 def tile_size(elements: int, device: torch.device) -> int:
-    """Numbers in a tile on `device` for one of `elements` numbers on a CPU.
+    """The number of elements in a tile on `device` that corresponds to `elements` on a CPU.
 
     >>> tile_size(100, torch.device("cpu")), tile_size(100, torch.device("cuda"))
     (100, 1600)
@@ -38,7 +38,7 @@ def row_tiles(num_rows: int, *, row_elements: int, tile_elements: int) -> Iterat
 
 
 def warn_stopped(solver: str, *, limit: str, reached: str, tolerance: float, remedy: str) -> None:
-    """A ConvergenceWarning at the call of the solver that calls this function."""
+    """Issue a ConvergenceWarning that points to the call of the solver."""
     message = f"{solver} stopped at {limit} with {reached}, tolerance {tolerance:g}: {remedy}."
     warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
@@ -49,7 +49,7 @@ Report = Callable[[int, float], None]
 
 
 class Iterate(NamedTuple):
-    """Where conjugate gradients stand after so many steps: X, residual and direction [m, t], energies [t]."""
+    """The state of conjugate gradients after an iteration: X, residual and direction [m, t], energies [t]."""
 
     iteration: int
     solution: Tensor
@@ -91,7 +91,7 @@ def conjugate_gradients(
             [0.2000]])
     """
     if state is None:
-        rhs = rhs.contiguous()  # like a state that was stored: products round by the layout of their operands
+        rhs = rhs.contiguous()  # as in a stored state: the rounding of products depends on the layout of their operands
         image = precondition(rhs)
         energy = (rhs * image).sum(dim=0)
         state = Iterate(0, torch.zeros_like(rhs), rhs, image.contiguous(), energy, energy)
@@ -120,7 +120,7 @@ def _ratio(above: Tensor, below: Tensor) -> Tensor:
     return torch.where(below > 0, above / below, 0.0)
 
 
-# Of the randomised decomposition: extra columns, and rounds of subspace iteration. Halko et al. advise 5 to 10 extra
+# Extra columns and rounds of subspace iteration of the randomised decomposition. Halko et al. advise 5 to 10 extra
 # columns and few rounds; four rounds (K^5) suit the slowly decaying spectra of kernel matrices.
 OVERSAMPLING = 10
 POWER_ROUNDS = 4
@@ -129,8 +129,8 @@ POWER_ROUNDS = 4
 def top_eigenpairs(K: Tensor, count: int, *, generator: Generator) -> tuple[Tensor, Tensor]:
     """The `count` largest eigenvalues [D], descending, and eigenvectors [m, D] of a positive semi-definite K [m, m].
 
-    For more than a third of them the exact decomposition, O(m^3); for fewer a randomised one, O(m^2 D), on the range of
-    K^5 times a Gaussian matrix. Source: Halko, Martinsson & Tropp 2011; for Nystrom, Li et al. 2010.
+    More than a third of them are computed exactly, O(m^3); fewer by a randomised decomposition, O(m^2 D), on the range
+    of K^5 times a Gaussian matrix. Source: Halko, Martinsson & Tropp 2011; for Nystrom, Li et al. 2010.
     """
     if count > len(K) // 3:
         values, vectors = torch.linalg.eigh(K)

@@ -1,4 +1,4 @@
-"""The operations of a training step: in plain torch, and by fused kernels on GPUs that suit them."""
+"""The operations of a training step: in plain torch, and by fused kernels on GPUs that support them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SoftmaxRows(NamedTuple):
 
 
 def fused_kernels(like: Tensor, *, multiplies: bool = True) -> Any | None:
-    """The module of fused kernels if they suit tensors such as `like`, else None.
+    """The module of fused kernels if they support tensors such as `like`, else None.
 
     They need matrix units: an NVIDIA GPU of compute capability 8 or more, Triton (CUDA builds of torch include it), and
     bfloat16, float16, or float32 whose products may be TF32; for an operation without products, any float32.
@@ -99,7 +99,7 @@ def sparse_cosine_features(
 
 
 def _write_features(angles: Tensor, phases: Tensor | None, amplitude: float) -> None:
-    """From angles, without phases in the first half of the columns, to cosines (and sines) in place."""
+    """Turn angles into features in place. Without phases the angles fill the first half of the columns."""
     if phases is not None:
         write_cosines(angles.add_(phases.to(angles.dtype)), amplitude)
     else:

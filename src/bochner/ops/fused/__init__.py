@@ -1,4 +1,4 @@
-"""Triton kernels for NVIDIA GPUs: the operations of a training step, which `bochner.ops.step` uses where they suit, and
+"""Triton kernels for NVIDIA GPUs: the operations of a training step, which `bochner.ops.step` uses where supported, and
 products with kernel matrices, which `bochner.kernels` uses."""
 
 from bochner.ops.fused.cosines import cosine_features, sparse_cosine_features

@@ -1,4 +1,4 @@
-"""What the Triton kernels share: Triton's names, tiles, dtypes of products, cosines and sines.
+"""Shared by the Triton kernels: Triton's names, tiles, dtypes of products, cosines and sines.
 
 Without Triton the package can be imported but is not used.
 """
