@@ -71,13 +71,13 @@ def test_projection_is_the_nearest_function_on_the_landmarks(monkeypatch: pytest
     descent = eigenpro._Descent(kernel, X[:50], 1, correction, seed=0)
     descent.add(X[100:130], numbers(X[100:130], 1), torch.ones(30, 1).double())
     descent.add(X[130:150], numbers(X[130:150], 1), torch.ones(20, 1).double())
-    centres = torch.cat([*descent.points, correction.sample])
-    coefficients = torch.cat([*descent.point_coefficients, descent.sample_coefficients])
+    centres = torch.cat([descent.points, correction.sample])
+    coefficients = torch.cat([descent.point_coefficients, descent.sample_coefficients])
     values = kernel(X[:50], centres) @ coefficients
     torch.testing.assert_close(descent.added, values, rtol=0, atol=1e-10)
     descent.project()
     torch.testing.assert_close(kernel(X[:50]) @ descent.coefficients, values, rtol=0, atol=1e-4)
-    assert not descent.points
+    assert not len(descent.points)
 
 
 def test_one_step_lowers_the_error_of_its_batch() -> None:

@@ -11,7 +11,7 @@ from bochner.kernels import Gaussian, Laplacian
 from bochner.models import LandmarkModel
 from bochner.ops.linalg import conjugate_gradients
 from bochner.solvers import fit_landmark_ridge
-from bochner.solvers.landmarks import Whitening
+from bochner.solvers.landmarks import Triangle, Whitening
 from tests.oracles.memory import PeakMemory
 from tests.solvers.problems import classes, dense_landmark_ridge, numbers, points, weights
 from tests.solvers.rows import Rows
@@ -135,8 +135,20 @@ def test_the_preconditioner_in_pieces(monkeypatch) -> None:
     space, curvature = Whitening(Gaussian(), X), torch.rand(len(X)).double()
     right = space.root.T @ (curvature[:, None] * space.root) / len(X) + 1e-3 * torch.eye(len(X))
     monkeypatch.setattr("bochner.solvers.landmarks.PRODUCT_COLUMNS", 17)
-    factor = space.factor_hessian(curvature, 1e-3)
+    factor = space.factor_hessian(curvature, 1e-3).L
     torch.testing.assert_close(factor @ factor.T, right)
+
+
+def test_triangular_systems_are_solved_by_blocks() -> None:
+    space = Whitening(Gaussian(), points())
+    rhs = points(120, 3)
+    whole, blocks = Triangle(space.root), Triangle(space.root, block_rows=17)
+    for name in ("solve", "solve_transposed", "solve_squared"):
+        solution = getattr(whole, name)(rhs)
+        torch.testing.assert_close(
+            getattr(blocks, name)(rhs), solution, rtol=0, atol=1e-9 * float(solution.abs().max())
+        )
+    torch.testing.assert_close(space.root @ blocks.solve(rhs), rhs)
 
 
 def test_the_amplitude_scales_the_default_ridge() -> None:
@@ -159,7 +171,9 @@ def test_the_preconditioner_pays(monkeypatch) -> None:
         return len(steps)
 
     with_it = iterations()
-    monkeypatch.setattr(Whitening, "factor_hessian", lambda space, *_: torch.eye(len(space.root)).to(space.root))
+    monkeypatch.setattr(
+        Whitening, "factor_hessian", lambda space, *_: Triangle(torch.eye(len(space.root)).to(space.root))
+    )
     assert iterations() > 3 * with_it
 
 

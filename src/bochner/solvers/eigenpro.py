@@ -181,8 +181,7 @@ class _Descent:
         self._reset()
 
     def _reset(self) -> None:
-        self.points: list[Tensor] = []
-        self.point_coefficients: list[Tensor] = []
+        self.points, self.point_coefficients = self.landmarks[:0], self.coefficients[:0].clone()
         self.sample_coefficients = torch.zeros_like(self.coefficients[:1]).repeat(len(self.correction.sample), 1)
         self.added = torch.zeros_like(self.coefficients)  # values at the landmarks of f since the last projection
 
@@ -199,10 +198,10 @@ class _Descent:
             sample = self.correction.sample
             values = self._values(sample, ImplicitBlock(self.kernel, sample, self.landmarks))
             inside += decay * self.correction.vectors.T @ values
-            for part in (self.coefficients, self.sample_coefficients, self.added, *self.point_coefficients):
+            for part in (self.coefficients, self.sample_coefficients, self.added, self.point_coefficients):
                 part *= 1 - step * decay
-        self.points.append(X)
-        self.point_coefficients.append(-step * gradient)
+        self.points = torch.cat([self.points, X])
+        self.point_coefficients = torch.cat([self.point_coefficients, -step * gradient])
         self.sample_coefficients += step * self.correction.coefficients(inside)
         self.added -= step * ((gradient.T @ K).T - self.images @ inside)
         return float((gradient * errors).sum(dtype=torch.float64))
@@ -211,13 +210,11 @@ class _Descent:
         """f(X) [n, t], with K = k(X, landmarks)."""
         f = scores(K, self.coefficients.T.contiguous())
         f = f + self.kernel.matmul(X, self.correction.sample, self.sample_coefficients)
-        for points, coefficients in zip(self.points, self.point_coefficients, strict=True):
-            f = f + self.kernel.matmul(X, points, coefficients)
-        return f
+        return f + self.kernel.matmul(X, self.points, self.point_coefficients)
 
     def project(self) -> None:
         """Replace what was added by landmarks: K_mm delta = h, by EigenPro 2 on the landmarks."""
-        if not self.points:
+        if not len(self.points):
             return
         delta, size = torch.zeros_like(self.coefficients), self.inner.batch_size
         start = float(self.added.norm())
@@ -225,6 +222,7 @@ class _Descent:
             squares = 0.0
             order = torch.randperm(len(self.landmarks), generator=self.generator).to(self.landmarks.device)
             for part in order.split(size):
+                part = part.sort().values  # equal rows then meet in few tiles, which are computed from differences
                 Z = self.landmarks[part]
                 residual = self.kernel.matmul(Z, self.landmarks, delta) - self.added[part]
                 squares += float(residual.square().sum())

@@ -27,7 +27,46 @@ from bochner.storage import checksum
 BLOCK_ELEMENTS = TILE_ELEMENTS // 2
 # Columns of L^T W L computed at once: the zeros above the diagonal of L are skipped in blocks of this size.
 PRODUCT_COLUMNS = 512
+INVERTED_ROWS = 1024  # rows and columns of the diagonal blocks that `Triangle` inverts
 JITTER_ATTEMPTS = 8  # tenfold each: from 1e-16 to 1e-8 of the diagonal, beyond which a kernel is indefinite
+
+
+class Triangle:
+    """A lower triangular matrix L [m, m], and solutions for few right-hand sides [m, t]. O(m^2 t).
+
+    By blocks of `block_rows`, whose diagonal blocks are inverted once: products, which take the time of reading L. By
+    default so on a GPU, and by torch's solution, where a row waits for the one before it, on a CPU.
+    """
+
+    def __init__(self, L: Tensor, *, block_rows: int | None = None) -> None:
+        self.L = L
+        block_rows = block_rows or (INVERTED_ROWS if L.is_cuda else None)
+        self._blocks = list(row_tiles(len(L), row_elements=1, tile_elements=block_rows)) if block_rows else []
+        self._inverses = [
+            torch.linalg.solve_triangular(L[b, b], torch.eye(b.stop - b.start).to(L), upper=False) for b in self._blocks
+        ]
+
+    def solve(self, rhs: Tensor) -> Tensor:
+        """L^{-1} rhs."""
+        if not self._blocks:
+            return torch.linalg.solve_triangular(self.L, rhs, upper=False)
+        X = rhs.clone()
+        for b, inverse in zip(self._blocks, self._inverses, strict=True):
+            X[b] = inverse @ (X[b] - self.L[b, : b.start] @ X[: b.start])
+        return X
+
+    def solve_transposed(self, rhs: Tensor) -> Tensor:
+        """L^{-T} rhs."""
+        if not self._blocks:
+            return torch.linalg.solve_triangular(self.L.T, rhs, upper=True)
+        X = rhs.clone()
+        for b, inverse in zip(reversed(self._blocks), reversed(self._inverses), strict=True):
+            X[b] = inverse.T @ (X[b] - self.L[b.stop :, b].T @ X[b.stop :])
+        return X
+
+    def solve_squared(self, rhs: Tensor) -> Tensor:
+        """(L L^T)^{-1} rhs; on a CPU three times as fast as torch.cholesky_solve."""
+        return self.solve_transposed(self.solve(rhs))
 
 
 class Whitening:
@@ -47,6 +86,7 @@ class Whitening:
             K.diagonal().add_(jitter)
             self.root, failed = torch.linalg.cholesky_ex(K)
             if not int(failed):
+                self._triangle = Triangle(self.root)
                 return
             jitter *= 10
         raise ValueError(f"kernel must be positive semi-definite, but {kernel!r} is not on the landmarks.")
@@ -58,13 +98,13 @@ class Whitening:
 
     def coefficients(self, gamma: Tensor) -> Tensor:
         """a = L^{-T} gamma."""
-        return torch.linalg.solve_triangular(self.root.T, gamma, upper=True)
+        return self._triangle.solve_transposed(gamma)
 
     def pull(self, gradient: Tensor) -> Tensor:
         """L^{-1} g: turns a gradient by a into one by gamma."""
-        return torch.linalg.solve_triangular(self.root, gradient, upper=False)
+        return self._triangle.solve(gradient)
 
-    def factor_hessian(self, curvature: Tensor | None, alpha: float) -> Tensor:
+    def factor_hessian(self, curvature: Tensor | None, alpha: float) -> Triangle:
         """The lower Cholesky factor of L^T W L / m + alpha I, W = diag(curvature [m]): the Hessian, were the rows of
         the data the landmarks. O(2 m^3 / 3): only the lower half, and without the zeros of L."""
         root, m = self.root, len(self.root)
@@ -77,13 +117,7 @@ class Whitening:
         factor, failed = torch.linalg.cholesky_ex(H)
         if int(failed):
             raise ValueError(f"alpha must be larger, got {alpha:g}: the preconditioner is singular to rounding.")
-        return factor
-
-
-def solve_factored(factor: Tensor, rhs: Tensor) -> Tensor:
-    """(M M^T)^{-1} rhs for a lower M; three times as fast as torch.cholesky_solve for few right-hand sides."""
-    half = torch.linalg.solve_triangular(factor, rhs, upper=False)
-    return torch.linalg.solve_triangular(factor.T, half, upper=True)
+        return Triangle(factor)
 
 
 # The part of the preconditioned residual that may be rounding: that of the default tolerance.
@@ -263,7 +297,7 @@ def fit_landmark_ridge(
         gamma, left = conjugate_gradients(
             apply,
             rhs := space.pull(K.adjoint(lambda rows, _: rows.targets - bias)),
-            lambda residual: solve_factored(factor, residual),
+            factor.solve_squared,
             tolerance=tolerance,
             max_iterations=max_iterations,
             report=report,

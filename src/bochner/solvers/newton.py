@@ -22,7 +22,6 @@ from bochner.solvers.landmarks import (
     checkpoint_inputs,
     prepare,
     scores,
-    solve_factored,
 )
 from bochner.solvers.rows import OwnShards, Tile
 
@@ -181,7 +180,7 @@ class _Newton:
         flat, left = conjugate_gradients(
             apply,
             (point.gradient + alpha * point.gamma).reshape(-1, 1),
-            lambda residual: solve_factored(factor, residual.view(m, t)).reshape(-1, 1),
+            lambda residual: factor.solve_squared(residual.view(m, t)).reshape(-1, 1),
             tolerance=FORCING,
             max_iterations=max_iterations,
         )

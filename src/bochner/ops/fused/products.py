@@ -141,13 +141,15 @@ def radial_product(X: Tensor, Y: Tensor, V: Tensor, radial: Radial, *, tiles: Ti
 
     center = Y.mean(dim=0)
     X, Y = (X - center).contiguous(), (Y - center).contiguous()
-    scale, v_scale = torch.minimum(_scale(X), _scale(Y)), _scale(V, dim=0)
+    x_scale, y_scale, v_scale = _scale(X), _scale(Y), _scale(V, dim=0)
     x_squares, y_squares = X.square().sum(dim=1), Y.square().sum(dim=1)
-    x_split, y_split = (_split(X * scale, depth), _split(Y * scale, depth)) if radial.norm == 2 else ((X, X), (Y, Y))
+    x_split, y_split = (
+        (_split(X * x_scale, depth), _split(Y * y_scale, depth)) if radial.norm == 2 else ((X, X), (Y, Y))
+    )
     out = X.new_empty(parts, n, cdiv(c, outputs) * outputs)
     _radial_product[(cdiv(n, tiles.rows), cdiv(c, outputs), parts)](
         X, *x_split, x_squares, x_squares.amax(), Y, *y_split, y_squares, y_squares.amax(),
-        *_split(V * v_scale, outputs), out, n, m, part_columns, 2 / scale**2,
+        *_split(V * v_scale, outputs), out, n, m, part_columns, 2 / (x_scale * y_scale),
         radial.factor, radial.error, SPLIT_ERROR, 4 * NEAR,
         INPUTS=d, WIDTH=cdiv(d, depth) * depth, NORM=radial.norm, POWER=radial.power, DEGREE=radial.degree,
         ROWS=tiles.rows, COLUMNS=tiles.columns, DEPTH=depth, OUTPUTS=outputs, STAGES=tiles.stages,
@@ -158,14 +160,17 @@ def radial_product(X: Tensor, Y: Tensor, V: Tensor, radial: Radial, *, tiles: Ti
 
 
 def _scale(X: Tensor, dim: Any = None) -> Tensor:
-    """The power of two that brings the largest finite number near LARGEST: multiplication by it is exact."""
-    largest = X.abs().nan_to_num(nan=0.0, posinf=0.0).amax(dim=dim)
-    return torch.exp2(torch.floor(torch.log2(LARGEST / largest)).clamp(-60, 60))
+    """The power of two that brings the largest number near LARGEST: products with it are exact. 1 for infinity."""
+    low, high = torch.aminmax(X, dim=dim)
+    largest = torch.maximum(-low, high).clamp_min(LARGEST * 2.0**-60)
+    scale = torch.exp2(torch.floor(torch.log2(LARGEST / largest)).clamp_min(-60))
+    return torch.where(largest.isfinite(), scale, 1.0)
 
 
 def _split(X: Tensor, multiple: int) -> tuple[Tensor, Tensor]:
     """Two float16 tensors whose sum is X to 22 bits, with columns of zeros up to a `multiple`."""
-    X = torch.nn.functional.pad(X, (0, -X.shape[1] % multiple))
+    if X.shape[1] % multiple:
+        X = torch.nn.functional.pad(X, (0, -X.shape[1] % multiple))
     high = X.half()
     return high, (X - high).half()
 
