@@ -121,7 +121,7 @@ def by_phones(utterances: Iterable[Utterance], references: Mapping[str, tuple[Se
 
 def shipped_rows(model: PretrainedModel, samples: Mapping[str, Array], utterances: list[Utterance]) -> list[list[str]]:
     references = {u.id: folded(u.phones) for u in utterances}
-    scores = {name: model.scores(audio) for name, audio in samples.items()}
+    scores = {name: model.scores(model.cepstra([audio])) for name, audio in samples.items()}
 
     def segments(chosen: list[Utterance], lexicon: Lexicon) -> dict[str, tuple[Segment, ...]]:
         function = FunctionScores(scores.__getitem__)

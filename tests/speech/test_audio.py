@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bochner.speech.audio import AudioError, clipped_share, read_audio, read_samples, resample, write_audio
+from bochner.speech.audio import (
+    AudioError,
+    clipped_share,
+    read_audio,
+    read_samples,
+    resample,
+    resampled_blocks,
+    sample_blocks,
+    write_audio,
+)
 from bochner.speech.text_files import Skipped, read_skipped, write_skipped
 from tests.speech.made import tone, utterance, write_wav
 
@@ -62,6 +71,25 @@ def test_recordings_of_any_rate_are_resampled(tmp_path, own_rate):
     part = read_samples(path, rate=16000, start=0.24, duration=0.48)
     assert len(part) == 7680
     assert np.abs(part[400:7280] - tone(1.0)[4240:11120]).max() < 0.01
+
+
+@pytest.mark.parametrize(("rate", "new_rate"), [(8000, 16000), (44100, 16000), (48000, 16000), (16000, 22050)])
+def test_blocks_of_any_size_are_resampled_as_the_whole(rate, new_rate):
+    generator = np.random.default_rng(0)
+    samples = generator.standard_normal(30_001).astype(np.float32)
+    for edges in ([1, 7, 500, 9000], [15_000], np.arange(100, 30_000, 100)):
+        blocks = list(resampled_blocks(np.split(samples, edges), rate=rate, new_rate=new_rate))
+        np.testing.assert_allclose(np.concatenate(blocks), resample(samples, rate=rate, new_rate=new_rate), atol=1e-5)
+
+
+def test_a_long_recording_is_read_in_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr("bochner.speech.audio.BLOCK_SECONDS", 1)
+    path = write_wav(tmp_path / "a.wav", tone(3.5, rate=8000), rate=8000)
+    assert [len(block) for block in sample_blocks(path, rate=8000)] == [8000, 8000, 8000, 4000]
+    assert np.abs(read_samples(path, rate=8000, start=0.5) - tone(3.5, rate=8000)[4000:]).max() <= 2.0**-15
+    loud = np.clip(np.where(np.arange(28_000) > 24_000, 5, 1) * tone(3.5, rate=8000), -1, 1)
+    with pytest.raises(AudioError, match=r"clipped \(\d"):
+        read_samples(write_wav(tmp_path / "loud.wav", loud, rate=8000), rate=8000)
 
 
 def test_the_length_of_a_resampled_recording_may_be_read_again(tmp_path):

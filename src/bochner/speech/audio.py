@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable, Iterator
 from math import gcd
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ Samples = NDArray[np.float32]
 
 CLIPPED_RUN = 3  # consecutive samples at full scale from which on they count as clipped
 MAX_CLIPPED = 0.01  # share of clipped samples above which a recording is refused
+BLOCK_SECONDS = 60  # of a recording read at a time: 21 MB of stereo at 44.1 kHz
+FILTER_REACH = 10  # scipy's resampling filter ends after this many samples of the lower rate
 
 
 class AudioError(ValueError):
@@ -50,6 +53,16 @@ def read_samples(
     0. Raises AudioError for a file that libsndfile cannot read or that ends early, a channel that it does not have, no
     samples, NaN or infinity, and more than one percent of clipped samples.
     """
+    return np.concatenate(list(sample_blocks(path, rate=rate, start=start, duration=duration, channel=channel)))
+
+
+def sample_blocks(
+    path: FilePath, *, rate: int, start: float = 0.0, duration: float | None = None, channel: int | None = None
+) -> Iterator[Samples]:
+    """The samples that `read_samples` returns, with the same errors, as consecutive blocks of about a minute.
+
+    Whether too many samples are clipped is known after the last block. Memory of one block at the recording's own rate.
+    """
     positive_int("rate", rate)
     with _opened(path) as file:
         own_rate = file.samplerate
@@ -61,15 +74,27 @@ def read_samples(
             ends, needed = len(file) / own_rate, (first + count) / own_rate
             raise AudioError(path, f"too short (ends at {ends:.3f} s, expected {needed:.3f} s)")
         file.seek(min(first, len(file)))
-        channels: Samples = file.read(max(count, 0), dtype="float32", always_2d=True)
-    samples = channels.mean(axis=1) if channel is None else channels[:, channel]
-    if len(samples) == 0:
+        blocks = _own_blocks(path, file, max(count, 0), channel)
+        yield from blocks if own_rate == rate else resampled_blocks(blocks, rate=own_rate, new_rate=rate)
+
+
+def _own_blocks(path: FilePath, file: Any, count: int, channel: int | None) -> Iterator[Samples]:
+    """The next `count` samples of an open file at its own rate."""
+    total, clipped = 0, np.zeros(1)
+    while total < count:
+        channels: Samples = file.read(min(BLOCK_SECONDS * file.samplerate, count - total), "float32", always_2d=True)
+        if len(channels) == 0:
+            break
+        channels = channels if channel is None else channels[:, [channel]]
+        if not np.isfinite(channels).all():
+            raise AudioError(path, "NaN or infinite samples")
+        total += len(channels)
+        clipped = clipped + len(channels) * np.array([clipped_share(samples) for samples in channels.T])
+        yield channels.mean(axis=1)
+    if total == 0:
         raise AudioError(path, "no samples")
-    if not np.isfinite(samples).all():
-        raise AudioError(path, "NaN or infinite samples")
-    if (share := max(map(clipped_share, channels.T if channel is None else [samples]))) > MAX_CLIPPED:
+    if (share := clipped.max() / total) > MAX_CLIPPED:
         raise AudioError(path, f"clipped ({share:.1%} of the samples at full scale)")
-    return resample(samples, rate=own_rate, new_rate=rate)
 
 
 def recording_length(path: FilePath) -> tuple[int, int]:
@@ -117,6 +142,26 @@ def resample(samples: Samples, *, rate: int, new_rate: int) -> Samples:
     if rate == new_rate:
         return samples
     return resample_poly(samples, new_rate // shared, rate // shared).astype(np.float32)
+
+
+def resampled_blocks(blocks: Iterable[Samples], *, rate: int, new_rate: int) -> Iterator[Samples]:
+    """The same as `resample` of all blocks together, in other blocks.
+
+    >>> blocks = [np.ones(200, dtype=np.float32), np.ones(20, dtype=np.float32)]
+    >>> sum(map(len, resampled_blocks(blocks, rate=22050, new_rate=8000)))
+    80
+    """
+    shared = gcd(rate, new_rate)
+    up, down = new_rate // shared, rate // shared
+    reach = -(-FILTER_REACH * max(up, down) // (up * down)) * down  # whole numbers of samples at both rates
+    pending, done = np.zeros(0, np.float32), 0  # the first `done` of `pending` are resampled, and context of the others
+    for block in blocks:
+        pending = np.concatenate([pending, block])
+        ready = (len(pending) - reach) // down * down
+        if ready > done:
+            yield resample(pending, rate=rate, new_rate=new_rate)[done * up // down : ready * up // down]
+            pending, done = pending[max(ready - reach, 0) :], min(ready, reach)
+    yield resample(pending, rate=rate, new_rate=new_rate)[done * up // down :]
 
 
 def _opened(path: FilePath) -> Any:

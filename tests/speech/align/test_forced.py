@@ -160,7 +160,8 @@ def test_the_path_is_the_best_of_all_spellings(compiler):
     for _ in range(5):
         scores = generator.standard_normal((30, hmm.num_pdfs)) * 3
         graph = compiler.compile(["ab", "ba"])
-        path = best_path(graph, scores[:, hmm.table.pdf[graph.transition_ids]], beam=1e6, retry_beam=2e6)
+        total = scores[:, hmm.table.pdf[graph.transition_ids]]
+        path = best_path(graph, lambda: np.split(total, [1, 17]), beam=1e6, retry_beam=2e6)  # noqa: B023
         found = scores[np.arange(30), hmm.table.pdf[path]].sum()
         totals = {}
         for word in (["b", "a"], ["b"]):
@@ -176,7 +177,7 @@ def test_the_path_is_the_best_of_all_spellings(compiler):
 def test_a_path_passes_through_all_states_in_order(compiler):
     hmm, graph = compiler.hmm, compiler.compile(["a"])
     scores = np.zeros((9, len(graph.transition_ids)))
-    path = best_path(graph, scores, beam=100, retry_beam=200)
+    path = best_path(graph, lambda: [scores], beam=100, retry_beam=200)
     assert len(path) == 9
     states = hmm.table.state[path]
     assert (np.diff(states)[np.diff(states) != 0] % 3 == 1).all()
@@ -184,7 +185,26 @@ def test_a_path_passes_through_all_states_in_order(compiler):
 
 def test_no_path_where_there_are_too_few_frames(compiler):
     graph = compiler.compile(["ab"])
-    assert best_path(graph, np.zeros((5, len(graph.transition_ids))), beam=100, retry_beam=200) is None
+    scores = np.zeros((5, len(graph.transition_ids)))
+    assert best_path(graph, lambda: [scores], beam=100, retry_beam=200) is None
+
+
+def test_the_wider_beam_reads_the_blocks_again(compiler):
+    """Silence fits all frames best, so that a narrow beam loses the paths that reach the end in time."""
+    hmm, tokens = compiler.hmm, ["ab"] * 12
+    graph = compiler.compile(tokens)
+    silent = hmm.table.phone[graph.transition_ids] == hmm.phone_ids["SIL"]
+    scores = np.where(silent, 0.0, -50.0) * np.ones((compiler.min_frames(tokens) + 3, 1))
+    calls = []
+
+    def blocks():
+        calls.append(len(calls))
+        return np.split(scores, 3)
+
+    path = best_path(graph, blocks, beam=1.0, retry_beam=10_000.0)
+    assert calls == [0, 1]
+    assert len(path) == len(scores)
+    assert phones_of(hmm, path).replace("S", "") == "ab" * 12
 
 
 @pytest.mark.parametrize("tokens", [["ab"], ["ba", "a"]])

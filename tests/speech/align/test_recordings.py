@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from bochner.speech.align.output import write_alignments
 from bochner.speech.align.recordings import align_files, tokens_of
 from bochner.speech.audio import resample
 from bochner.speech.lexicon import read_lexicon
+from bochner.speech.pretrained import load_model
 from bochner.speech.synthesis.espeak import RATE, speak, time_phones
 from bochner.speech.textgrid import read_textgrid, write_textgrid
 
@@ -169,6 +171,24 @@ def test_a_channel_is_chosen(tmp_path: Path) -> None:
     noisy, clean = (align_files(tmp_path / "a.wav", text, channel=channel).recordings[0] for channel in (0, 1))
     assert np.mean([w.confidence for w in clean.words]) > np.mean([w.confidence for w in noisy.words])
     assert "no channel 2" in align_files(tmp_path / "a.wav", text, channel=2).skipped[0].reason
+
+
+def test_the_memory_of_a_long_recording_is_that_of_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bochner.speech.align.recordings.BLOCK", 500)
+    monkeypatch.setattr("bochner.speech.audio.BLOCK_SECONDS", 5)
+    samples, model = speech()[0], load_model("en")
+    assert model.pronunciations  # loaded before memory is measured
+    peaks = []
+    for seconds in (20, 80):
+        noise = 1e-4 * np.random.default_rng(0).standard_normal(seconds * 16000)
+        noise[-len(samples) :] += samples
+        soundfile.write(tmp_path / "a.wav", noise, 16000)
+        tracemalloc.start()
+        (recording,) = align_files(tmp_path / "a.wav", " ".join(WORDS), model=model).recordings
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert recording.words[0].start > seconds - 5
+    assert peaks[1] - peaks[0] < 2e6  # the samples of a minute have 3.8 MB, the scores of all states 3 MB
 
 
 def test_arguments_that_do_not_fit_are_named(folder: Path, tmp_path: Path) -> None:

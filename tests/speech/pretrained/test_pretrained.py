@@ -30,6 +30,16 @@ def test_english_pronounces_words_by_phones_of_its_model() -> None:
     np.testing.assert_allclose(model.mixtures.weights.sum(axis=-1), 1.0, atol=2e-3)
 
 
+def test_cepstra_and_scores_do_not_depend_on_blocks() -> None:
+    model = load_model("en")
+    samples = 0.1 * np.random.default_rng(0).standard_normal(20_000).astype(np.float32)
+    cepstra = model.cepstra([samples])
+    assert np.array_equal(model.cepstra(np.split(samples, [100, 7000, 7001])), cepstra)
+    scores = model.scores(cepstra)
+    parts = [model.scores(cepstra, start, start + 50) for start in range(0, len(cepstra), 50)]
+    np.testing.assert_allclose(np.concatenate(parts), scores, rtol=1e-4)
+
+
 def test_a_changed_file_is_found(tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(model_directory("en"), copy)
@@ -83,7 +93,7 @@ def test_a_model_is_built_and_loaded(tmp_path: Path) -> None:
     model = load_model(str(tmp_path / "en"))
     assert model.pronunciations == {"ah": (("AA",), ("AA", "AA"))}
     assert all(verify_model(str(tmp_path / "en")).values())
-    assert model.scores(np.zeros(16000, np.float32)).shape == (98, 12)
+    assert model.scores(model.cepstra([np.zeros(16000, np.float32)])).shape == (98, 12)
 
 
 def test_a_source_that_is_no_model_is_named(tmp_path: Path) -> None:

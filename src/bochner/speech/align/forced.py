@@ -18,7 +18,7 @@ from bochner.speech.graph import check_phones, lexicon_fst
 from bochner.speech.hmm.contexts import transition_weights
 from bochner.speech.hmm.mixtures import Mixtures
 from bochner.speech.hmm.model import Hmm
-from bochner.speech.kaldi import kaldi_hmm_gmm, kaldifst
+from bochner.speech.kaldi import kaldi_decoder, kaldi_hmm_gmm, kaldifst
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.manifest import Utterance
 from bochner.speech.text_files import Skipped
@@ -65,13 +65,16 @@ class GraphCompiler:
 
 def _relabelled(fst: Any) -> AlignmentGraph:
     """The graph's own ids numbered from 1. Via text: iterating over its arcs in Python takes four times as long."""
-    rows = [line.split() for line in fst.to_str().splitlines()]
+    lines = fst.to_str().splitlines()
+    rows = (line.split() for line in lines)  # one at a time: all rows of an hour's text take 150 MB
     ids = sorted({int(row[2]) for row in rows if len(row) > 2} - {0})
     label = {"0": "0"} | {str(number): str(place) for place, number in enumerate(ids, start=1)}
-    for row in rows:
-        if len(row) > 2:
-            row[2] = label[row[2]]
-    return AlignmentGraph(kaldifst.compile("\n".join(map(" ".join, rows)) + "\n"), np.array(ids, dtype=np.int32))
+
+    def relabelled(line: str) -> str:
+        row = line.split()
+        return " ".join([*row[:2], label[row[2]], *row[3:]]) if len(row) > 2 else line
+
+    return AlignmentGraph(kaldifst.compile("\n".join(map(relabelled, lines)) + "\n"), np.array(ids, dtype=np.int32))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,12 +97,25 @@ class Search:
             raise ValueError(f"retry_beam must be above beam {self.beam}, got {self.retry_beam}.")
 
 
-def best_path(graph: AlignmentGraph, scores: Array, *, beam: float, retry_beam: float) -> Array | None:
-    """The transition ids [T] of the path with the largest sum of scores [T, ids of the graph], or None."""
-    settings = kaldi_hmm_gmm.AlignConfig(beam=beam, retry_beam=retry_beam)
-    frames = kaldi_hmm_gmm.DecodableCtc(np.ascontiguousarray(scores, dtype=np.float32))
-    *_, labels, _ = kaldi_hmm_gmm.align_utterance_wrapper(settings, "", 1.0, graph.fst, frames, 0, 0, 0, 0.0, 0)
-    return graph.transition_ids[np.array(labels) - 1] if labels else None
+def best_path(
+    graph: AlignmentGraph, blocks: Callable[[], Iterable[Array]], *, beam: float, retry_beam: float
+) -> Array | None:
+    """The transition ids [T] of the path with the largest sum of scores, or None.
+
+    `blocks` returns the scores of all frames as consecutive blocks [t, ids of the graph]; it is called again if no path
+    within `beam` reaches the end. Memory of one block and of the paths within the beam.
+    """
+    for width in (beam, retry_beam):
+        decoder = kaldi_decoder.FasterDecoder(graph.fst, kaldi_decoder.FasterDecoderOptions(beam=width))
+        decoder.init_decoding()
+        for block in blocks():
+            scores = np.ascontiguousarray(block, dtype=np.float32)
+            decoder.advance_decoding(kaldi_decoder.DecodableCtc(scores, offset=decoder.num_frames_decoded()))
+        if decoder.reached_final():
+            _, path = decoder.get_best_path()
+            _, labels, _, _ = kaldifst.get_linear_symbol_sequence(path)
+            return graph.transition_ids[np.array(labels) - 1]
+    return None
 
 
 def equal_path(graph: AlignmentGraph, num_frames: int, *, seed: int) -> Array | None:
@@ -231,7 +247,7 @@ def _align_chunk(
         if not np.isfinite(frame_scores).all():
             raise _UnalignableError("scores are not finite")
         total = np.float32(search.acoustic_scale) * frame_scores[:, columns.reshape(-1)] + weights[ids]
-        return best_path(graph, total, beam=search.beam, retry_beam=search.retry_beam)
+        return best_path(graph, lambda: [total], beam=search.beam, retry_beam=search.retry_beam)
 
     return list(_align_each(compiler, utterances, path, graphs))
 

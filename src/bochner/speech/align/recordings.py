@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from bochner.speech.align.forced import GraphCompiler, Search, best_path
 from bochner.speech.align.labels import phone_segments, word_segments
-from bochner.speech.audio import AudioError, read_samples
+from bochner.speech.audio import AudioError, recording_length, sample_blocks
 from bochner.speech.frames import Array
 from bochner.speech.hmm.contexts import transition_weights
 from bochner.speech.lexicon import Lexicon, Pronunciation
@@ -27,6 +27,8 @@ AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff")
 TEXT_SUFFIXES = (".txt", ".lab", ".TextGrid", ".textgrid")
 UNKNOWN = "<unk>"
 SEARCH = Search(beam=30.0, retry_beam=400.0)
+BLOCK = 10_000  # frames whose scores are in memory at a time: 5 MB for 126 states
+MIN_LOG_RATIO = -1000.0  # float16 holds it
 CONFIDENCE_SCALE = 0.2  # of log likelihood ratios, since neighbouring frames are not independent
 _QUOTES = str.maketrans("\u2018\u2019\u02bc\u2013\u2014", "'''- ")  # typographic quotes and dashes
 _NOT_A_WORD = re.compile(r"^[^\w<\[']+|[^\w>\]']+$")
@@ -118,8 +120,8 @@ def align_files(
     tier : str, optional
         The tier of a TextGrid whose intervals hold the text. Default: the first with text.
 
-    A part that cannot be aligned is listed in `skipped` with the reason; the others are aligned all the same. One
-    recording is in memory at a time: 250 bytes per 10 ms frame for the scores of all states.
+    A part that cannot be aligned is listed in `skipped` with the reason; the others are aligned all the same. Audio and
+    scores are in memory for a minute or two at a time, so that a recording of hours can be aligned as a whole.
     """
     loaded = load_model(model) if isinstance(model, str) else model
     result = AlignedFiles()
@@ -273,18 +275,19 @@ class _Pronouncer:
 def _align(
     recording: Recording, model: PretrainedModel, words: _Pronouncer, channel: int | None, skipped: list[Skipped]
 ) -> AlignedRecording:
-    rate = model.frontend.rate
-    samples = read_samples(recording.path, rate=rate, channel=channel)
-    duration = len(samples) / rate
+    num_samples, rate = recording_length(recording.path)
+    duration = num_samples / rate
     parts: list[tuple[list[TimedLabel], list[TimedLabel]]] = []
     for number, part in enumerate(recording.parts, start=1):
         end = duration if part.end is None else min(part.end, duration)
-        piece = samples[round(part.start * rate) : round(end * rate)]
+        blocks = sample_blocks(
+            recording.path, rate=model.frontend.rate, start=part.start, duration=end - part.start, channel=channel
+        )
         try:
-            parts.append(_align_part(piece, words.entries(part.text), model, part.start, end))
-        except _UnalignableError as error:
+            parts.append(_align_part(blocks, words.entries(part.text), model, part.start, end))
+        except (AudioError, _UnalignableError) as error:
             name = recording.name if len(recording.parts) == 1 else f"{recording.name}, part {number}"
-            skipped.append(Skipped(name, str(error)))
+            skipped.append(Skipped(name, error.reason if isinstance(error, AudioError) else str(error)))
     return AlignedRecording(
         name=recording.name,
         duration=duration,
@@ -298,29 +301,29 @@ class _UnalignableError(Exception):
 
 
 def _align_part(
-    samples: Array,
+    blocks: Iterable[Array],
     entries: Sequence[tuple[str, tuple[Pronunciation, ...]]],
     model: PretrainedModel,
     start: float,
     end: float,
 ) -> tuple[list[TimedLabel], list[TimedLabel]]:
-    """The words and phones of samples that begin at `start` and end at `end` seconds of their recording."""
+    """The words and phones of blocks of samples that begin at `start` and end at `end` seconds of their recording."""
     if not entries:
         raise _UnalignableError("no text")
-    if len(samples) < model.frontend.rate * model.frontend.frame_length + 1:
-        raise _UnalignableError(f"too short for its text ({len(samples) / model.frontend.rate:.3f} s)")
+    if end - start < model.frontend.frame_length + 1 / model.frontend.rate:
+        raise _UnalignableError(f"too short for its text ({max(end - start, 0):.3f} s)")
     hmm, silence = model.hmm, model.hmm.silence[0]
     lexicon, tokens = Lexicon(dict(entries), silence), [word for word, _ in entries]
-    compiler, scores = GraphCompiler(hmm, lexicon), model.scores(samples)
-    if len(scores) < (needed := compiler.min_frames(tokens)):
-        raise _UnalignableError(f"too short for its text ({len(scores)} frames, {needed} needed)")
-    path = _viterbi(compiler, tokens, scores, model)
-    if path is None:
+    compiler, cepstra = GraphCompiler(hmm, lexicon), model.cepstra(blocks)
+    if len(cepstra) < (needed := compiler.min_frames(tokens)):
+        raise _UnalignableError(f"too short for its text ({len(cepstra)} frames, {needed} needed)")
+    found = _viterbi(compiler, tokens, cepstra, model)
+    if found is None:
         raise _UnalignableError("no path within the beam")
+    path, ratios = found
     segments = phone_segments(hmm, path, frame_shift=model.frontend.frame_shift, offset=model.offset)
     segments = (*segments[:-1], segments[-1]._replace(end=end - start))
     spans = word_segments(segments, tokens, lexicon, silence=hmm.silence)
-    ratios = log_ratios(model, scores, path)
 
     def timed(segment: Segment) -> TimedLabel:
         edges = (np.array([segment.start, segment.end]) - model.offset) / model.frontend.frame_shift
@@ -332,22 +335,30 @@ def _align_part(
     return [timed(span) for span in spans], [timed(phone) for phone in segments if phone.label not in hmm.silence]
 
 
-def _viterbi(compiler: GraphCompiler, tokens: Sequence[str], scores: Array, model: PretrainedModel) -> Array | None:
-    graph, table = compiler.compile(tokens), model.hmm.table
-    weights = transition_weights(
-        model.hmm, transition_scale=SEARCH.transition_scale, self_loop_scale=SEARCH.self_loop_scale
-    ).astype(np.float32)
-    total = scores[:, table.pdf[graph.transition_ids]]  # a copy, changed in place: it is large for an hour of speech
-    total *= np.float32(SEARCH.acoustic_scale)
-    total += weights[graph.transition_ids]
-    return best_path(graph, total, beam=SEARCH.beam, retry_beam=SEARCH.retry_beam)
+def _viterbi(
+    compiler: GraphCompiler, tokens: Sequence[str], cepstra: Array, model: PretrainedModel
+) -> tuple[Array, Array] | None:
+    """The best path and its log ratios [T], from one computation of the scores.
 
-
-def log_ratios(model: PretrainedModel, scores: Array, path: Array) -> Array:
-    """log p(x_t | q_t) - max_q log p(x_t | q) [T], q_t the phone that frame t is aligned with; at most 0.
-
+    The log ratio is log p(x_t | q_t) - max_q log p(x_t | q), q_t the phone that frame t is aligned with; at most 0.
     p(x | q) is the largest likelihood of the states of phone q.
     """
-    phones = scores.reshape(len(scores), -1, 3).max(axis=2)  # three states for each phone, in order
-    aligned = phones[np.arange(len(path)), model.hmm.table.phone[path] - 1]
-    return np.asarray(aligned - phones.max(axis=1))
+    graph = compiler.compile(tokens)
+    ids = graph.transition_ids
+    weights = transition_weights(
+        model.hmm, transition_scale=SEARCH.transition_scale, self_loop_scale=SEARCH.self_loop_scale
+    )[ids].astype(np.float32)
+    scale, pdfs = np.float32(SEARCH.acoustic_scale), model.hmm.table.pdf[ids]
+    ratios = np.empty((len(cepstra), len(model.hmm.phones)), np.float16)  # of all phones: 30 MB for an hour
+
+    def blocks() -> Iterator[Array]:
+        for start in range(0, len(cepstra), BLOCK):
+            scores = model.scores(cepstra, start, start + BLOCK)
+            phones = scores.reshape(len(scores), -1, 3).max(axis=2)  # three states for each phone, in order
+            ratios[start : start + BLOCK] = np.maximum(phones - phones.max(axis=1, keepdims=True), MIN_LOG_RATIO)
+            yield scale * scores[:, pdfs] + weights
+
+    path = best_path(graph, blocks, beam=SEARCH.beam, retry_beam=SEARCH.retry_beam)
+    if path is None:
+        return None
+    return path, ratios[np.arange(len(path)), model.hmm.table.phone[path] - 1].astype(np.float32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -62,24 +62,45 @@ class Framing:
         """All options as plain values, for a log or a file."""
         return {"name": self.name, **{field.name: getattr(self, field.name) for field in fields(self)}}
 
-    def scaled(self, samples: Array) -> Array:
-        """Checked samples [n] as float32 in 16-bit units; floats lie in [-1, 1], int16 as it is."""
+    def frames_by(self, computer: Any, blocks: Iterable[Array]) -> Array:
+        """Frames of consecutive blocks of samples [n] by kaldi-native-fbank's `computer`: float32 [T, d].
+
+        Samples are floats in [-1, 1] or int16. One block is in memory at a time.
+        """
+        noise, parts, num_frames, num_samples = np.random.default_rng(self.seed), [], 0, 0
+
+        def collect() -> None:
+            nonlocal num_frames
+            new = range(num_frames, computer.num_frames_ready)
+            if new:
+                parts.append(np.stack([computer.get_frame(i) for i in new]).astype(np.float32))
+                computer.pop(len(new))
+                num_frames = new.stop
+
+        for block in blocks:
+            scaled = self._scaled(block)
+            if self.dither:
+                scaled += self.dither * noise.standard_normal(len(scaled), np.float32)
+            num_samples += len(scaled)
+            computer.accept_waveform(self.rate, scaled)
+            collect()
+        computer.input_finished()
+        collect()
+        if not parts:
+            needed = int(self.rate * (self.frame_length if self.snip_edges else self.frame_shift / 2) + 1e-6)
+            raise ValueError(f"samples must last for one frame, {needed} samples at {self.rate} Hz, got {num_samples}.")
+        return np.concatenate(parts)
+
+    def _scaled(self, samples: Array) -> Array:
+        """Checked samples [n] as float32 in 16-bit units."""
         samples = np.asarray(samples)
         if samples.ndim != 1:
             raise ValueError(f"samples must have shape [n], one channel, got {list(samples.shape)}.")
         if samples.dtype != np.int16 and samples.dtype.kind != "f":
             raise ValueError(f"samples must be floats in [-1, 1] or int16, got {samples.dtype}.")
-        needed = int(self.rate * (self.frame_length if self.snip_edges else self.frame_shift / 2) + 1e-6)
-        if len(samples) < needed:
-            raise ValueError(
-                f"samples must last for one frame, {needed} samples at {self.rate} Hz, got {len(samples)}."
-            )
         if not np.isfinite(samples).all():
             raise ValueError("samples must be finite, but hold NaN or infinity.")
-        scaled = samples.astype(np.float32) * np.float32(1 if samples.dtype == np.int16 else FULL_SCALE)
-        if self.dither:
-            scaled += self.dither * np.random.default_rng(self.seed).standard_normal(len(scaled), np.float32)
-        return scaled
+        return samples.astype(np.float32) * np.float32(1 if samples.dtype == np.int16 else FULL_SCALE)
 
     def configure(self, options: Any) -> Any:
         """kaldi-native-fbank's `options` with these values in it."""
@@ -92,13 +113,6 @@ class Framing:
         options.mel_opts.low_freq = self.low
         options.mel_opts.high_freq = self.high
         return options
-
-
-def all_frames(computer: Any, rate: int, samples: Array) -> Array:
-    """The frames of all `samples` by kaldi-native-fbank's `computer`: float32 [T, d]."""
-    computer.accept_waveform(rate, samples)
-    computer.input_finished()
-    return np.stack([computer.get_frame(i) for i in range(computer.num_frames_ready)]).astype(np.float32)
 
 
 def native(name: str) -> Callable[..., Any]:
@@ -127,7 +141,7 @@ class Fbank(Framing):
     def __call__(self, samples: Array) -> Array:
         options = self.configure(native("FbankOptions")())
         options.use_energy = self.energy
-        return all_frames(native("OnlineFbank")(options), self.rate, self.scaled(samples))
+        return self.frames_by(native("OnlineFbank")(options), [samples])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,11 +180,15 @@ class Mfcc(Cepstra):
             raise ValueError(f"num_cepstra must be at most num_bins, {self.num_bins}, got {self.num_cepstra}.")
 
     def __call__(self, samples: Array) -> Array:
+        return self.of_blocks([samples])
+
+    def of_blocks(self, blocks: Iterable[Array]) -> Array:
+        """The same for samples in consecutive blocks, of which one is in memory at a time."""
         options = self.configure(native("MfccOptions")())
         options.num_ceps = self.num_cepstra
         options.cepstral_lifter = self.lifter
         options.use_energy = self.energy
-        return all_frames(native("OnlineMfcc")(options), self.rate, self.scaled(samples))
+        return self.frames_by(native("OnlineMfcc")(options), blocks)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +220,7 @@ class Plp(Cepstra):
     def __call__(self, samples: Array) -> Array:
         options = self.configure(native("FbankOptions")())
         options.use_energy, options.use_log_fbank = True, False
-        raw = all_frames(native("OnlineFbank")(options), self.rate, self.scaled(samples)).astype(np.float64)
+        raw = self.frames_by(native("OnlineFbank")(options), [samples]).astype(np.float64)
         log_energy, bands = raw[:, 0], np.maximum(raw[:, 1:], FLOOR)
         loudness = (bands * equal_loudness(self.centres)) ** self.compression
         predictors, error = levinson_durbin(autocorrelations(loudness, self.order))

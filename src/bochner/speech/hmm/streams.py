@@ -10,6 +10,7 @@ import numpy as np
 from bochner.speech.frames import Array
 
 BLOCK = 10_000  # frames scored at a time: 10 MB for 128 Gaussians
+DELTA_REACH = 3  # frames on each side that the second deltas of a frame depend on
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import lzma
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ from bochner.speech.frames import Array, new_directory
 from bochner.speech.frontend import Mfcc
 from bochner.speech.g2p import G2p
 from bochner.speech.hmm.model import Hmm, monophone_hmm
-from bochner.speech.hmm.streams import StreamMixtures, stream_frames
+from bochner.speech.hmm.streams import DELTA_REACH, StreamMixtures, stream_frames
 from bochner.speech.lexicon import Lexicon, Pronunciation
 from bochner.speech.text_files import FilePath, parse_json
 from bochner.storage import read_tensors, write_tensors
@@ -63,13 +63,18 @@ class PretrainedModel:
         """Pronounces words that the lexicon lacks."""
         return G2p.load(self.directory / G2P)
 
-    def scores(self, samples: Array) -> Array:
-        """log p(x_t | state) float32 [T, states] of samples at the model's rate; cepstra are centred over all of them.
+    def cepstra(self, blocks: Iterable[Array]) -> Array:
+        """Cepstra float32 [T, d], centred over all frames, of samples at the model's rate in consecutive blocks."""
+        cepstra = self.frontend.of_blocks(blocks)
+        cepstra -= cepstra.mean(axis=0, dtype=np.float64).astype(np.float32)
+        return cepstra
 
-        O(T) memory of the scores and some tens of MB.
-        """
-        cepstra = self.frontend(samples)
-        return self.mixtures.log_likelihoods(stream_frames(cepstra - cepstra.mean(axis=0)))
+    def scores(self, cepstra: Array, start: int = 0, stop: int | None = None) -> Array:
+        """log p(x_t | state) float32 [stop - start, states] of the frames from `start` to `stop`; default: of all."""
+        stop = len(cepstra) if stop is None else min(stop, len(cepstra))
+        first = max(start - DELTA_REACH, 0)
+        frames = stream_frames(cepstra[first : stop + DELTA_REACH])
+        return self.mixtures.log_likelihoods(frames[start - first : stop - first])
 
 
 def list_models() -> list[str]:
