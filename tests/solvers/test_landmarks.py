@@ -9,7 +9,7 @@ from torch import Tensor
 import bochner
 from bochner.kernels import Gaussian, Laplacian
 from bochner.models import LandmarkModel
-from bochner.ops.linalg import conjugate_gradients
+from bochner.ops.linalg import conjugate_gradients, refined_conjugate_gradients
 from bochner.solvers import fit_landmark_ridge
 from bochner.solvers.landmarks import Triangle, Whitening
 from tests.oracles.memory import PeakMemory
@@ -64,6 +64,28 @@ def test_fused_products_in_place_of_blocks(monkeypatch, free: int, expected: set
     assert set(shapes) == expected
     right = dense_landmark_ridge(kernel, X[:30], X, Y, w, 1e-4)
     torch.testing.assert_close(model.decision(X), right, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("bandwidth", [1.0, 10.0])
+def test_fused_products_are_refined_where_float32_does_not_resolve_the_solution(monkeypatch, bandwidth: float) -> None:
+    X, kernel = points(400, dtype=torch.float32), Gaussian(bandwidth=bandwidth)
+    used: list[torch.dtype] = []
+
+    class Products:
+        @staticmethod
+        def radial_product(U: Tensor, L: Tensor, V: Tensor, radial) -> Tensor:
+            used.append(U.dtype)
+            return (-(U[:, None] - L).square().sum(dim=2) / 2 / bandwidth**2).exp() @ V
+
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (2**30, 2**30))
+    monkeypatch.setattr(
+        Gaussian, "fused_products", lambda self, like: None if like.dtype == torch.float64 else Products
+    )
+    options = {"tolerance": 1e-5, "max_iterations": 500, "memory_budget": 0}
+    model = fit_landmark_ridge(kernel, X[:50], Rows(X, numbers(X)), alpha=1e-9, **options)
+    assert set(used) == {torch.float32}
+    right = dense_landmark_ridge(kernel, X[:50], X, numbers(X).double(), torch.ones(len(X)), 1e-9)
+    assert float((model.decision(X.double()) - right).square().mean().sqrt()) < 2e-3
 
 
 def test_weights_as_dense_and_as_repeated_rows() -> None:
@@ -183,6 +205,25 @@ def test_saved_and_loaded(tmp_path) -> None:
     bochner.save(model, tmp_path / "model.safetensors")
     loaded = bochner.load(tmp_path / "model.safetensors")
     assert torch.equal(loaded.decision(X), model.decision(X))
+
+
+@pytest.mark.parametrize("error", [0.0, 0.02, 3.0])  # the last is too much: exact products finish
+def test_refined_conjugate_gradients(error: float) -> None:
+    A = points(40, 60)
+    H, rhs = A @ A.T / 60 + 0.1 * torch.eye(40), points(40, 2)
+    other = points(40, 60).roll(1, dims=0)
+    rough, exact = H + error * other @ other.T / 60, []
+
+    def apply(V: Tensor) -> Tensor:
+        exact.append(V)
+        return H @ V
+
+    found = refined_conjugate_gradients(
+        apply, lambda V: rough @ V, rhs, lambda R: R, tolerance=1e-8, max_iterations=1000
+    )
+    assert found.left <= 1e-8
+    torch.testing.assert_close(found.X, torch.linalg.solve(H, rhs), rtol=0, atol=1e-6)
+    assert len(exact) < 10 or error > 1
 
 
 def test_conjugate_gradients_leave_a_zero_column_alone() -> None:

@@ -17,7 +17,14 @@ from bochner.kernels import Kernel
 from bochner.models.landmarks import LandmarkModel
 from bochner.models.losses import LOSSES, Loss
 from bochner.ops import TILE_ELEMENTS, row_tiles, tile_size
-from bochner.ops.linalg import Iterate, Report, conjugate_gradients, warn_stopped
+from bochner.ops.linalg import (
+    Iterate,
+    Operator,
+    Report,
+    conjugate_gradients,
+    refined_conjugate_gradients,
+    warn_stopped,
+)
 from bochner.solvers.checkpoint import SolverCheckpoints
 from bochner.solvers.rows import OwnShards, Summary, Tile, read_encoded, split_tile, summarize
 from bochner.solvers.step import RESIDENT_SHARE
@@ -258,7 +265,8 @@ def fit_landmark_ridge(
     kernel on landmarks [m, d]; y numbers [n] or [n, t], or class indices with `num_classes` (then one-hot, one against
     the rest). K_nm is kept while it fits `memory_budget` bytes and computed again in every iteration otherwise. Sums
     and factorisations are in float64, blocks of K_nm in the landmarks' dtype, unless K_mm is so close to singular and
-    alpha so small that float32 could not resolve the solution: then in float64, and so is the model.
+    alpha so small that float32 could not resolve the solution: then in float64, and so is the model; on a GPU with
+    fused products, which are those of float32, conjugate gradients are then restarted from residuals in float64.
     alpha None means k(x, x) / (5 n): least squares on labels with little noise needs less than 1 / n; choose it on
     validation rows where it matters. tolerance is the relative reduction of the preconditioned residual; a
     ConvergenceWarning is issued if `max_iterations` did not reach it.
@@ -286,24 +294,23 @@ def fit_landmark_ridge(
     factor = space.factor_hessian(None, alpha)
     bias = K.summary.mean.to(K.landmarks)
 
-    def apply(gamma: Tensor) -> Tensor:
+    def hessian(K: CrossKernel, gamma: Tensor) -> Tensor:
         coefficients = K.rows_of(space.coefficients(gamma))
         return space.pull(K.adjoint(lambda _, block: scores(block, coefficients))) + alpha * gamma
 
+    apply: Operator = partial(hessian, K)
     inputs = {}
     if checkpoint_dir is not None:
         inputs = checkpoint_inputs(K, source, alpha=alpha, tolerance=tolerance, max_iterations=max_iterations)
-    with SolverCheckpoints(checkpoint_dir, inputs, seconds=checkpoint_seconds) as checkpoints:
-        gamma, left = conjugate_gradients(
-            apply,
-            rhs := space.pull(K.adjoint(lambda rows, _: rows.targets - bias)),
-            factor.solve_squared,
-            tolerance=tolerance,
-            max_iterations=max_iterations,
-            report=report,
-            state=_stored_iterate(checkpoints, rhs),
-            keep=partial(_keep_iterate, checkpoints),
-        )
+    rhs = space.pull(K.adjoint(lambda rows, _: rows.targets - bias))
+    limits: dict[str, Any] = {"tolerance": tolerance, "max_iterations": max_iterations, "report": report}
+    if K.landmarks.dtype != landmarks.dtype and kernel.fused_products(landmarks) and checkpoint_dir is None:
+        rough = partial(hessian, CrossKernel(kernel, landmarks, source, K.summary, **options))
+        gamma, left = refined_conjugate_gradients(apply, rough, rhs, factor.solve_squared, **limits)
+    else:
+        with SolverCheckpoints(checkpoint_dir, inputs, seconds=checkpoint_seconds) as checkpoints:
+            state, keep = _stored_iterate(checkpoints, rhs), partial(_keep_iterate, checkpoints)
+            gamma, left = conjugate_gradients(apply, rhs, factor.solve_squared, **limits, state=state, keep=keep)
     if not left <= tolerance:
         limit, reached = f"max_iterations={max_iterations}", f"{left:.3g} of the residual left"
         remedy = "raise max_iterations, or raise alpha, which makes the problem easier"
