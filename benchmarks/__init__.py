@@ -1,1 +1,1 @@
-"""Speed, memory and error as ratios to a peer or to the machine's own ceiling, measured in one run."""
+"""Speed, memory and error relative to a peer or to the machine's ceiling, measured in the same run."""

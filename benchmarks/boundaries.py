@@ -2,7 +2,7 @@
 
     python -m benchmarks.boundaries DATA
 
-DATA holds timit_nltk_sample.zip. The model that comes with the package is compared with GMMs trained on the sample.
+DATA contains timit_nltk_sample.zip. The model included in the package is compared with GMMs trained on the sample.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ GMMs are monophones of 13 MFCCs, trained on 12 speakers and tested on 4.
 
 
 def is_damaged(samples: Array) -> bool:
-    """Whether a block of 50 ms is loud and white, which speech is not."""
+    """Whether a block of 50 ms is loud white noise, unlike speech."""
     blocks = samples[: len(samples) // BLOCK * BLOCK].reshape(-1, BLOCK)
     power = (blocks**2).mean(axis=1)
     correlation = (blocks[:, 1:] * blocks[:, :-1]).mean(axis=1) / np.maximum(power, 1e-12)
@@ -94,7 +94,7 @@ def folded(phones: Sequence[Segment]) -> tuple[Segment, ...]:
 
 
 def boundary_errors(pairs: Iterable[tuple[Sequence[Segment], Sequence[Segment]]]) -> Array:
-    """Aligned minus reference beginning of each phone that both have, but the first, in milliseconds."""
+    """Aligned minus reference start of each phone that both have, except the first, in milliseconds."""
     return 1000 * np.array(
         [
             aligned[j].start - reference[i].start

@@ -1,4 +1,4 @@
-"""What the machine can do at best: large products, and a copy."""
+"""The machine's ceilings: rates of large products and of a copy."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ SIZE = {"cpu": 4096, "cuda": 8192}
 def ceilings(device: torch.device, *, size: int | None = None) -> dict[str, float]:
     """GFLOP/s of square products of random numbers, by their precision, and GB/s of a copy, read and written.
 
-    No dense step can be faster than the products, none that touches its numbers once faster than the copy. "numpy" is
-    NumPy's float32 product, on a CPU; "bf16" is there where the device has units for it.
+    No dense step is faster than the products, and none that reads its numbers once is faster than the copy. "numpy" is
+    NumPy's float32 product on a CPU; "bf16" is included if the device has units for it.
     """
     A = _square(device, size)
     size = len(A)
@@ -43,7 +43,7 @@ def _square(device: torch.device, size: int | None) -> torch.Tensor:
 
 
 def has_bf16_units(device: torch.device) -> bool:
-    """Without them a CPU's product takes many times the time of float32's."""
+    """Without them a bfloat16 product on a CPU takes many times as long as one in float32."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     cpuinfo = Path("/proc/cpuinfo")

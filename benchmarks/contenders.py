@@ -1,4 +1,4 @@
-"""The learners that are compared: ours, scikit-learn's kernel pipelines, and gradient-boosted trees."""
+"""The models that are compared: ours, scikit-learn's kernel pipelines, and gradient-boosted trees."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _gamma(bandwidth: float) -> float:
 
 
 def ours(seeds: int = 3, **settings: Any) -> Contender:
-    """The classifier without a search, with the bandwidth that all share; `settings` are shown in the name."""
+    """The classifier without a search, with the common bandwidth; `settings` are part of the name."""
     shown = ", ".join(f"{name}={value!r}" for name, value in settings.items())
 
     def build(bandwidth: float, num_features: int, seed: int) -> Any:
@@ -84,7 +84,7 @@ NYSTROEM = [
 ]
 
 CONTENDERS: dict[str, list[Contender]] = {
-    # Nystroem takes an SVD of the size of its components: on one set only
+    # Nystroem computes an SVD of its landmarks' matrix: on one set only
     "mnist": [ours(), fourier(LogisticRegression(), "LogisticRegression"), TREES, _lightgbm("LGBMClassifier")],
     "a9a": CLASSIFIERS,
     "ijcnn1": CLASSIFIERS,

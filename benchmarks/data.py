@@ -1,4 +1,4 @@
-"""Points to measure on, and what is common to all figures."""
+"""Points to measure on, and settings common to all figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLUSTERS = 20
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large every figure is; the defaults are the real ones."""
+    """The sizes of the figures; the defaults are those of the published pages."""
 
     points: int = 20_000
     inputs: int = 440
@@ -71,7 +71,7 @@ def median_bandwidth(X: Array) -> float:
 
 
 def gamma(bandwidth: float) -> float:
-    """What scikit-learn calls that bandwidth: exp(-gamma ||x - y||^2)."""
+    """scikit-learn's gamma for a bandwidth: exp(-gamma ||x - y||^2)."""
     return 0.5 / bandwidth**2
 
 

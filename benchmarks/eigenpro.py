@@ -1,8 +1,8 @@
-"""`fit_eigenpro` beside the EigenPro repository: `python -m benchmarks.eigenpro --repository PATH`.
+"""`fit_eigenpro` compared with the EigenPro repository: `python -m benchmarks.eigenpro --repository PATH`.
 
-PATH is a checkout of github.com/EigenPro/EigenPro (with its own requirements installed); without it only the solvers
-here are measured. Rows are made: 40 clusters of 10 classes in 20 dimensions. Prints the squared error on 4,000 test
-rows and CPU seconds; use one thread.
+PATH is a checkout of github.com/EigenPro/EigenPro (with its own requirements installed); without it only the solvers of
+bochner are measured. The data are synthetic: 40 clusters of 10 classes in 20 dimensions. Prints the squared error on
+4,000 test rows and CPU seconds; use one thread.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The first hour of a new user, step by step: does each work, and how long does it take?
+"""The first hour of a new user: whether each step works, and how long it takes.
 
-    python -m benchmarks.first_hour ../shared/data/tabular/adult.parquet --target income
+    python -m benchmarks.first_hour adult.parquet --target income
 
 builds the wheel, installs it into an empty environment with `constraints.txt`, and there trains on the table and on its
 CSV export (semicolons, decimal commas, a column of identifiers), evaluates, predicts with identifiers, writes a report,
 sends a request to `mlflow models serve`, and runs the ONNX file in ONNX Runtime. `--environment DIR` keeps the
-environment; what is installed there is not installed again.
+environment and reuses what is installed there.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ assert numpy.abs(outputs["probabilities"] - p).max() < 0.01
 
 
 class Hour:
-    """Runs steps in a directory, with the programs of an environment, and prints how each of them ended."""
+    """Runs steps in a directory, with the programs of an environment, and prints the outcome of each."""
 
     def __init__(self, directory: Path, environment: Path) -> None:
         self.directory, self.bin, self.failures = directory, environment / "bin", 0
@@ -92,7 +92,7 @@ class Hour:
             print(f"    {line}", flush=True)
 
     def run(self, *command: str, lines: int = 0, match: str = "") -> str:
-        """Run a command; the lines of its output that hold `match`, or the last ones."""
+        """Run a command and return the lines of its output that contain `match`, or the last ones."""
         done = subprocess.run(
             [str(word) for word in command],
             cwd=self.directory,
@@ -149,7 +149,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("table", type=Path, help="a Parquet file")
     parser.add_argument("--target", required=True)
-    parser.add_argument("--environment", type=Path, help="a directory; default: a new one that is removed")
+    parser.add_argument("--environment", type=Path, help="a directory; by default a temporary one")
     parser.add_argument("--options", nargs="*", default=[], help="of bochner train, such as --options=--preset=fast")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:

@@ -79,7 +79,7 @@ def prepare_stream(sizes: Sizes) -> Run:
 
 
 def error_rows(sizes: Sizes) -> Iterator[Row]:
-    """Speed must not be bought by error: every projection at the peer's number of features."""
+    """Errors of every projection at the peer's number of features."""
     X = points(sizes.heldout, sizes.inputs)
     bandwidth = median_bandwidth(X)
     seeds = range(sizes.seeds)

@@ -35,7 +35,7 @@ def main() -> None:
     recipe = SGDSettings(learning_rate=shape.rate, precision=options.precision, max_epochs=epochs)
     print("ceilings:", shown(ceilings(device, size=512 if options.quick else None)), flush=True)
     problem = make_problem(shape, num_rows=rows + heldout, device=device)
-    X, y = problem.X.cpu(), problem.y.cpu()  # as a user has them
+    X, y = problem.X.cpu(), problem.y.cpu()  # rows in host memory, as for a user
     del problem
     source, heldout_source = ArraySource(X[:rows], y[:rows]), ArraySource(X[rows:], y[rows:])
     generator = Generator(device).manual_seed(0)
@@ -79,9 +79,9 @@ def _say(record: dict[str, Any]) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it runs")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, for a smoke test")
     parser.add_argument("--rounds", type=int, default=50, help="T of the selection")
-    parser.add_argument("--rows", type=int, default=2_000_000, help="R of the selection: rows a round")
+    parser.add_argument("--rows", type=int, default=2_000_000, help="R of the selection: rows per round")
     parser.add_argument("--precision", default="bf16")
     parser.add_argument("--out", type=Path, default=Path("out/benchmarks/job.json"))
     return parser

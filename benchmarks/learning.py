@@ -1,4 +1,4 @@
-"""Learners on real sets: accuracy, time and memory beside scikit-learn and gradient-boosted trees.
+"""Models on real data sets: accuracy, time and memory compared with scikit-learn and gradient-boosted trees.
 
 python -m benchmarks.learning --data FOLDER            # an hour on two cores; finished cells are kept
 python -m benchmarks.learning --data FOLDER --tasks made a9a
@@ -30,7 +30,7 @@ PAGE = ROOT / "docs" / "benchmarks_learning.md"
 PEER = "RBFSampler + LogisticRegression"
 TARGETS = {"mnist": 0.980, "a9a": 0.850, "ijcnn1": 0.980}
 MOST_EPOCHS = 40
-# What is not the default on the way to the peer's accuracy; on a9a the peer's own penalty, C = 1.
+# Settings other than the defaults for the time to the peer's accuracy; on a9a the peer's penalty, C = 1.
 REACH: dict[str, dict[str, Any]] = {"made": {"solver_params": {"projection": "hadamard3"}}, "a9a": {"alpha": 3e-5}}
 PROTOCOL = (
     "Each fit runs alone in a fresh process that holds the float32 data; seconds are those of `fit`, all of it; memory "
@@ -43,12 +43,12 @@ PROTOCOL = (
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="folder with the .npz files")
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="directory of .npz files")
     parser.add_argument("--output", type=Path, default=ROOT / "out" / "benchmarks" / "learning.json")
     parser.add_argument("--tasks", nargs="+", default=[task.name for task in TASKS])
     options = parser.parse_args()
     if not options.data.is_dir():
-        raise SystemExit(f"skipped: {options.data} does not exist; give the folder with the data sets by --data.")
+        raise SystemExit(f"skipped: {options.data} does not exist; give the directory of the data sets by --data.")
     cells: dict[str, Any] = json.loads(options.output.read_text()) if options.output.exists() else {}
     cells["machine"] = {**machine(), **cells.get("machine", {})}
     for task in TASKS:
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def run_task(task: Task, data: Path, cells: dict[str, Any], output: Path) -> None:
-    """Every contender and seed, then how soon ours reaches the peer's accuracy; cells that are there are not rerun."""
+    """Every contender and seed, then the time until ours reaches the peer's accuracy; finished cells are not rerun."""
     for contender in contenders(task):
         for seed in range(contender.seeds):
             run_cell(
@@ -90,7 +90,7 @@ def fit_cell(name: str, data: Path, contender: str, seed: int) -> dict[str, floa
 
 
 def reach_cell(name: str, data: Path, score: float, seed: int) -> dict[str, float]:
-    """The first of ours, with max_epochs = 1, 2, .., that tests at `score` or above: a whole fit for each."""
+    """The first of our fits with max_epochs = 1, 2, .. whose test score is at least `score`."""
     task = find_task(name)
     X, y, X_test, y_test = task.load(data)
     found: dict[str, float] = {}
@@ -105,7 +105,7 @@ def reach_cell(name: str, data: Path, score: float, seed: int) -> dict[str, floa
             verbose=False,
             **{**settings, "solver_params": params},
         )
-        before = found.get("bytes", 0.0)  # later fits find memory that the first one took
+        before = found.get("bytes", 0.0)  # later fits reuse memory allocated by the first
         found = {**measured(model, X, y, X_test, y_test), "epochs": epochs}
         found["bytes"] = max(found["bytes"], before)
         if found["score"] >= score or len(model.history_) < epochs:
@@ -131,7 +131,7 @@ def measured(model: Any, *parts: Any) -> dict[str, float]:
 
 
 def _warm_up(model: Any, X: Any, y: Any) -> None:
-    """Threads and libraries started; a fit of a few rows does it for ours and theirs."""
+    """Start threads and libraries by a fit on a few rows."""
     rows = np.random.RandomState(0).permutation(len(X))[:200]
     np.linalg.svd(X[rows] @ X[rows].T)
     bochner.KernelRegressor(preset=None, n_components=64, verbose=False, solver_params={"max_epochs": 1}).fit(

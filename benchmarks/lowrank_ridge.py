@@ -1,4 +1,4 @@
-"""Kernel ridge regression on a low-rank factor beside scikit-learn's exact one, and beside Bhardwaj's Table 5.13.
+"""Kernel ridge regression on a low-rank factor compared with scikit-learn's exact one and with Bhardwaj's Table 5.13.
 
 python -m benchmarks.lowrank_ridge --data FOLDER          # half an hour on two cores, 6 GiB; finished cells are kept
 python -m benchmarks.lowrank_ridge --data FOLDER --tables exact
@@ -53,7 +53,7 @@ CASES = {
     case.name: case
     for case in (
         Case("wine", "wine_quality", 32, 0.0039, 0.7109),
-        # a bandwidth at which K is near the identity: no low rank is near it
+        # at this bandwidth K is near the identity, which no low-rank matrix approximates
         Case("wineScale", "wine_quality", 1, 0.5, 0.7535, {"rank": 500, "exact": True}),
         Case("cpusmall", "cpusmall", 2e6, 1.5e-5, 5.3923),
         Case("cpusmallScale", "cpusmall", 8, 2**-10, 0.1686),
@@ -64,13 +64,13 @@ CASES = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="folder with the .npz files")
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="directory of .npz files")
     parser.add_argument("--output", type=Path, default=ROOT / "out" / "benchmarks" / "lowrank_ridge.json")
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=TABLES)
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES), help="rows of Table 5.13")
     options = parser.parse_args()
     if not options.data.is_dir():
-        raise SystemExit(f"skipped: {options.data} does not exist; give the folder with the data sets by --data.")
+        raise SystemExit(f"skipped: {options.data} does not exist; give the directory of the data sets by --data.")
     cells: dict[str, Any] = json.loads(options.output.read_text()) if options.output.exists() else {}
     cells["machine"] = {**machine(), **cells.get("machine", {})}
     if "exact" in options.tables:
@@ -90,7 +90,7 @@ def run_exact(data: Path, cells: dict[str, Any], output: Path) -> None:
 
 
 def low_rank_cell(data: Path, rank: int, seed: int) -> dict[str, float]:
-    """The thesis's bandwidth; the ridge is ours to choose, and the time for it counts."""
+    """The thesis's bandwidth; the penalty is chosen by the estimator, and its time counts."""
     return first_fold(data, LowRankRidge(bandwidth=CASES["cadataScale"].bandwidth, rank=rank, random_state=seed))
 
 
@@ -115,7 +115,8 @@ def run_thesis(names: list[str], data: Path, cells: dict[str, Any], output: Path
 
 
 def thesis_cell(name: str, data: Path, ridge: str) -> dict[str, float]:
-    """Ten-fold RMSE, the root of the mean over folds of the mean squared error, with the thesis's ridge or our own."""
+    """Ten-fold RMSE, the root of the mean over folds of the mean squared error, with the thesis's penalty or our
+    own."""
     case = CASES[name]
     X, y = case.load(data)
     settings = {"alpha": case.ridge if ridge == "thesis" else "auto", **case.settings}

@@ -27,7 +27,7 @@ PROTOCOL = (
 def main() -> None:
     args = _arguments()
     sizes = QUICK if args.quick else Sizes()
-    host = machine()  # first, as it looks at the load
+    host = machine()  # first, since it records the load
     rates = ceilings(CPU, size=sizes.ceiling)
     print(f"ceilings: {shown(rates)}", flush=True)
     rows: list[Row] = []
@@ -55,8 +55,8 @@ def measure(sizes: Sizes) -> Iterator[Row]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs; leaves the page alone")
-    parser.add_argument("--output", type=Path, default=Path("out/benchmarks/maps.json"), help="where the JSON goes")
+    parser.add_argument("--quick", action="store_true", help="a smoke test of tiny sizes; does not write the page")
+    parser.add_argument("--output", type=Path, default=Path("out/benchmarks/maps.json"), help="the JSON file")
     return parser.parse_args()
 
 

@@ -22,11 +22,11 @@ from benchmarks.memory import peak_of
 Run = Callable[[], object]
 CPU = torch.device("cpu")
 
-PAUSE = 0.03  # threads of the one library still spin for a while when the other's turn comes
+PAUSE = 0.03  # threads of one library may still spin when the next one starts
 
 
 class Spread(NamedTuple):
-    """The middle of some measurements, and the least and the largest of them."""
+    """The middle, minimum and maximum of some measurements."""
 
     middle: float
     low: float
@@ -38,7 +38,7 @@ def spread(values: list[float]) -> Spread:
 
 
 def interleaved(runs: Mapping[str, Run], repeats: int, *, device: torch.device = CPU) -> dict[str, list[float]]:
-    """Seconds of each run in each of `repeats` rounds A, B, .., A, B, ..: drift of the machine hits all alike."""
+    """Seconds of each run in each of `repeats` rounds A, B, .., A, B, ..: drift of the machine affects all equally."""
     for run in runs.values():
         run()
     times: dict[str, list[float]] = {name: [] for name in runs}
@@ -59,7 +59,7 @@ def timed(run: Run, device: torch.device) -> float:
 
 
 def best_seconds(run: Run, device: torch.device, *, rounds: int = 5) -> float:
-    """The least of so many rounds, after a warm-up: what the machine can do."""
+    """The minimum over the rounds, after a warm-up."""
     run()
     return min(timed(run, device) for _ in range(rounds))
 
@@ -72,16 +72,16 @@ def synchronize(device: torch.device) -> None:
 def ratio(
     above: list[float], below: list[float], *, middle: Callable[[list[float]], float] = statistics.median
 ) -> Spread:
-    """The ratio of the medians (or of another `middle`), with the least and the largest ratio within one round."""
+    """The ratio of the medians (or of another `middle`), with the smallest and the largest ratio within one round."""
     rounds = [a / b for a, b in zip(above, below, strict=True)]
     return Spread(middle(above) / middle(below), min(rounds), max(rounds))
 
 
 def peak_memory(prepare: Callable[..., Run], *args: Any) -> int:
-    """Bytes that a run adds to the resident set of a fresh process, at the worst moment.
+    """Bytes that a run adds to the resident set of a fresh process, at its peak.
 
     `prepare(*args)`, a function of a module, builds inputs and fitted objects in the new process and returns the run.
-    The figure is the peak during the run less the resident set just before it: the inputs do not count.
+    The result is the peak during the run minus the resident set just before it: the inputs do not count.
     """
     with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as pool:
         return pool.submit(_peak_increment, prepare, args).result()
@@ -92,7 +92,7 @@ def _peak_increment(prepare: Callable[..., Run], args: tuple[Any, ...]) -> int:
 
 
 def machine() -> dict[str, str | int | float]:
-    """What the figures depend on; `load` is the number of busy processes over the last minute, none of them ours."""
+    """The machine and versions; `load` is the number of other busy processes over the last minute."""
     return {
         "cpu": _cpu_model(),
         "cores": _cores(),

@@ -13,9 +13,9 @@ STATUS = Path("/proc/self/status")
 
 
 def peak_of(run: Callable[[], object]) -> int:
-    """Bytes that `run` adds to the resident set of this process, at the worst moment."""
+    """Bytes that `run` adds to the resident set of this process, at its peak."""
     gc.collect()
-    with suppress(OSError):  # where the kernel allows it, forget the peak of the preparation
+    with suppress(OSError):  # reset the peak of the preparation where the kernel allows it
         Path("/proc/self/clear_refs").write_text("5")
     before = _peak_bytes()
     run()
@@ -23,7 +23,7 @@ def peak_of(run: Callable[[], object]) -> int:
 
 
 def _peak_bytes() -> int:
-    # Not ru_maxrss where it can be helped: on Linux a new process inherits its parent's.
+    # ru_maxrss only as a fallback: on Linux a new process inherits that of its parent.
     if STATUS.exists():
         line = next(line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024

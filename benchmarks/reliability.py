@@ -1,12 +1,12 @@
-"""Faults in numbers: `bochner train` killed, terminated, on changed data, beside another run and out of resources.
+"""Fault tests of `bochner train`: killed, terminated, on changed data, concurrent with another run, out of resources.
 
     python -m benchmarks.reliability                 # 200 kills and the rest, about an hour; finished trials are kept
     python -m benchmarks.reliability --kills 20 --terms 10 --pairs 5 --minutes 15
     python -m benchmarks.reliability --kills 3 --configurations adam landmarks --folder /tmp/some
 
-Writes reliability.json into the folder, and docs/reliability.md when that is the default one; the page also counts the
-damaged files of `python -m tests.fuzz`, from out/fuzz.json. Full disks are small file systems in memory and need Linux
-with user namespaces (`unshare`); without them those trials are not run.
+Writes reliability.json into the directory, and docs/reliability.md if that is the default directory; the page also
+counts the damaged files of `python -m tests.fuzz`, from out/fuzz.json. Full disks are small file systems in memory and
+need Linux with user namespaces (`unshare`); without them those trials are not run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ KILLS_PER_RUN = 3
 NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount"]
 MOUNT = 'mount -t tmpfs -o size="$1" tmpfs "$2" && shift 2 && exec "$@"'
 
-# A server that has imported everything forks the runs: no trial waits for imports.
+# A server that has imported everything forks the runs, so that trials do not wait for imports.
 PROCESSES = get_context("forkserver")
 PROCESSES.set_forkserver_preload(["bochner.cli", "bochner.cli.train", "torch._dynamo"])
 
@@ -52,7 +52,7 @@ LANDMARKS = ["--preset=none", "--n_components=400"]
 
 @dataclass(frozen=True)
 class Configuration:
-    """A file of rows with so many inputs, and options of `bochner train`."""
+    """The number of inputs of a data file, and options of `bochner train`."""
 
     num_inputs: int
     options: tuple[str, ...]
@@ -138,7 +138,7 @@ CHANGES: dict[str, Callable[[Table], Table]] = {
 
 
 class Training:
-    """`bochner train` in a process of its own, with a temporary directory and limits of its own."""
+    """`bochner train` in a separate process, with its own temporary directory and limits."""
 
     def __init__(self, words: list[str], folder: Path, *, limit: tuple[str, int] | None = None) -> None:
         self.temporary = Path(tempfile.mkdtemp(prefix="tmp-", dir=folder))
@@ -160,7 +160,7 @@ class Training:
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """This process and those that it has started."""
+        """Kill this process and its children."""
         for pid in [*children(self.pid), self.pid]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -174,7 +174,7 @@ class Training:
         return self._errors.read_text() if self._errors.exists() else ""
 
     def remains(self) -> list[str]:
-        """What is left in the temporary directory."""
+        """Files left in the temporary directory."""
         return sorted(path.name for path in self.temporary.iterdir())
 
 
@@ -187,13 +187,13 @@ def _train(words: list[str], errors: str, temporary: str, limit: tuple[str, int]
     from bochner.cli import main
 
     os.environ["TMPDIR"] = tempfile.tempdir = temporary
-    os.environ["OMP_NUM_THREADS"] = "1"  # of processes that this one starts
+    os.environ["OMP_NUM_THREADS"] = "1"  # inherited by child processes
     torch.set_num_threads(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
     if limit is not None:
         kind, size = limit
-        if kind == "AS":  # beyond the addresses that the process has already
+        if kind == "AS":  # in addition to the current address space of the process
             size += int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         else:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -228,7 +228,7 @@ class Bench:
             raise RuntimeError(f"{name} {more}: the run failed: {training.message()}")
 
     def expected(self, name: str, *more: str) -> tuple[bytes, float]:
-        """The model of an undisturbed run, and its seconds from the first file to the end, as the machine is now."""
+        """The model of an undisturbed run, and its seconds from the first file to the end under the current load."""
         if (name, more) not in self._expected:
             with self.place() as output:
                 training = self.start(name, output, *more)
@@ -248,9 +248,9 @@ class Bench:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def interrupt(self, name: str, output: Path, rng: random.Random, number: signal.Signals) -> tuple[Training, Trial]:
-        """A run, or one that is resumed, that gets a signal at a random moment.
+        """A new or resumed run that gets a signal at a random time.
 
-        Every other time at one of the time that a whole run takes, else after the first file that it stores.
+        In half of the trials at any time of a whole run, otherwise after the first file that it stores.
         """
         _, seconds = self.expected(name)
         training, after_first = self.start(name, output), rng.random() < 0.5
@@ -266,7 +266,7 @@ class Bench:
         return training, trial | {"phase": phase(output), "epochs_done": _epochs(output)}
 
     def killed(self, name: str, count: int, rng: random.Random) -> list[Trial]:
-        """A run that is killed up to `count` times, each time resumed, and then ends; one trial per kill."""
+        """A run that is killed and resumed up to `count` times and then completes; one trial per kill."""
         trials: list[Trial] = []
         with self.place() as output:
             while len(trials) < count:
@@ -327,7 +327,8 @@ class Bench:
         return [{"kind": "changed data", "change": change, "orderly": refused, "equal": equal, "message": message}]
 
     def pair(self, rng: random.Random) -> list[Trial]:
-        """Two runs with different seeds in one directory: the model there is that of the one that reports success."""
+        """Two runs with different seeds in one directory: the stored model must be that of the run that reports
+        success."""
         name, delay = "2 inputs", rng.choice([0.0, rng.uniform(0, 1.0)])
         expected = [self.expected(name, f"--random_state={seed}")[0] for seed in (0, 1)]
         with self.place() as output:
@@ -342,7 +343,7 @@ class Bench:
         return [{"kind": "two writers", "delay": delay, "equal": equal, "orderly": orderly, "message": refusal}]
 
     def limited(self, kind: str, rng: random.Random) -> list[Trial]:
-        """Under a limit of addresses or of file sizes: success, or an error in one line; then without it."""
+        """With a limit of memory or of file sizes: success, or a one-line error; then without the limit."""
         name = rng.choice([name for name in CONFIGURATIONS if name not in LAUNCHED])
         size = int(2 ** rng.uniform(20, 28)) if kind == "AS" else int(2 ** rng.uniform(8, 18))
         with self.place() as output:
@@ -356,7 +357,7 @@ class Bench:
         return [{**trial, "orderly": code == 1 and _is_one_line(message)}]
 
     def full_disk(self, place: Path, rng: random.Random) -> list[Trial]:
-        """In a small file system that fills up on the way, and is cleared before the same command is given again."""
+        """In a small file system that fills up during the run and is cleared before the command is repeated."""
         output, filler, name = place / "run", place / "filler", "2 inputs"
         expected, seconds = self.expected(name)
         training = self.start(name, output)
@@ -374,7 +375,7 @@ class Bench:
         return [{"kind": "full disk", "epochs_done": epochs, "orderly": orderly, "message": message, "equal": equal}]
 
     def read_only(self, place: Path) -> list[Trial]:
-        """Where nothing can be written at all."""
+        """In a read-only file system."""
         training = self.start("2 inputs", place / "run")
         code, message = training.end(), training.message()
         orderly = code == 1 and "Read-only file system" in message and _is_one_line(message)
@@ -389,13 +390,13 @@ def _model(output: Path) -> bytes:
 
 
 def _is_one_line(message: str) -> bool:
-    """One line of an error; warnings may come before it."""
+    """Whether an error takes one line; warnings may precede it."""
     lines = [line for line in message.splitlines() if "warning" not in line.lower()]
     return len(lines) == 1 and lines[0].startswith("bochner: ")
 
 
 def phase(output: Path) -> str:
-    """What a run has stored last."""
+    """The kind of file that a run stored last."""
     files = [path for path in (output / "checkpoint").rglob("*") if path.suffix == ".safetensors"]
     files += list((output / "checkpoint").rglob("checkpoint.json"))
     if (output / "model.safetensors").exists():
@@ -411,14 +412,14 @@ def _epochs(output: Path) -> int:
 
 
 def _fill(path: Path) -> None:
-    """Write until there is no room."""
+    """Write until the disk is full."""
     with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
         while True:
             file.write(bytes(4096))
 
 
 def mounted(kind: str, seed: int, folder: Path) -> list[Trial]:
-    """One trial in a process of its own, whose `place` is a file system of 2 MiB in memory that only it sees."""
+    """One trial in a separate process, whose `place` is a private in-memory file system of 2 MiB."""
     place = folder / "place"
     place.mkdir(exist_ok=True)
     inner = [sys.executable, "-m", "benchmarks.reliability", f"--inside={kind}", f"--folder={folder}", f"--seed={seed}"]
@@ -432,7 +433,7 @@ def mounted(kind: str, seed: int, folder: Path) -> list[Trial]:
 
 
 def inside(kind: str, folder: Path, seed: int) -> list[Trial]:
-    """What `mounted` runs, where the file system is."""
+    """Run by `mounted`, inside the file system."""
     bench = Bench(folder)
     if kind == "full_disk":
         return bench.full_disk(folder / "place", random.Random(seed))
@@ -446,7 +447,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=default, help=f"number of trials (default {default})")
     parser.add_argument("--configurations", nargs="+", choices=list(CONFIGURATIONS), default=list(CONFIGURATIONS))
     parser.add_argument("--folder", type=Path, default=FOLDER)
-    parser.add_argument("--minutes", type=float, default=120, help="no trial is begun after so many")
+    parser.add_argument("--minutes", type=float, default=120, help="no trial starts after this many")
     parser.add_argument("--inside", choices=["full_disk", "read_only"], help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -462,12 +463,12 @@ COUNTS |= {"size_limits": 20, "full_disks": 10}
 
 
 def run_all(bench: Bench, options: argparse.Namespace) -> None:
-    """Trials until there are as many of each kind as asked for, each kept as soon as its run has ended."""
+    """Run trials until there are as many of each kind as requested; each is stored as soon as it ends."""
     output, deadline = options.folder / "reliability.json", time.monotonic() + 60 * options.minutes
     trials: list[Trial] = json.loads(output.read_text())["trials"] if output.exists() else []
 
     def rarest(kind: str) -> str:
-        """The configuration that has had the fewest trials of this kind."""
+        """The configuration with the fewest trials of this kind."""
         counts = dict.fromkeys(options.configurations, 0)
         for trial in trials:
             if trial["kind"] == kind and trial["configuration"] in counts:

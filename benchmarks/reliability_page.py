@@ -1,4 +1,4 @@
-"""docs/reliability.md: how trials of faults ended, and how readers took damaged files."""
+"""docs/reliability.md: outcomes of fault trials and of reading damaged files."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def page(
 
 
 def _ends(trials: list[Trial]) -> str:
-    """How long runs took to end after SIGTERM, and how busy the machine was."""
+    """The time that runs took to end after SIGTERM, and the load of the machine."""
     ends: dict[bool, list[float]] = {False: [0.0], True: [0.0]}
     for trial in trials:
         if trial["kind"] == "SIGTERM":
             ends["processes" in trial["configuration"]].append(trial["seconds"])
-    load = f"Other programs ran on the machine, too: its load average was {os.getloadavg()[0]:.0f} at the end."
+    load = f"Other programs were running; the load average was {os.getloadavg()[0]:.0f} at the end."
     text = f"After SIGTERM, runs of one process ended within {max(ends[False]):.1f} s, of several within "
     return "\n" + fill(f"{text}{max(ends[True]):.1f} s. {load}", 120) + "\n"
 
@@ -67,7 +67,7 @@ def _configuration(name: str, options: str, trials: list[Trial]) -> str:
 
 
 def _files(fuzz: Mapping[str, Mapping[str, Any]]) -> str:
-    """The table of damaged files; a reader that ended in any other way has a defect."""
+    """The table of damaged files; any other outcome of a reader is a defect."""
     rows = [
         f"| {name} | {ended['count']:,} | {ended.get('read', 0):,} | {ended.get('refused', 0):,} | "
         f"{int('failure' in ended)} |"
@@ -87,20 +87,20 @@ Written by `python -m benchmarks.reliability`, commit {commit}; do not edit.
 **Protocol.** `bochner train` on 2,000 rows of three classes, in the configurations of the second table. The model at
 the end is compared with that of an uninterrupted run, byte by byte.
 
-- *kill*: SIGKILL, of all processes of the run, at a random moment of the time that a whole run takes, or after the
-  first file that it stores; then the same command again, up to three times per run.
+- *kill*: SIGKILL, of all processes of the run, at a random time during a whole run, or after the first file that
+  it stores; then the same command again, up to three times per run.
 - *SIGTERM*: the same with SIGTERM. Orderly is exit code 143 within 10 s, one line of text, and nothing left in the
   temporary directory. Runs that had written their model are not counted.
-- *changed data*: SIGKILL after the first checkpoint of the configuration "CSV", then the same command on a table that
-  has changed. Orderly is an error in one line; afterwards the run resumes on the table as it was.
-- *two writers*: two runs with different seeds in one directory, up to a second apart. The model there must be that of
-  the one run that reports success; orderly is an error of the other in one line that names the directory.
-- *memory limit*, *file size limit*: 1 to 256 MiB of addresses more than the process has at its start; files of at most
-  256 bytes to 256 KiB. Orderly is an error in one line; then the same command without the limit. Runs that succeed
-  under the limit are not counted.
+- *changed data*: SIGKILL after the first checkpoint of the configuration "CSV", then the same command on a changed
+  table. Orderly is a one-line error; afterwards the run resumes on the original table.
+- *two writers*: two runs with different seeds in one directory, up to a second apart. The stored model must
+  be that of the run that reports success; orderly is a one-line error of the other that names the directory.
+- *memory limit*, *file size limit*: 1 to 256 MiB of address space more than at the start of the process; files of at
+  most 256 bytes to 256 KiB. Orderly is a one-line error; then the same command without the limit. Runs that succeed
+  with the limit are not counted.
 - *rank kill*: SIGKILL for one of the two processes of `--processes 2 --max_restarts 1`, after the first checkpoint.
-- *full disk*: a file system of 2 MiB that is filled up after the first checkpoint, and cleared before the same command
-  is given again.
+- *full disk*: a file system of 2 MiB that is filled after the first checkpoint, and cleared before the command is
+  repeated.
 - *read-only directory*: nothing can be written at all.
 
 | fault | trials | model equal | orderly |
@@ -114,8 +114,8 @@ are described in [Several processes](distributed.md#checkpoints).
 """
 
 CONFIGURATIONS = """
-*Before the first* counts the faults that came before anything was stored; *phases* how many different files were the
-last ones stored when a fault came.
+*Before the first* counts faults before the first file was stored; *phases* is the number of different files that were
+the last one stored before a fault.
 
 | configuration | options | models equal after kills | after SIGTERM | before the first | phases |
 |---|---|---:|---:|---:|---:|
@@ -124,14 +124,14 @@ last ones stored when a fault came.
 FILES = """
 ## Damaged and hostile files
 
-`python -m tests.fuzz` damages a good file of every format: up to four edits, among them extremes of sizes and numbers,
-text that means something to the format, aliases, tags and brackets by the hundred; or bytes overwritten, cut off,
-repeated, or all of them random. Each reader is one process with 8 GiB of addresses; each file must be read, or be
-refused within 10 seconds by an error that names it. Anything else is a defect: another exception, a crash, a hang, or
-rows that are not as many as announced. Some edits change nothing, or make another good file: those are read.
+`python -m tests.fuzz` damages a valid file of every format by up to four edits (extreme sizes and numbers, keywords of
+the format, aliases, tags, hundreds of brackets), by overwriting, truncating or repeating bytes, or by random content.
+Each reader runs in one process with 8 GiB of address space; each file must be read, or be refused within 10 seconds by
+an error that names it. Anything else is a defect: another exception, a crash, a hang, or a wrong number of rows. Some
+edits leave the file valid; such files are read.
 
-Models and checkpoints carry a SHA-256 of all they hold, and what differs from it is refused; their headers are damaged
-without it, so that what lies behind the checksum is tried as well.
+Models and checkpoints contain a SHA-256 checksum of their content and are refused if it differs. Their headers are also
+damaged with a valid checksum, to test the checks after it.
 
 | reader | files | read | refused | defects |
 |---|---:|---:|---:|---:|

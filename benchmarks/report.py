@@ -19,7 +19,7 @@ Unit = Literal["seconds", "bytes", "error"]
 
 @dataclass(frozen=True)
 class Row:
-    """One comparison with a peer: the same measurement of both, round by round.
+    """One comparison with a peer: the same measurement of both in each round.
 
     The ratio is peer / ours for seconds (a speed-up, the target is a floor) and ours / peer for bytes and errors
     (a share, the target is a ceiling). `flops` counts our matrix products, to be set against the machine's ceiling.
@@ -112,7 +112,7 @@ class Report:
 
 
 def wrap_prose(page: str, *, width: int = 118) -> str:
-    """The Markdown page with its paragraphs filled; of other parts, such as lists, long lines are wrapped.
+    """The Markdown page with paragraphs filled to the width; elsewhere, such as in lists, long lines are wrapped.
 
     >>> print(wrap_prose("# A title\\n\\nsome words\\nof prose\\n\\n| a | table |\\n", width=80))
     # A title

@@ -1,8 +1,8 @@
-"""A plan past one GPU: an epoch's time and memory on 8, 64 and 512 of them, by arithmetic from what one was seen to do.
+"""Estimates of the time and memory of an epoch on 8, 64 and 512 GPUs, computed from measurements on one GPU.
 
     python -m benchmarks.scaling    # writes docs/scaling.md; nothing is measured
 
-Every input stands in `Measured` and `Assumed`, and on the page.
+All inputs are in `Measured` and `Assumed`, and on the page.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ BILLION = Shape("1B frames x 1M features", 360, 1_000_000, 5000, 1000, 1_000_000
 GPUS, BATCHES, NODE = (8, 64, 512), (256, 16_384), 8
 MASTER_AND_COPY = 6  # bytes of a weight: float32, and bfloat16 for products
 UPDATE = (
-    12  # bytes of HBM traffic a weight and step: float32 read and written, bfloat16 written and read by the product
+    12  # bytes of HBM traffic per weight and step: float32 read and written, bfloat16 written and read by the product
 )
-GRADIENT = 4  # bytes of a weight's gradient, which lies in memory where it is to be summed over processes
+GRADIENT = 4  # bytes of a weight's gradient, which is stored if it is summed over processes
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Of docs/speed.md: BN-50 on one NVIDIA H200 at a batch of 256, in seconds and bytes; `wide` is its D = 400k."""
+    """From docs/speed.md: BN-50 on one NVIDIA H200 at a batch of 256, in seconds and bytes; `wide` is D = 400k."""
 
     one_at_once: float = 0.726e-3
     two_at_once: float = 0.562e-3
@@ -39,7 +39,7 @@ class Measured:
 
     @property
     def traffic(self) -> float:
-        """Seconds of a step for Theta's traffic: two minibatches at once save half of it."""
+        """Seconds per step for Theta's traffic, of which two minibatches at once save half."""
         return 2 * (self.one_at_once - self.two_at_once)
 
     @property
@@ -48,18 +48,18 @@ class Measured:
 
     @property
     def flops(self) -> float:
-        """A second, reached by the products."""
+        """Operations per second reached by the products."""
         return BN50.flops / self.products
 
     @property
     def bandwidth(self) -> float:
-        """Bytes per second, reached by the traffic."""
+        """Bytes per second reached by the traffic."""
         return UPDATE * weights(BN50, 1) / self.traffic
 
 
 @dataclass(frozen=True)
 class Assumed:
-    """Bytes and seconds that were not measured here; the page gives their sources."""
+    """Bytes and seconds that were not measured; the page gives their sources."""
 
     memory: float = 141e9
     nvlink: float = 450e9
@@ -75,7 +75,7 @@ MEASURED, ASSUMED = Measured(), Assumed()
 
 @dataclass(frozen=True)
 class Layout:
-    """`features` parts of the model times `data` shares of the rows; parts of one model are neighbours, 8 to a node."""
+    """`features` parts of the model times `data` shares of the rows; parts of one model are neighbours, 8 per node."""
 
     name: str
     features: int
@@ -83,12 +83,12 @@ class Layout:
 
     @property
     def along_features(self) -> tuple[int, int]:
-        """Processes in a node and nodes, of those that sum scores."""
+        """Processes per node and nodes that sum scores."""
         return min(self.features, NODE), math.ceil(self.features / NODE)
 
     @property
     def along_data(self) -> tuple[int, int]:
-        """The same, of those that sum gradients."""
+        """Processes per node and nodes that sum gradients."""
         inside = min(self.data, max(1, NODE // self.features))
         return inside, self.data // inside
 
@@ -98,7 +98,7 @@ ONE = Layout("one GPU", 1, 1)
 
 @dataclass(frozen=True)
 class Plan:
-    """Seconds of a step by what they are spent on, and bytes of a GPU."""
+    """Seconds per step by category, and bytes per GPU."""
 
     shape: Shape
     layout: Layout
@@ -111,7 +111,7 @@ class Plan:
 
     @property
     def step(self) -> float:
-        """Rows are read while the GPU works; the rest is one after the other."""
+        """Rows are read while the GPU computes; the other parts do not overlap."""
         return max(self.compute + self.traffic + self.messages, self.reading)
 
     @property
@@ -170,7 +170,7 @@ def _divided(shape: Shape, layout: Layout, rows: int) -> float:
 
 
 def undivided(shape: Shape, rows: int) -> float:
-    """Seconds of a step that more parts of the features do not shorten."""
+    """Seconds of a step that do not decrease with more parts of the features."""
     assert shape.rank is not None
     second = 6.0 * rows * shape.rank * shape.num_classes
     return second / MEASURED.flops + MEASURED.softmax_and_sums * rows / BN50.batch_size
@@ -186,18 +186,18 @@ def counted_bytes(shape: Shape, layout: Layout, rows: int, *, summed: bool) -> f
 
 
 def _excess() -> float:
-    """What was measured over what is counted, for D = 400k with the features of 8 minibatches."""
+    """Measured over counted bytes, for D = 400k with the features of 8 minibatches."""
     return MEASURED.wide_bytes / counted_bytes(BN50.with_features(400_000), ONE, 8 * 256, summed=False)
 
 
 def wide_check() -> float:
-    """Seconds of a step that the plan gives for D = 400k with 4 minibatches at once, which was measured as well."""
+    """Estimated seconds of a step for D = 400k with 4 minibatches at once, which was also measured."""
     found = plan(BN50.with_features(400_000), ONE, batch=256)
     return found.compute + found.traffic / 4
 
 
 def layouts(shape: Shape, gpus: int, *, batch: int) -> list[Plan]:
-    """By rows, by features, and the fastest grid of both that fits."""
+    """Data-parallel, feature-parallel, and the fastest mesh of both that fits."""
     ends = [Layout("data-parallel", 1, gpus), Layout("feature-parallel", gpus, 1)]
     inner = [2**power for power in range(1, int(math.log2(gpus)))]
     grids = [plan(shape, Layout("mesh", parts, gpus // parts), batch=batch) for parts in inner]
@@ -228,7 +228,7 @@ def _line(*cells: str) -> str:
 
 
 def table(shape: Shape, *, batch: int) -> str:
-    """All layouts of one model and batch, and the fastest of each number of GPUs in words."""
+    """All layouts of one model and batch, and the fastest for each number of GPUs."""
     alone = plan(shape, ONE, batch=batch)
     found = {gpus: layouts(shape, gpus, batch=batch) for gpus in GPUS}
     rows = [_row(alone, alone), *(_row(each, alone) for gpus in GPUS for each in found[gpus])]
@@ -238,9 +238,9 @@ def table(shape: Shape, *, batch: int) -> str:
 
 def _fastest(found: dict[int, list[Plan]], alone: Plan) -> str:
     best = {gpus: min(plans, key=lambda each: each.step) for gpus, plans in found.items()}
-    said = [f"{each.layout.name} on {gpus} ({duration(each.epoch)}, {each.bottleneck})" for gpus, each in best.items()]
+    texts = [f"{each.layout.name} on {gpus} ({duration(each.epoch)}, {each.bottleneck})" for gpus, each in best.items()]
     slower = [f"{p.layout.name} on {n}" for n, plans in found.items() for p in plans if p.step > alone.step]
-    return f"**Fastest:** {', '.join(said)}. Slower than one GPU: {', '.join(slower) or 'none'}."
+    return f"**Fastest:** {', '.join(texts)}. Slower than one GPU: {', '.join(slower) or 'none'}."
 
 
 def page() -> str:
@@ -264,20 +264,20 @@ def page() -> str:
 
 COLUMNS = (
     "GPUs", "layout, rows x features", "compute ms", "HBM ms", "all-reduce ms", "reading ms", "step ms", "epoch",
-    "speed-up", "GB a GPU", "bottleneck",
+    "speed-up", "GB per GPU", "bottleneck",
 )  # fmt: skip
 
 TEXT = """# Scaling
 
-Written by `python -m benchmarks.scaling`; do not edit. **A plan, not a measurement**: none of it was run on more than
-one GPU. It is arithmetic from steps that were measured on one ([Speed](speed.md)) and from bandwidths that are
-assumed. Layouts and messages are those of [Several processes](distributed.md).
+Written by `python -m benchmarks.scaling`; do not edit. **Estimates, not measurements**: nothing on this page was run on
+more than one GPU. The estimates are computed from steps measured on one GPU ([Speed](speed.md)) and from assumed
+bandwidths. Layouts and messages are those of [Several processes](distributed.md).
 
 Models: BN-50 is d 360, D 100,000, rank 1,000, C 5,000 and 16M frames; the other has the same d, rank and C with D
-1,000,000 and 1B frames. Batch 256 is the papers', with the iterates of one GPU. At 16,384 a step is another one, and
-whether it learns as much in an epoch is not considered here.
+1,000,000 and 1B frames. Batch 256 is that of the papers, with the same iterates as on one GPU. Whether an epoch with
+batches of 16,384 learns as much is not considered.
 
-## What goes in
+## Inputs
 
 Measured on one H200 for BN-50 at batch 256:
 
@@ -287,56 +287,56 @@ Measured on one H200 for BN-50 at batch 256:
 | softmax and sums: what the profile calls the rest, without the products of the second factor | 0.130 - 0.027 ms |
 | D = 400k: step with 4 at once; memory | 1.47 ms; 6.1 GiB |
 
-Two at once save half of Theta's traffic, so that traffic is 2 (0.726 - 0.562) = {traffic} ms and the products are the
-rest, {products} ms: {tflops} TFLOP/s and {bandwidth} TB/s, where the ceilings of the same GPU were 776 and 4.23.
-**Check**: for D = 400k with 4 at once that gives {check} ms, where 1.47 were measured. Memory is counted and then
-multiplied by {excess}, which is what the 6.1 GiB are over the count.
+Two at once save half of Theta's traffic, so the traffic takes 2 (0.726 - 0.562) = {traffic} ms and the products the
+rest, {products} ms: {tflops} TFLOP/s and {bandwidth} TB/s; the ceilings of this GPU are 776 and 4.23. **Check**: for D
+= 400k with 4 at once this gives {check} ms; 1.47 ms were measured. Counted memory is multiplied by {excess}, the ratio
+of the 6.1 GiB to the count.
 
 Assumed:
 
 | | value | source |
 |---|---|---|
 | memory of a GPU | 141 GB | NVIDIA, H200 |
-| NVLink, each direction | 450 GB/s a GPU, 8 GPUs in a node | NVIDIA, H200: 900 GB/s both ways |
-| InfiniBand | 50 GB/s a GPU | NVIDIA, DGX H200: a 400 Gb/s adapter for each GPU |
-| share of these that messages reach | 0.8 | a guess; measure it with nccl-tests |
-| latency of a hop | 3 us in a node, 8 us between nodes | a guess; 2 log2 hops a message |
-| rows read by a process | 5 GB/s | a guess: one core copying from the page cache |
+| NVLink, each direction | 450 GB/s per GPU, 8 GPUs per node | NVIDIA, H200: 900 GB/s both ways |
+| InfiniBand | 50 GB/s per GPU | NVIDIA, DGX H200: a 400 Gb/s adapter for each GPU |
+| share of these that messages reach | 0.8 | assumption; measure it with nccl-tests |
+| latency of a hop | 3 us in a node, 8 us between nodes | assumption; 2 log2 hops per message |
+| rows read by a process | 5 GB/s | assumption: one core copying from the page cache |
 
-## How it is counted
+## Cost model
 
-With F parts of the features, R shares of the rows, n = batch / R rows and D / F features a GPU, each rounded up:
+With F parts of the features, R shares of the rows, n = batch / R rows and D / F features per GPU, each rounded up:
 
 - compute: 2 n ((d + 2 r) D / F + 3 r C) operations at the rate above, and softmax and sums in proportion to n
 - HBM: (D r / F + r C) weights of 12 bytes per step, and 8 more where the gradient is written out to be summed
 - all-reduce: 4 n r bytes of scores over F processes, and 4 (D r / F + r C) of gradients over R; 2 (g - 1) / g of a
   message among g GPUs of a node, and 2 (m - 1) / m of its g-th part among m nodes
-- reading: every process reads every row today, 4 d bytes each, while the GPU works
+- reading: every process reads every row, 4 d bytes each, while the GPU computes
 - step: the greater of reading and of the sum of the other three, which do not overlap; the bottleneck is reading
-  where that is greater, else the greatest of the three, or memory where it does not fit
+  if that is greater, else the greatest of the three, or memory if the model does not fit
 
-A mesh is the fastest grid with 1 < F < GPUs. The fused kernels are counted, one minibatch at once; several processes
-take the ordinary step today, which was {slower} times as long on one GPU. A star marks steps below 0.63 ms, which is
-what launching kernels from Python took: there it would be the bottleneck without a CUDA graph. Frames are not kept on
-the GPU. Reading W (6 % of Theta's traffic), optimizer states, stragglers and checkpoints are not counted. Products of
-a few rows are slower than the rate above; there HBM and messages are most of the step anyway.
+A mesh is the fastest grid with 1 < F < GPUs. The estimates assume the fused kernels, one minibatch at once; with
+several processes the ordinary step is used, which takes {slower} times as long on one GPU. A star marks steps below
+0.63 ms, the time to launch kernels from Python, which is then the bottleneck without a CUDA graph. Frames are not kept
+on the GPU. Reading W (6 % of Theta's traffic), optimizer states, stragglers and checkpoints are not counted. Products
+of a few rows are slower than the rate above, but there HBM and messages dominate.
 
-## What comes out
+## Estimates
 
 {tables}
 
-## What to do about it
+## Possible improvements
 
-- **Features before rows at small batches.** Scores are n r numbers and the gradient D r: at 256 rows that is 390 and
-  3,900 times less.
-- **The second factor and the softmax** are done by every process along the features: {undivided} ms of a step at 256
-  rows, however many GPUs. Dividing the classes as well would shorten it.
-- **Reading.** 1B frames are {files} TB, and each process reads all of them: no epoch is shorter than {floor}.
-  Processes that read the shards of their rows alone would divide that by R.
-- **All-reduce of gradients.** In bfloat16 half the bytes; begun while the next product runs, hidden. Neither is
-  built.
-- **Memory** is never the limit here. Optimizers that keep more than plain SGD, and heads without a bottleneck, need
-  more.
+- **Divide features rather than rows at small batches.** Scores are n r numbers and the gradient D r: at 256 rows that
+  is 390 and 3,900 times less.
+- **The second factor and the softmax** are computed by every process along the features: {undivided} ms of a step at
+  256 rows for any number of GPUs. Dividing the classes as well would reduce it.
+- **Reading.** 1B frames are {files} TB, and each process reads all of them: no epoch is shorter than {floor}. If
+  processes read only the shards of their rows, that would be divided by R.
+- **All-reduce of gradients** in bfloat16 would halve the bytes; overlapping it with the next product would hide
+  it. Neither is implemented.
+- **Memory** is never the limit in these cases. Optimizers with more state than plain SGD, and heads without a
+  bottleneck, need more.
 """
 
 

@@ -1,7 +1,7 @@
 """Load test of a served model: ONNX Runtime in FastAPI (`examples/server/serve_onnx.py`) and `mlflow models serve`.
 
     python -m benchmarks.serving                    # 100,000 requests to each server; writes docs/benchmarks_serving.md
-    python -m benchmarks.serving --requests 200     # shows that it runs; leaves the page
+    python -m benchmarks.serving --requests 200     # a smoke test; does not write the page
 
 The servers need `pip install fastapi uvicorn onnxruntime mlflow`. Requests have one row each.
 """
@@ -48,7 +48,7 @@ MALFORMED: dict[str, Any] = {
 
 
 class Load(NamedTuple):
-    """What a number of requests took."""
+    """Measurements of a number of requests."""
 
     requests: int
     errors: int
@@ -79,8 +79,8 @@ def fitted(num_features: int) -> KernelClassifier:
 
 @contextmanager
 def served(command: list[str], port: int) -> Iterator[psutil.Process]:
-    """A server process that answers requests, and is stopped at the end."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # mlflow starts uvicorn by its name
+    """A server process, stopped at the end."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # mlflow starts uvicorn by name
     options: dict[str, Any] = {"env": {**os.environ, "PATH": path}, "stderr": subprocess.STDOUT, "text": True}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, **options)
     lines: list[str] = []
@@ -118,10 +118,10 @@ def post(connection: http.client.HTTPConnection, body: bytes) -> tuple[int, byte
 
 
 def load(port: int, server: psutil.Process, bodies: list[bytes], count: int, rate: float | None) -> Load:
-    """Send `count` requests over several connections: one after the other, or `rate` of them a second.
+    """Send `count` requests over several connections: one after the other, or `rate` of them per second.
 
-    With a rate, a latency counts from the moment at which the request was due, so that a server that falls behind is
-    not spared the requests that waited.
+    With a rate, a latency counts from the time at which the request was due, so that waiting requests count for a
+    server that falls behind.
     """
     latencies: list[list[float]] = [[] for _ in range(CONNECTIONS)]
     errors = [0] * CONNECTIONS
@@ -156,7 +156,7 @@ def memory(server: psutil.Process) -> float:
 
 
 def answers(port: int) -> dict[str, str]:
-    """The code and the message with which malformed requests are answered."""
+    """The status code and message of the answers to malformed requests."""
     shown = {}
     for name, request in MALFORMED.items():
         body = request if isinstance(request, bytes) else json.dumps(request).encode()
@@ -196,9 +196,9 @@ def measure(name: str, command: list[str], port: int, requests: int) -> dict[str
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--requests", type=int, default=100_000)
-    parser.add_argument("--mlflow_requests", type=int, help="default: as many")
+    parser.add_argument("--mlflow_requests", type=int, help="default: the same number")
     parser.add_argument("--num_features", type=int, default=NUM_FEATURES)
-    parser.add_argument("--page", action="store_true", help="write the page after fewer requests, too")
+    parser.add_argument("--page", action="store_true", help="also write the page after fewer requests")
     options = parser.parse_args()
     host, model = machine(), fitted(options.num_features)
     with tempfile.TemporaryDirectory() as directory:

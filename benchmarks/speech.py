@@ -2,8 +2,8 @@
 
     python -m benchmarks.speech DATA WORK [timit an4 synthetic ...]
 
-DATA holds timit_nltk_sample.zip and an4_cepstra.zip; WORK is a folder for corpora and models, which may be thrown away.
-Without names all are run. Steps that are finished in WORK are not run again; their times are those of the first run.
+DATA contains timit_nltk_sample.zip and an4_cepstra.zip; WORK is a directory for corpora and models, which may be
+deleted. Without names all are run. Finished steps in WORK are not run again; their times are those of the first run.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class Table:
 
 
 def processor_seconds() -> float:
-    """Of this process and of those that it started."""
+    """CPU seconds of this process and its children."""
     kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     return sum(use.ru_utime + use.ru_stime for use in map(resource.getrusage, kinds))
 
 
-# -- what is measured ----------------------------------------------------------------------------------------------
+# -- measurements --------------------------------------------------------------------------------------------------
 
 
 def timit(data: Path, work: Path) -> Table:
@@ -135,7 +135,7 @@ SYNTHETIC_ROWS = (("kept", "monophone"), ("kept", "sat"), ("equal", "sat"))
 
 
 def synthetic(data: Path, work: Path) -> Table:
-    """Alignment against the engine's own times, and the speed of the whole chain."""
+    """Alignment compared with the engine's own times, and the speed of the whole pipeline."""
     table = Table(
         f"Synthetic English, {HOURS:g} hours (`bochner speech synthesize --hours {HOURS:g} --seed 0`)",
         "Synthetic speech of espeak-ng's voices in rooms, noise and telephones: the figures say nothing about people. "
@@ -170,7 +170,7 @@ def _decoded(table: Table, corpus: Path, folder: Path, start: Any, stage: Any) -
     target = folder / "decoded" / f"test_{stage}_order2"
     result = _result(target / "decode.json")
     chosen = {name: result[name] for name in ("acoustic_weight", "word_penalty")}
-    with TemporaryDirectory(dir=folder) as fresh:  # a finished decode would take no time
+    with TemporaryDirectory(dir=folder) as fresh:  # a finished decoding would not be run again
         before = processor_seconds()
         decode(corpus, folder, part="test", stage=stage, out=Path(fresh, "again"), **chosen)
         seconds = processor_seconds() - before
@@ -241,7 +241,7 @@ def main() -> None:
     for name in arguments.names or TABLES:
         table, file = TABLES[name](arguments.data, arguments.work), arguments.work / f"{name}.json"
         earlier = {step[0]: step for step in json.loads(file.read_text())["steps"]} if file.exists() else {}
-        table.steps = [earlier.get(step[0], step) for step in table.steps]  # a finished step takes no time again
+        table.steps = [earlier.get(step[0], step) for step in table.steps]  # finished steps are not timed again
         file.write_text(json.dumps(asdict(table), indent=1))
     stored = [arguments.work / f"{name}.json" for name in TABLES]
     tables = [Table(**json.loads(file.read_text())) for file in stored if file.exists()]

@@ -1,4 +1,4 @@
-"""Epochs of the papers' two shapes: ours beside plain torch and the machine's ceilings. See README.md."""
+"""Epochs of the papers' two shapes: ours compared with plain torch and the machine's ceilings. See README.md."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from benchmarks.step_problem import BN50, TIMIT, Problem, Shape, make_problem
 from benchmarks.step_timing import rounds_of
 
 HELDOUT = 4096
-CHUNK = 24  # minibatches that are drawn together: whole blocks of every contender
-PARTS = 2048  # rows whose features are made together
+CHUNK = 24  # minibatches drawn together: a multiple of every contender's block
+PARTS = 2048  # rows whose features are computed together
 CPU_FEATURES = 16_384
 LARGE = [TIMIT.with_features(1_600_000), BN50.with_features(400_000)]
 
@@ -47,10 +47,10 @@ def main() -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it runs")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, for a smoke test")
     parser.add_argument("--shapes", nargs="+", default=["TIMIT", "BN-50"])
     parser.add_argument("--steps", type=int, default=240, help="steps timed in each of three rounds")
-    parser.add_argument("--ce-steps", type=int, default=1024, help="steps before heldout CE is compared; 0: not at all")
+    parser.add_argument("--ce-steps", type=int, default=1024, help="steps before heldout CE is compared; 0 skips this")
     parser.add_argument("--minibatches", type=int, nargs="+", default=[], help="also superbatches of these sizes")
     parser.add_argument("--compile", action="store_true", help="also plain torch under torch.compile")
     parser.add_argument("--tune", action="store_true", help="also sweep the kernels' tiles")
@@ -108,7 +108,7 @@ def _contenders(device: torch.device, options: argparse.Namespace) -> Iterator[t
 def _time_contender(
     name: str, make: Make, dtype: torch.dtype, problem: Problem, chunk: int, options: argparse.Namespace
 ) -> Record:
-    """Milliseconds per step, the epoch they make, and the heldout CE after `ce_steps` steps from the start."""
+    """Milliseconds per step, the resulting epoch, and the heldout CE after `ce_steps` steps from the start."""
     shape, X = problem.shape, problem.X.to(dtype)
     rows = len(X) - HELDOUT
     order = torch.randperm(rows, generator=torch.Generator().manual_seed(0)).to(X.device)
@@ -137,7 +137,7 @@ def _time_contender(
 
 
 def _run_large(shape: Shape, device: torch.device) -> Record:
-    """A few steps: that they run, the memory they take, the time they need."""
+    """Memory and time of a few steps."""
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     chunk = 4 * shape.batch_size
@@ -166,7 +166,7 @@ def _machine(device: torch.device) -> Record:
 
 
 def _plot(record: Record, path: Path) -> None:
-    """Seconds per epoch, a panel a shape; without Matplotlib only the JSON is written."""
+    """Seconds per epoch, one panel per shape; without Matplotlib only the JSON is written."""
     try:
         import matplotlib
 

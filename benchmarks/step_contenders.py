@@ -24,7 +24,7 @@ ALIGNED = 16
 
 
 class Contender(Protocol):
-    """`take` makes the steps of the rows it is given, `rows` together at best; `head` is learned, in float32."""
+    """`take` makes the steps of the given rows, ideally `rows` at once; `head` holds the learned float32 weights."""
 
     head: list[Tensor]
     rows: int
@@ -68,7 +68,7 @@ class Plain:
 
 
 class Trained:
-    """What the training loop does with the rows of an epoch, in `precision`; by default as many minibatches at once."""
+    """The steps of the training loop in `precision`, by default with its own number of minibatches at once."""
 
     def __init__(self, problem: Problem, precision: str = "float32", *, minibatches: int | None = None) -> None:
         shape = problem.shape
@@ -102,7 +102,7 @@ def tf32(allowed: bool):
 
 
 def heldout_ce(problem: Problem, head: list[Tensor], rows: slice) -> float:
-    """In float32, whatever the training ran in."""
+    """In float32, whatever the precision of training."""
     losses = []
     for X, y in zip(problem.X[rows].split(1024), problem.y[rows].split(1024), strict=True):
         Z = problem.shape.amplitude * torch.cos(X @ problem.W + problem.b)

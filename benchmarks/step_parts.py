@@ -1,4 +1,4 @@
-"""Where a step's time goes on a GPU, and which tiles are fastest."""
+"""The time of the parts of a step on a GPU, and the fastest tiles."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def tune(problem: Problem, *, rows: int) -> dict[str, float]:
     for name, run in runs.items():
         try:
             found[name] = kernel_ms(run, repeats=5)
-        except Exception as error:  # a tile may not fit the chip: the sweep goes on
+        except Exception as error:  # a tile may not fit the chip; continue with the others
             print(f"{problem.shape.name} {name}: {type(error).__name__}", flush=True)
             continue
         print(f"{problem.shape.name:6} tune {name:40} {found[name]:8.4f} ms", flush=True)
@@ -61,7 +61,7 @@ KINDS = {
 
 
 def profile(problem: Problem, *, steps: int) -> dict[str, float]:
-    """Microseconds of GPU time a step by what its kernels do, in training; "rest" is everything else."""
+    """Microseconds of GPU time per training step by kind of kernel; "rest" is everything else."""
     contender = Trained(problem, "bf16")
     X, y = (part[: steps * problem.shape.batch_size] for part in (problem.X.bfloat16(), problem.y))
     for _ in range(3):  # compiled, captured

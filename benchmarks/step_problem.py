@@ -20,12 +20,12 @@ class Shape:
     rank: int | None
     num_rows: int
     rate: float
-    signal: float = 0.25  # the distance of a class's centre, the noise being 1
+    signal: float = 0.25  # distance of class centres, relative to the noise
     batch_size: int = 256
 
     @property
     def steps(self) -> int:
-        """In an epoch."""
+        """Steps per epoch."""
         return math.ceil(self.num_rows / self.batch_size)
 
     @property
@@ -34,7 +34,7 @@ class Shape:
 
     @property
     def flops(self) -> float:
-        """Of a plain step: projection, scores and derivatives."""
+        """Operations of a plain step: projection, scores and derivatives."""
         head = 2 * self.num_features * (self.rank or self.num_classes)
         second = 3 * self.rank * self.num_classes if self.rank else 0
         return 2.0 * self.batch_size * (self.num_inputs * self.num_features + head + second)
@@ -49,7 +49,7 @@ BN50 = Shape("BN-50", 360, 100_000, 5000, 1000, 16_000_000, rate=10.0, signal=1.
 
 @dataclass(frozen=True)
 class Problem:
-    """Frames X [N, d] and states y [N], a map W [d, D], b [D], and a head's first numbers; all float32."""
+    """Frames X [N, d] and states y [N], a map W [d, D], b [D], and the initial head; all float32."""
 
     shape: Shape
     X: Tensor

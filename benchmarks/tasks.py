@@ -1,4 +1,4 @@
-"""The sets that learners are compared on, each as (X, y, X_test, y_test) in float32."""
+"""The data sets of the comparison, each as (X, y, X_test, y_test) in float32."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Parts = tuple[Array, Array, Array, Array]
 
 @dataclass(frozen=True)
 class Task:
-    """One set: `load(folder)` gives its parts; `bandwidth` None is the median rule."""
+    """One data set: `load(directory)` returns its parts; `bandwidth` None is the median rule."""
 
     name: str
     text: str
@@ -31,7 +31,7 @@ class Task:
     bandwidth: float | None = None
 
     def kernel_width(self, X: Array) -> float:
-        """The bandwidth that all kernel learners share."""
+        """The bandwidth of all kernel models."""
         if self.bandwidth is not None:
             return self.bandwidth
         generator = torch.Generator().manual_seed(0)

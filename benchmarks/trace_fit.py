@@ -1,8 +1,8 @@
-"""How much code one fit enters: `python -m benchmarks.trace_fit`.
+"""The amount of code that one fit enters: `python -m benchmarks.trace_fit`.
 
 Counts the source files and the functions of bochner that `KernelClassifier().fit`, and the same without a search, enter
 on 5,000 x 20 rows, and how deeply calls are nested. A function is a `def`, also a nested one; comprehensions, generator
-expressions and lambdas belong to the function that holds them.
+expressions and lambdas belong to the function that contains them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ PACKAGE = str(Path(bochner.__file__).parent)
 
 
 class Limit(NamedTuple):
-    """Arguments of a classifier, and the most files and functions that its fit may enter on that many rows."""
+    """Arguments of a classifier, and the maximum number of files and functions that its fit may enter on that many
+    rows."""
 
     arguments: dict[str, Any]
     rows: int
@@ -33,7 +34,7 @@ class Limit(NamedTuple):
 
 LIMITS = {
     "preset=None": Limit({"preset": None}, 5000, 25, 120),
-    "defaults": Limit({}, 5000, 22, 160),  # a third of the functions is the search, in one file
+    "defaults": Limit({}, 5000, 22, 160),  # a third of the functions belong to the search, in one file
 }
 
 

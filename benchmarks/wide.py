@@ -1,4 +1,4 @@
-"""Very many features: structured and sparse projections against a dense matrix."""
+"""Large numbers of features: structured and sparse projections compared with a dense matrix."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _draw(kernel: Stationary, inputs: int, features: int, projection: str, form:
 
 
 def _pages(rows: int, columns: int) -> Tensor:
-    """An array to write into, as NumPy allocates it; the warm-up touches its pages."""
+    """An output array allocated by NumPy; the warm-up touches its pages."""
     return torch.from_numpy(np.empty((rows, columns), dtype=np.float32))
 
 
@@ -88,7 +88,7 @@ def _map(z: FourierMap, X: Tensor, out: Tensor) -> Run:
 
 
 def _projection(z: FourierMap, X: Tensor, out: Tensor) -> Run:
-    """The projection alone, in the tiles in which the map asks for it."""
+    """The projection alone, in the tiles of the map."""
 
     def run() -> None:
         P = z.projection.num_outputs

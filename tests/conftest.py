@@ -16,10 +16,10 @@ from hypothesis import settings
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
-# The matrices are tiny and pytest runs one process a core: threads would only wait for each other.
+# The matrices are tiny and pytest runs one process per core: more threads would only wait for each other.
 torch.set_num_threads(int(os.environ.get("BOCHNER_TEST_THREADS", "1")))
 
-# The same examples on every machine, however slow it is; what fails can be repeated.
+# The same examples on every machine, however slow, so that failures can be reproduced.
 settings.register_profile("bochner", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("bochner")
 
@@ -28,7 +28,7 @@ DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 @pytest.fixture(scope="session")
 def shared_data() -> Callable[[str], Path]:
-    """The path of a public data set that is not part of the repository; the test is skipped where it is not there."""
+    """The path of a public data set that is not part of the repository; the test is skipped if it is missing."""
 
     def find(name: str) -> Path:
         path = DATA / name

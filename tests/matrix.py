@@ -1,12 +1,12 @@
-"""`python -m tests.matrix`: the tests as they run on other machines, one row per environment.
+"""`python -m tests.matrix`: the tests in the environments of other machines, one row per environment.
 
     make test-matrix                                            # everything, an hour or more
     python -m tests.matrix tests/solvers tests/kernels          # a selection, as pytest takes it
     python -m tests.matrix --only "SSE" "2 threads" -- tests/solvers -k landmarks
 
 Libraries are limited to older instruction sets, threads, load, time zone and locale are changed, and other versions of
-Python and the lowest required versions are installed into environments of their own, where that is possible. A row that
-could not be run says why. The exit code is 1 if a test has failed anywhere.
+Python and the lowest required versions are installed into separate environments, where possible. A row that could not
+be run gives the reason. The exit code is 1 if a test has failed anywhere.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def cases() -> dict[str, Case]:
 
 
 def other_locale() -> str:
-    """One with decimal commas or another lower case of I, if the system has one, else C."""
+    """A locale with decimal commas or another lower case of I, if the system has one, else C."""
     known = subprocess.run(["locale", "-a"], capture_output=True, text=True).stdout.split()
     return next((name for prefix in ("tr_", "de_", "fr_") for name in known if name.startswith(prefix)), "C")
 

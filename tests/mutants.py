@@ -1,4 +1,4 @@
-"""`python -m tests.mutants --count 100`: small random faults in the source, and whether the mirrored tests notice.
+"""`python -m tests.mutants --count 100`: small random faults in the source, and whether the mirrored tests detect them.
 
 A mutant is one change of a copy of the source: a comparison or an operator swapped, a number off by one, a condition
 negated, a statement removed. The tests of its module are run until one fails: those of the same name, those that import
@@ -179,7 +179,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--modules", nargs="+", default=["src/bochner"], help="files or directories to change")
     parser.add_argument("--seconds", type=float, default=600, help="for the tests of one mutant")
-    parser.add_argument("--minutes", type=float, default=600, help="no mutant is begun after so many")
+    parser.add_argument("--minutes", type=float, default=600, help="no mutant is started after this many")
     parser.add_argument("--output", type=Path, help="a JSON Lines file for the results")
     options = parser.parse_args()
     rng = random.Random(options.seed)

@@ -1,4 +1,4 @@
-"""Markdown sources: lines that fit into an editor."""
+"""Markdown sources: the length of lines, and scripts of the site."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ MAX_LENGTH = 120
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_lines_are_short(page: Path) -> None:
-    """Rows of tables that a program writes are exempt."""
+    """Rows of generated tables are exempt."""
     lines = page.read_text(encoding="utf-8").splitlines()
     is_generated = any("do not edit" in line or "This page is written by" in line for line in lines[:12])
     too_long = [

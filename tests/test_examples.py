@@ -1,4 +1,4 @@
-"""Every script in examples/ runs as a user would run it, at a small size, and does what it says."""
+"""Every script in examples/ runs as a user would run it, at a small size, with the expected output."""
 
 from __future__ import annotations
 

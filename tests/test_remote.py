@@ -1,4 +1,4 @@
-"""Files at URLs: copied when they are read, written back when they are complete."""
+"""Files at URLs: copied when read, uploaded when complete."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bochner.remote import is_url, local_path, refuse_url, written
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    """A directory of its own in the memory of this process."""
+    """A separate directory in the in-memory file system of this process."""
     url = f"memory://{uuid.uuid4().hex}"
     yield url
     fsspec.filesystem("memory").rm(url, recursive=True)

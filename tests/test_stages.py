@@ -1,4 +1,4 @@
-"""Stages: computed once, resumed, locked, and refused when their inputs changed."""
+"""Stages: computed once, resumed, locked, and refused if their inputs have changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files: what was saved comes back bit for bit, and nothing else is ever believed."""
+"""Files: objects are restored bit for bit, and any other content is refused."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Temporary directories: gone with the process, or at the next start if it was killed."""
+"""Temporary directories: removed with the process, or at the next start if it was killed."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Everything that takes time, beside plain torch, the machine's ceilings and the peers that are installed."""
+"""The time-consuming operations compared with plain torch, the machine's ceilings and installed peers."""

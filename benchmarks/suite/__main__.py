@@ -1,8 +1,8 @@
 """Every part of the suite in one run: JSON, a plot and a page.
 
 python -m benchmarks.suite                        # some minutes on two cores; writes docs/benchmarks_suite.md
-python -m benchmarks.suite --parts epochs ridge   # some of the parts; leaves the page
-python -m benchmarks.suite --quick                # tiny sizes, seconds: shows that it runs; leaves the page
+python -m benchmarks.suite --parts epochs ridge   # some of the parts; does not write the page
+python -m benchmarks.suite --quick                # tiny sizes, seconds: a smoke test that does not write the page
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     sizes = quick(device) if options.quick else full(device)
-    host = machine()  # first, as it looks at the load
+    host = machine()  # first, since it records the load
     rates = ceilings(device, size=sizes.ceiling)
     print(f"ceilings: {shown(rates)}", flush=True)
     rows = list(_measured(options.parts, sizes))
@@ -78,7 +78,7 @@ def _protocol(sizes: Sizes) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs; leaves the page alone")
+    parser.add_argument("--quick", action="store_true", help="a smoke test of tiny sizes; does not write the page")
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--output", type=Path, default=ROOT / "out" / "benchmarks" / "suite.json")
     return parser

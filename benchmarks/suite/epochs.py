@@ -1,4 +1,4 @@
-"""A step of SGD in the papers' two shapes, and the epoch that such steps make."""
+"""A step of SGD in the papers' two shapes, and the resulting epoch."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _title(shape: Shape, steps: int) -> str:
 
 
 def _ours(problem: Problem) -> dict[str, Run]:
-    """What `train` does: on a GPU with products of bfloat16."""
+    """The steps of `train`, on a GPU with bfloat16 products."""
     precision = "bf16" if problem.X.is_cuda else "float32"
     return {f"train, {precision}": _run(Trained(problem, precision), problem.X, problem)}
 

@@ -1,4 +1,4 @@
-"""Low-rank factors of a kernel matrix by alternating least squares: seconds, and the error they leave."""
+"""Low-rank factors of a kernel matrix by alternating least squares: seconds and errors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def our_root(kernel: Gaussian, X: Tensor, rank: int, seed: int) -> Tensor:
 
 
 def plain_als(kernel: Gaussian, X: Tensor, rank: int, seed: int) -> Tensor:
-    """Rounds of U <- (U + V) / 2 with ridge regressions on the whole of K, from columns of K."""
+    """Rounds of U <- (U + V) / 2 with ridge regressions on all of K, starting from columns of K."""
     K = kernel(X)
     chosen = torch.randperm(len(X), generator=Generator().manual_seed(seed))[:rank].to(X.device)
     values, vectors = torch.linalg.eigh(K[chosen][:, chosen].double())
@@ -59,7 +59,7 @@ def gpytorch_root(kernel: Gaussian, X: Tensor, rank: int, seed: int) -> Tensor:
 
 
 def _errors(way: Root, kernel: Gaussian, X: Tensor, rank: int) -> list[float]:
-    """On random points, as in the thesis, others for each seed."""
+    """Errors on random points, as in the thesis, different for each seed."""
     return [_error(way(kernel, X, rank, seed), kernel, X, seed) for seed in range(SEEDS)]
 
 

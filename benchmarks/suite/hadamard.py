@@ -1,4 +1,4 @@
-"""The fast Hadamard transform beside a product with the matrix, and beside butterflies."""
+"""The fast Hadamard transform compared with a product with the matrix and with butterflies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def rows(sizes: Sizes) -> Iterator[Row]:
 
 
 def butterflies(X: Tensor) -> Tensor:
-    """The textbook's: log2(d) passes of sums and differences."""
+    """The textbook algorithm: log2(d) passes of sums and differences."""
     count, d = X.shape
     half = 1
     while half < d:

@@ -1,4 +1,4 @@
-"""Nystrom features: landmarks chosen, normalised, and applied to all points."""
+"""Nystrom features: choice of landmarks, normalisation, and features of all points."""
 
 from __future__ import annotations
 

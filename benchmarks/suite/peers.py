@@ -1,11 +1,11 @@
-"""Which of the other libraries are here."""
+"""The other libraries that are installed."""
 
 from __future__ import annotations
 
 from importlib.metadata import version
 from importlib.util import find_spec
 
-# How it is called, how it is imported, how it is installed.
+# Name, import name and package name.
 PEERS = {
     "scikit-learn": ("sklearn", "scikit-learn"),
     "GPyTorch": ("gpytorch", "gpytorch"),
@@ -20,7 +20,7 @@ def has(peer: str) -> bool:
 
 
 def found() -> dict[str, str]:
-    """The versions of those that are installed."""
+    """The versions of installed peers."""
     return {peer: version(package) for peer, (_, package) in PEERS.items() if has(peer)}
 
 

@@ -33,7 +33,7 @@ def rows(sizes: Sizes) -> Iterator[Row]:
 
 
 def ours(problem: Problem) -> dict[str, Run]:
-    """A model called on the frames, and the operation that never holds all their features."""
+    """A model called on the frames, and the operation that never stores all features."""
     model, (weights, bias) = Trained(problem).model.to(problem.X.device), problem.head
     amplitude = problem.shape.amplitude
 

@@ -1,4 +1,4 @@
-"""Ours and the peers in turns."""
+"""Alternating runs of ours and the peers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def race(
     note: str = "",
     repeats: int | None = None,
 ) -> Iterator[Row]:
-    """A row for each of our runs and each peer: seconds in the same rounds."""
+    """One row per run of ours and peer: seconds in the same rounds."""
     runs = {f"ours: {case}": run for case, run in ours.items()} | peers
     times = interleaved(runs, repeats or sizes.repeats, device=sizes.device)
     for case in ours:
@@ -41,9 +41,9 @@ def race_with_ceiling(
     target: float | None = None,
     note: str = "",
 ) -> Iterator[Row]:
-    """The same; on a CPU one large float32 product takes its turn too, and its time is scaled to `flops` operations.
+    """The same; on a CPU one large float32 product is also timed, and its time is scaled to `flops` operations.
 
-    The ratio to it is the share that is reached of what the machine could do at that time.
+    The ratio to it is the share of the machine's ceiling that is reached.
     """
     if sizes.device.type != "cpu":
         yield from race(table, ours, peers, sizes, note=note)

@@ -1,4 +1,4 @@
-"""Kernel ridge regression: one kernel, one ridge, and every library that solves it."""
+"""Kernel ridge regression with the same kernel and penalty in every library."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RIDGE, NOISE = 1.0, 0.1
 
 
 class Regression(NamedTuple):
-    """float32 points and targets, those to predict, and what all solvers share."""
+    """float32 points and targets, those to predict, and common settings."""
 
     X: Array
     y: Array
@@ -76,7 +76,7 @@ def exact(problem: Regression) -> Any:
 
 
 def metric(problem: Regression) -> Any:
-    """It learns a metric as well, as xRFM does."""
+    """The model also learns a metric, as xRFM does."""
     model = KernelRegressor(
         preset=None,
         bandwidth=problem.bandwidth,
@@ -122,7 +122,7 @@ def gpytorch(problem: Regression) -> Any:
 
 
 def xrfm(problem: Regression) -> Any:
-    """Its own bandwidth and kernel; it learns a metric as well, on a fifth of the rows."""
+    """xRFM with its own bandwidth and kernel; it also learns a metric, on a fifth of the rows."""
     from xrfm import xRFM
 
     X, y, X_test = problem.tensors()

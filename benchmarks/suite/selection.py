@@ -58,7 +58,7 @@ def ours_selected(problem: Problem, rounds: int) -> FourierMap:
 
 
 def plainly_selected(problem: Problem, rounds: int) -> tuple[Tensor, Tensor]:
-    """The algorithm as one would write it: every round a pass of plain SGD, then the largest rows of the weights."""
+    """A straightforward implementation: in every round a pass of plain SGD, then the largest rows of the weights."""
     D, generator = problem.shape.num_features, _generator(problem)
     W, b = _drawn(problem, D, generator)
     for t in range(1, rounds):

@@ -1,4 +1,4 @@
-"""How large every figure is."""
+"""The sizes of the measurements."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import torch
 
 @dataclass(frozen=True)
 class Sizes:
-    """The defaults are the real ones."""
+    """The defaults are those of the published page."""
 
     device: torch.device
     repeats: int = 7
     slow_repeats: int = 3
     ceiling: int | None = None  # rows of the product; None: as many as the device needs
-    step_features: int | None = 16_384  # None: the papers' own numbers, for a GPU
+    step_features: int | None = 16_384  # None: the numbers of the papers, for a GPU
     batches: tuple[int, ...] = (256, 1024)
     step_rows: int = 2048  # of consecutive steps that are timed together
     wide_rows: int = 512  # the same for BN-50's shape, batches of 256
@@ -40,7 +40,7 @@ def full(device: torch.device) -> Sizes:
 
 
 def quick(device: torch.device) -> Sizes:
-    """Shows that everything runs; says nothing about speed."""
+    """Sizes of a smoke test, which does not measure speed."""
     return Sizes(
         device,
         repeats=2,

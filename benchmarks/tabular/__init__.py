@@ -1,1 +1,1 @@
-"""Real tables: automatic kernel models beside trees, forests, networks and other kernel models."""
+"""Real tables: automatic kernel models compared with trees, forests, networks and other kernel models."""

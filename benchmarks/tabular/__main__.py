@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> None:
 
         write_page(read_records(options.results), options.page)
         return
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the cell's process ends as well
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the process of the cell ends as well
     limits = Limits(options.time_limit, options.memory_limit)
     runner = Runner(options.results.absolute(), options.data.absolute(), options.threads, options.device, limits)
     for cell in _cells(options):
@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _cells(options: argparse.Namespace) -> list[Cell]:
-    """Small sets first, so that most of the table exists soon."""
+    """Small sets first, so that most cells finish early."""
     rows = sizes(options.data)
     unknown = set(options.sets or []) - set(rows)
     if unknown:
@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--data", type=Path, default=DATA, help="directory of the .npz files and of tabular/")
     parser.add_argument("--results", type=Path, default=RESULTS, help="one JSON file per finished cell")
     parser.add_argument("--sets", nargs="+", help="names of tables; all by default")
-    parser.add_argument("--max-rows", type=int, help="only tables of at most so many rows")
+    parser.add_argument("--max-rows", type=int, help="only tables with at most this many rows")
     parser.add_argument("--splits", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--contenders", nargs="+", choices=[*CONTENDERS, *TUNED])
     parser.add_argument("--tuned", action="store_true", help="the contenders with random configurations instead")
@@ -79,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--time-limit", type=float, default=1200.0, help="CPU seconds per cell and thread")
     parser.add_argument("--memory-limit", type=float, default=12.0, help="GiB per cell")
     parser.add_argument("--again", action="store_true", help="run finished cells again")
-    parser.add_argument("--page", type=Path, help="write the page from the results and run nothing")
+    parser.add_argument("--page", type=Path, help="write the page from the results without running anything")
     return parser
 
 

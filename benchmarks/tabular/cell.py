@@ -1,4 +1,4 @@
-"""One cell: one contender on one split of one table, measured in a process of its own."""
+"""One cell: one contender on one split of one table, measured in a separate process."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _measure(contender: Contender, setting: Setting, table: Table, rows: Any, te
 
 
 def _confidences(model: Any, setting: Setting, X: Any) -> tuple[Any, Any]:
-    """Probabilities [n, C] and margins [n], as far as the model has them."""
+    """Probabilities [n, C] and margins [n], where the model has them."""
     if setting.kind not in ("binary", "multiclass"):
         return None, None
     if hasattr(model, "predict_proba"):
@@ -108,7 +108,7 @@ def _machine(contender: Contender) -> dict[str, Any]:
 
 
 def _cpu() -> str:
-    """Its model; the same library is several times as fast with AVX-512 as without."""
+    """The CPU model; the same library is several times as fast with AVX-512 as without."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())

@@ -1,4 +1,4 @@
-"""The models that are compared, every one as its own documentation says it should be used.
+"""The models that are compared, each used as its documentation recommends.
 
 All run at their library's defaults. Those that can stop early do: they get up to 1,000 rounds (CatBoost's default) and
 a validation part of the training rows. Nothing is refitted on all rows unless the name ends in "-refit".
@@ -26,7 +26,7 @@ HIST_LEVELS = 255  # HistGradientBoosting has no more bins
 
 
 class Model(Protocol):
-    """What a contender makes: `predict` gives numbers, class codes [n], or codes per label [n, L]."""
+    """The model of a contender: `predict` returns numbers, class codes [n], or codes per label [n, L]."""
 
     def fit(self, X: pd.DataFrame, y: Array) -> Any: ...
 
@@ -35,7 +35,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Setting:
-    """What every model is given."""
+    """The arguments of every model."""
 
     kind: Kind
     num_classes: int
@@ -68,7 +68,8 @@ class Contender:
 
 
 def validation_rows(y: Array, setting: Setting) -> tuple[Array, Array]:
-    """Rows to fit and rows to stop by: 10 % or 500 rows, whichever is more, at most 20 %; stratified by class."""
+    """Rows for fitting and for early stopping: 10 % or 500 rows, whichever is more, at most 20 %; stratified by
+    class."""
     fraction = min(0.2, max(0.1, 500 / len(y)))
     strata = None if setting.is_regression else y
     if strata is not None and np.bincount(y).min() < 2:
@@ -301,11 +302,11 @@ class RealMLP:
 
 
 def kernel_model(setting: Setting, **arguments: Any) -> Any:
-    """`KernelRegressor` or `KernelClassifier`; frames go in as they are."""
+    """`KernelRegressor` or `KernelClassifier` on the raw frames."""
     from bochner.estimators import KernelClassifier, KernelRegressor
 
     make = KernelRegressor if setting.is_regression else KernelClassifier
-    device = {"device": setting.device}  # its default would be a GPU where there is one, whatever the record says
+    device = {"device": setting.device}  # by default a GPU would be used if there is one, whatever the record says
     return make(random_state=setting.seed, verbose=False, solver_params=device, **arguments)
 
 

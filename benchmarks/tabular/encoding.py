@@ -1,7 +1,8 @@
-"""How a frame with text, dates and missing values reaches the peers.
+"""Encoding of frames with text, dates and missing values for the peers.
 
-Every peer sees the same columns: dates become numbers (`with_date_parts`), text stays categorical. What a peer cannot
-read is encoded from the training rows alone: `Categories` for those with native categories, `Matrix` for the others.
+Every peer sees the same columns: dates become numbers (`with_date_parts`), text stays categorical. Columns that a peer
+cannot read are encoded from the training rows alone: `Categories` for those with native categories, `Matrix` for the
+others.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler, TargetEncoder
 
 Array = NDArray[Any]
 
-MAX_ONE_HOT_LEVELS = 20  # beyond, a one-hot block is mostly zeros: out-of-fold target statistics instead
+MAX_ONE_HOT_LEVELS = 20  # above it, out-of-fold target statistics instead of one-hot columns
 MISSING = "missing"
 
 
 def with_date_parts(X: pd.DataFrame) -> pd.DataFrame:
     """The frame with each timestamp as days since 1970, year, month, day, weekday, day of the year and hour.
 
-    Columns are renamed to c0, c1, ...: LightGBM refuses some characters in names.
+    Columns are renamed to c0, c1, ...: LightGBM does not accept some characters in names.
     """
     columns: dict[str, Any] = {}
     for name in X.columns:
@@ -128,6 +129,6 @@ class Matrix:
 
 
 def _as_objects(X: pd.DataFrame) -> pd.DataFrame:
-    """Text columns as plain strings, with a level of its own for missing values."""
+    """Text columns as plain strings, with a separate level for missing values."""
     text = text_columns(X)
     return X.assign(**{name: X[name].astype(object).where(X[name].notna(), MISSING) for name in text})

@@ -1,4 +1,4 @@
-"""Why a table is among those on which the default model is behind LightGBM; shown on the page, filled in by hand."""
+"""Explanations, written by hand, of the tables on which the default model is behind LightGBM; shown on the page."""
 
 EXPLANATIONS: dict[str, str] = {
     "connect4": (

@@ -14,7 +14,7 @@ OURS, THEIRS = "tab:red", "tab:blue"
 
 
 def plot_ranks(ranks: pd.DataFrame, path: Path) -> None:
-    """A critical-difference diagram: bars join contenders that Nemenyi's test does not tell apart."""
+    """A critical-difference diagram: bars join contenders that Nemenyi's test does not distinguish."""
     plt = _pyplot()
     means = ranks.mean().sort_values()
     count = len(means)
@@ -39,7 +39,7 @@ def plot_ranks(ranks: pd.DataFrame, path: Path) -> None:
 
 
 def plot_relative(summary: Summary, contenders: list[str], reference: str, path: Path) -> None:
-    """The error of every contender over the reference's, by set."""
+    """The error of every contender relative to the reference, by set."""
     plt = _pyplot()
     means = summary.errors.replace(np.inf, np.nan).groupby("set").mean()
     names = [name for name in summary.sets() if name in means.index and means[reference].get(name, 0) > 0]
@@ -61,7 +61,7 @@ def plot_relative(summary: Summary, contenders: list[str], reference: str, path:
 
 
 def plot_costs(summary: Summary, ranks: pd.DataFrame, path: Path) -> None:
-    """Mean rank against median CPU seconds of a fit, in the cells that all finished."""
+    """Mean rank against median CPU seconds of a fit, over the cells that all contenders finished."""
     plt = _pyplot()
     figure, axes = plt.subplots(figsize=(7, 4))
     for name, rank in ranks.mean().items():

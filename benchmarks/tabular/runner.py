@@ -1,4 +1,4 @@
-"""Cells one after another, each in a process with a limit of time and memory; finished cells are kept and skipped."""
+"""Runs cells one after another, each in a process with limits of time and memory; finished cells are skipped."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs cells and stores one JSON file per cell, `results/CONTENDER/SET-SPLIT.json`, written in one step."""
+    """Runs cells and stores one JSON file per cell, `results/CONTENDER/SET-SPLIT.json`, written atomically."""
 
     results: Path
     data: Path
@@ -73,9 +73,10 @@ class Runner:
         return cell._asdict() | {"threads": self.threads, "error": error}
 
     def _watch(self, process: subprocess.Popen[bytes]) -> str | None:
-        """Why the process must end, or None when it has ended.
+        """The reason to stop the process, or None when it has ended.
 
-        CPU seconds count, as other processes may slow this one down; a process that waits forever is ended too.
+        The limit is in CPU seconds, since other processes may slow this one down; a process that waits forever is also
+        stopped.
         """
         start = time.monotonic()
         while process.poll() is None:
@@ -100,7 +101,7 @@ def _cpu_seconds(pid: int) -> float:
 def _resident_bytes(pid: int) -> int:
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except (OSError, IndexError):  # it has just ended, or there is no /proc
+    except (OSError, IndexError):  # the process has just ended, or there is no /proc
         return 0
     return pages * resource.getpagesize()
 

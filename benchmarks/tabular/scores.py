@@ -18,7 +18,7 @@ METRIC_NAMES = {"accuracy": "accuracy", "roc_auc": "ROC AUC", "r2": "R2"}
 def score(
     table: Table, y: Array, predictions: Array, probabilities: Array | None, margins: Array | None
 ) -> dict[str, float]:
-    """Every score that the outputs allow; `margins` [n] rank the rows of a binary task without probabilities."""
+    """All scores available for the outputs; `margins` [n] rank the rows of a binary task without probabilities."""
     if table.kind == "regression":
         return _score_numbers(y, predictions)
     if table.kind == "multilabel":

@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata, studentized_range
 
-MIN_COVERAGE = 0.5  # a contender with fewer of the sets than this is not ranked: it would shrink the common cells
+MIN_COVERAGE = 0.5  # contenders with a smaller share of the sets are not ranked: they would reduce the common cells
 MAX_POINTS_BEHIND, MAX_RMSE_BEHIND = 0.02, 0.03
 
 Record = dict[str, Any]
 
 
 def error_of(record: Record) -> float:
-    """RMSE, or 1 - accuracy or 1 - ROC AUC, whichever is the table's own; infinite for a cell that failed."""
+    """RMSE, 1 - accuracy or 1 - ROC AUC, depending on the table; infinite for a failed cell."""
     if "error" in record:
         return math.inf
     scores = record["scores"]
@@ -41,14 +41,14 @@ class Summary:
         return sorted(rows, key=lambda name: (rows[name], name))
 
     def ranked(self, contenders: Iterable[str]) -> list[str]:
-        """Those of the contenders with enough sets to be ranked."""
+        """The contenders with enough sets to be ranked."""
         counts = self.errors.notna().groupby("set").any().sum()
         return [name for name in contenders if name in counts and counts[name] >= MIN_COVERAGE * counts.max()]
 
     def ranks(self, contenders: list[str]) -> pd.DataFrame:
         """Ranks [sets, contenders], 1 the best, averaged over splits; of cells that all of them ran.
 
-        A cell that failed, by time, memory or an error, shares the last rank; equal errors share theirs.
+        Failed cells (time, memory or an error) share the last rank; ties share theirs.
         """
         common = self.errors[contenders].dropna()
         ranks = pd.DataFrame(rankdata(common.to_numpy(), axis=1), index=common.index, columns=contenders)
@@ -64,7 +64,8 @@ class Summary:
     def wins(self, name: str, reference: str) -> Wins:
         """On how many sets `name` has the lower mean error over the splits that both ran.
 
-        A failure of `name` is a loss; cells in which the reference failed are left out, as a time limit proves nothing.
+        A failure of `name` is a loss; cells in which the reference failed are left out, since a time limit is not
+        evidence.
         """
         both = self.errors[[name, reference]].dropna()
         both = both[np.isfinite(both[reference])].groupby("set").mean()
@@ -74,7 +75,7 @@ class Summary:
         return Wins(int((ours < theirs).sum()), int((ours == theirs).sum()), int((ours > theirs).sum()), ratio)
 
     def scores(self, set_name: str, contender: str, key: str) -> list[float]:
-        """That score on every split that was run and did not fail."""
+        """The score on every split that was run and did not fail."""
         return [
             record["scores"][key]
             for (name, _, other), record in self.cells.items()
@@ -111,7 +112,7 @@ class Summary:
 
 
 def _place(record: Record) -> tuple[Any, ...]:
-    """Where a cell ran, as far as times depend on it."""
+    """The hardware of a cell, as far as times depend on it."""
     return record.get("threads"), record.get("device"), record.get("machine", {}).get("cores")
 
 
@@ -135,7 +136,8 @@ class Behind(NamedTuple):
 
 
 def critical_difference(num_contenders: int, num_sets: int, *, level: float = 0.05) -> float:
-    """Nemenyi's: mean ranks that differ by less are not told apart; q sqrt(k (k + 1) / (6 N))  (Demsar 2006).
+    """Nemenyi's critical difference: mean ranks that differ by less are not distinguished; q sqrt(k (k + 1) / (6 N))
+    (Demsar 2006).
 
     q is the upper `level` quantile of the studentized range of k contenders, divided by sqrt(2).
     """

@@ -22,13 +22,13 @@ NOT_FEATURES = {"nasscds": ["weight"]}  # the sampling weight of the survey
 
 
 class NumericSet(NamedTuple):
-    """A numeric set: is it a regression, and which arrays hold the inputs."""
+    """A numeric set: whether it is a regression, and which arrays contain the inputs."""
 
     is_regression: bool
     inputs: str = "X"
 
 
-# Original units where the file has scaled inputs as well: scaling is the business of the models.
+# Original units where the file also has scaled inputs: scaling is left to the models.
 NUMERIC = {
     "a9a": NumericSet(False),
     "cadata": NumericSet(True),
@@ -80,7 +80,7 @@ def read(name: str, data: Path) -> Table:
 
 
 def sizes(data: Path) -> dict[str, int]:
-    """Rows of every table, the smallest first."""
+    """The number of rows of every table, the smallest first."""
     rows = _index(data / "tabular")["rows"].to_dict() if (data / "tabular" / "index.csv").exists() else {}
     for name in NUMERIC:
         if (data / f"{name}.npz").exists():

@@ -58,7 +58,7 @@ class Tuned:
 
 
 def draw_lightgbm(generator: np.random.Generator) -> dict[str, Any]:
-    """The ranges of Grinsztajn et al. (2022) and of LightGBM's own tuning guide."""
+    """The ranges of Grinsztajn et al. (2022) and of LightGBM's tuning guide."""
     return {
         "learning_rate": float(np.exp(generator.uniform(np.log(0.01), np.log(0.3)))),
         "num_leaves": int(np.exp(generator.uniform(np.log(7), np.log(255)))),
@@ -72,7 +72,7 @@ def draw_lightgbm(generator: np.random.Generator) -> dict[str, Any]:
 
 
 def draw_kernel_model(generator: np.random.Generator) -> dict[str, Any]:
-    """A kernel, a metric or none, and a penalty set by hand; a quick search chooses the rest."""
+    """A kernel, a metric or none, and a penalty; a quick search chooses the rest."""
     return {
         "preset": "fast",
         "kernel": str(generator.choice(["gaussian", "laplacian", "matern12", "matern32", "power-exponential"])),

@@ -56,7 +56,7 @@ def refusing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     """Names of functions that must not be called."""
 
     def refuse(*arguments: object, **settings: object) -> None:
-        raise AssertionError("something is done again")
+        raise AssertionError("a finished step is repeated")
 
     def forbid(module: Any, *names: str) -> None:
         for name in names:
@@ -174,7 +174,7 @@ def test_the_chosen_are_trained_once_more_on_states_of_their_own(ran: Ran) -> No
 
 
 def test_the_chosen_are_trained_further_by_utterances(ran: Ran) -> None:
-    """They are not confused with those they come from: each has a column of its own."""
+    """They are listed separately from the models they come from, each in its own column."""
     results = run_recipe(tiny(ran.directory, sequence="both", combine=False), ran.directory)
     columns = dict(zip(*comparison(results)[:2], strict=True))
     assert (columns["kernel MMI"], columns["network MMI"]) == ("many MMI", "network MMI")
@@ -195,7 +195,7 @@ def test_true_is_still_the_kernel_model_and_finds_it_trained(ran: Ran, refusing:
 
 
 def test_a_stopped_run_goes_on_with_the_model_it_was_at(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With another seed everything but the corpus and its alignment is new."""
+    """With another seed everything except the corpus and its alignment is computed again."""
     recipe, train, done = tiny(ran.directory, seeds=[1]), experiment_module.train_model, list[str]()
 
     def stopping(settings: Any, *arguments: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The frame shift of a recipe: as many frames as it says, states in step, and times in seconds as before."""
+"""The frame shift of a recipe: the number of frames, aligned states, and unchanged times in seconds."""
 
 from __future__ import annotations
 

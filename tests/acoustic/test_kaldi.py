@@ -1,4 +1,4 @@
-"""Kaldi's files in, Kaldi's files out; the files themselves are written here by kaldiio and by hand."""
+"""Reading and writing of Kaldi's files; the test files are written by kaldiio and by hand."""
 
 import gzip
 
@@ -20,7 +20,7 @@ SMALL = KernelSettings(num_features=64, bandwidth=2.0, batch_size=32, max_epochs
 
 
 def utterance(generator, hmm):
-    """Transition ids of some phones, and frames that lie where their states are."""
+    """Transition ids of some phones, and frames near the means of their states."""
     ids = []
     for phone in generator.choice(len(hmm.phones), size=6) + 1:
         for state in range(3):
@@ -126,7 +126,7 @@ def test_errors_say_what_is_missing(kaldi):
     with pytest.raises(FileNotFoundError):
         read_kaldi_model(folder)
     (folder / "data" / "cmvn.scp").write_text("s0 nowhere.ark:3\n")
-    with pytest.raises(ValueError, match=r"cmvn\.scp must hold the statistics of each speaker, got none for 's3'"):
+    with pytest.raises(ValueError, match=r"cmvn\.scp must contain the statistics of each speaker, got none for 's3'"):
         KaldiFrames(folder / "data")["s3-03"]
     (folder / "data" / "utt2spk").write_text("s0-00 s0\n")
     with pytest.raises(ValueError, match=r"must name the speaker of each utterance, got none for \['s1-01'"):

@@ -1,4 +1,4 @@
-"""Another language model or more words for a saved acoustic model."""
+"""Replacing the language model of a saved acoustic model, and adding words to it."""
 
 from __future__ import annotations
 

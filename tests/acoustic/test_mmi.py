@@ -1,4 +1,4 @@
-"""The MMI objective against the sum over all paths, written out, and against finite differences."""
+"""The MMI objective compared with the explicit sum over all paths and with finite differences."""
 
 import itertools
 import math
@@ -83,7 +83,7 @@ def test_a_batch_is_its_utterances_alone():
 
 
 def test_the_objective_is_the_log_posterior_of_the_aligned_path():
-    """Where each node has a pdf of its own, and the path's own weight in the graph is added."""
+    """If each node has its own pdf, and the weight of the path in the graph is added."""
     graph = made_graph(num_nodes=3)
     logits, path = made_scores(), (0, 1, 2, 0, 1)
     paths = enumerated(graph, 0.5 * logits[0])
@@ -104,7 +104,7 @@ def test_a_constant_added_to_the_logits_of_a_frame_cancels():
 
 
 def test_long_utterances_with_sure_scores_stay_finite():
-    """2,000 frames of scores up to hundreds: far beyond what products of probabilities would bear."""
+    """2,000 frames with scores up to hundreds, for which products of probabilities would underflow."""
     graph = made_graph()
     scores = 100 * torch.randn(1, 2000, S, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     scores.requires_grad_()

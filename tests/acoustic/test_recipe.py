@@ -1,4 +1,4 @@
-"""Recipes: what YAML may say, what is refused, and what the recipes that come with bochner have in common."""
+"""Recipes: valid and invalid YAML, and properties of the recipes included in bochner."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_every_recipe_loads_and_compares_kernels_with_networks(name: str) -> Non
 
 
 def test_yesno_has_fewer_states_than_a_bottleneck() -> None:
-    """Three phones of three states: whoever inherits a rank of 100 cannot be trained."""
+    """Three phones of three states: a model that inherits a rank of 100 could not be trained."""
     assert {model.rank for model in loaded("yesno").models.values()} == {None}
 
 
@@ -150,7 +150,7 @@ def test_blocks_and_other_kernels_are_settings_of_a_recipe(tmp_path: Path) -> No
 
 
 def test_no_value_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """jsonargparse imports what a value for a class names, unless it never sees such a value."""
+    """jsonargparse would import the class named by a value for a class, so it must never get such a value."""
     (tmp_path / "hostile_module.py").write_text("from pathlib import Path\nPath('imported').touch()\nclass X: pass\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)

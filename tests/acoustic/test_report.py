@@ -1,4 +1,4 @@
-"""The report of a small run, made by hand in the form that a run leaves behind."""
+"""The report of a small run, whose files are written by hand."""
 
 import json
 from collections import Counter
@@ -65,7 +65,7 @@ def test_the_report_has_all_its_sections_in_one_file(html):
                     "Confusions", "Some utterances", "All models", "Recipe"):  # fmt: skip
         assert f">{heading}</h2>" in html
     assert html.count("<svg") == 1 + 2 + 1 + 1 + 2  # errors, curves, survival, weights, a matrix for each kind
-    assert html.index("The least test ") < html.index("<svg") < html.index("<table")  # answer, plot, table
+    assert html.index(" has the lowest test ") < html.index("<svg") < html.index("<table")  # answer, plot, table
     assert "PER test %" in html
     assert "&lt;b&gt;" in html
     assert "<b>" not in html
@@ -74,7 +74,7 @@ def test_the_report_has_all_its_sections_in_one_file(html):
 
 def test_utterances_are_those_of_the_chosen_models_side_by_side(html):
     shown = html[html.index("Some utterances</h2>") : html.index("All models</h2>")]
-    assert [f"<h3>{name}</h3>" in shown for name in ("u1", "u2", "u3")] == [True] * 3  # u3: the network lost it
+    assert [f"<h3>{name}</h3>" in shown for name in ("u1", "u2", "u3")] == [True] * 3  # u3: not decoded by the network
     assert shown.count("correct") == 2  # u1 by the network, u3 by the kernel model
     assert "REF: sil a b sil" in shown
 

@@ -75,8 +75,8 @@ def test_tables_state_the_protocol_of_training(results: Results, name: str) -> N
 
 
 def test_the_protocol_says_that_speech_is_synthetic(results: Results) -> None:
-    assert "Synthetic speech" in protocol(results)
-    assert "Synthetic" not in protocol(replace(results, synthetic=False))
+    assert "synthetic" in protocol(results)
+    assert "synthetic" not in protocol(replace(results, synthetic=False))
     assert "per_sil_scored" in protocol(results)
 
 

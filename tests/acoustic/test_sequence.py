@@ -42,7 +42,8 @@ def chain() -> StateGraph:
 
 
 def random_utterances(count: int, *, seed: int) -> list[AlignedUtterance]:
-    """Paths of the chain in noise that lasts eight frames: they carry less information together than one by one."""
+    """Paths of the chain in noise that is correlated over eight frames, which carry less information than independent
+    ones."""
     G, places = Generator().manual_seed(seed), torch.eye(S)[:, :D]
     utterances = []
     for _ in range(count):
@@ -185,10 +186,10 @@ def trained_module(settings: ModelSettings) -> nn.Module:
 def test_the_objective_improves_and_only_the_last_layer_changes(
     settings: ModelSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On the utterances it is trained on: the gain on a few heldout seconds of speech may have either sign.
+    """On the training utterances: the gain on a few heldout seconds of speech may have either sign.
 
-    The gains were 0.009 to 0.027 with the libraries' AVX-512, AVX2 and baseline instructions, which align the speech
-    differently. `test_it_gains_on_unseen_speech_over_the_best_frame_classifier` is about unseen utterances.
+    The gains are 0.009 to 0.027 with AVX-512, AVX2 and baseline instructions, which align the speech differently.
+    `test_it_gains_on_unseen_speech_over_the_best_frame_classifier` is about unseen utterances.
     """
     utterances = sequence._utterances
     monkeypatch.setattr(sequence, "_utterances", lambda aligned, part: utterances(aligned, "train"))

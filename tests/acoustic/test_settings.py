@@ -1,4 +1,4 @@
-"""Settings: what JSON keeps, what is refused, and what a model is called."""
+"""Settings: JSON round trips, invalid values, and titles of models."""
 
 from __future__ import annotations
 

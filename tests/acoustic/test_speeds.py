@@ -1,5 +1,5 @@
-"""Train played at other speeds: as many frames as it lasts, the states in step, and nothing else changed; or as single
-recordings."""
+"""Training speech at other speeds, or as single recordings: the number of frames, aligned states, and nothing else
+changed."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def test_played_faster_frames_are_fewer_and_states_keep_step() -> None:
     assert len(fast) == pytest.approx(len(before) / 1.25, abs=3)
     assert len(slow) == pytest.approx(len(before) / 0.8, abs=3)
     order, slower = ([state for state, _ in groupby(states)] for states in (before, slow))
-    assert slower[: len(order) - 2] == order[:-2]  # every state in its turn, but for the last frames
+    assert slower[: len(order) - 2] == order[:-2]  # every state in order, except for the last frames
     assert set(fast) <= set(before)
     assert np.mean(fast == before[(1.25 * np.arange(len(fast))).astype(int)]) > 0.8
     assert more.frames[f"{name}@0.8"].shape == (len(slow), given.frames[name].shape[1])
 
 
 def test_at_its_own_speed_a_corpus_is_heard_as_it_was() -> None:
-    """Speed 1 changes no sample: adapted anew to the same states, frames come out as those of train."""
+    """Speed 1 changes no sample: adapted again to the same states, the frames equal those of train."""
     given, again = aligned(), at_speeds(aligned(), [1.0])
     name = given.ids("train")[0]
     old, new = np.asarray(given.frames[name]), np.asarray(again.frames[f"{name}@1"])

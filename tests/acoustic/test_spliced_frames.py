@@ -1,4 +1,4 @@
-"""Spliced frames: equal to splicing in speech, every row once."""
+"""Spliced frames: equal to those of `bochner.speech`, with every row once."""
 
 from __future__ import annotations
 

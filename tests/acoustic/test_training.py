@@ -1,4 +1,4 @@
-"""Training of acoustic models on rows whose states are known: rings and halves of a plane."""
+"""Training of acoustic models on points of the plane with known states."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def briefly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def rings(num_rows: int, seed: int, *, noise: int = 1) -> ArraySource:
-    """Four states by radius and side; `noise` inputs say nothing."""
+    """Four states by radius and side; `noise` inputs carry no information."""
     X = torch.randn(num_rows, 2 + noise, generator=torch.Generator().manual_seed(seed))
     return ArraySource(X, (X[:, :2].norm(dim=1) > 1.2).long() + 2 * (X[:, 0] > 0))
 
@@ -70,7 +70,7 @@ def test_selection_tells_survival_and_which_inputs_matter() -> None:
     facts = trained(KernelSettings(**QUICK, bandwidth=1.0, selection=SelectionParams(rounds=4))).selection
     assert facts is not None
     assert len(facts["survival"]) == len(facts["chance"]) == 3
-    assert facts["input_weights"][2] == min(facts["input_weights"])  # the input that says nothing
+    assert facts["input_weights"][2] == min(facts["input_weights"])  # the input without information
 
 
 def test_the_bandwidth_is_the_best_of_those_tried() -> None:
@@ -92,7 +92,7 @@ def test_an_adapted_basis_is_the_random_one_moved_to_its_objective(settings: Ker
 
 
 def test_few_features_do_more_when_they_are_moved_by_the_loss() -> None:
-    """Sixteen of them, where six of eight inputs say nothing."""
+    """Sixteen features, where six of eight inputs carry no information."""
     settings = KernelSettings(num_features=16, bandwidth=3.0, batch_size=32, max_epochs=6)
     parts, errors = (rings(2000, 0, noise=6), rings(800, 1, noise=6)), {}
     for adapt in (None, "dab"):
@@ -103,7 +103,7 @@ def test_few_features_do_more_when_they_are_moved_by_the_loss() -> None:
 
 @pytest.mark.usefixtures("briefly")
 def test_a_basis_that_was_adapted_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stopped right after: the same model, without a step of adaptation."""
+    """Interrupted right after adaptation: the same model, without repeating a step of it."""
     undisturbed = trained(BASES[2])
     with monkeypatch.context() as stopping:
         stopping.setattr(fit, "train", None)
@@ -148,7 +148,7 @@ def test_a_finished_model_is_only_read(settings: ModelSettings, tmp_path: Path) 
 
 
 def test_stopped_training_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stopped within the head's training, after two epochs: bit-equal, and nothing before that is done again."""
+    """Interrupted in the training of the head, after two epochs: bit-equal, and no earlier step is repeated."""
     undisturbed, real = trained(KERNELS[2]), fit.train
     seen: list[int] = []
 
@@ -166,7 +166,7 @@ def test_stopped_training_goes_on_where_it_was(tmp_path: Path, monkeypatch: pyte
     assert not (tmp_path / MODULE).exists()
     monkeypatch.setattr(search_kernel, "select_features", None)
     resumed = trained(KERNELS[2], tmp_path)
-    assert seen[3] == 3  # which a kill had kept from being written down
+    assert seen[3] == 3  # not written because of the interruption
     X = rings(50, 3).read(0).X
     assert torch.equal(resumed.module(X), undisturbed.module(X))
     assert resumed.history == undisturbed.history

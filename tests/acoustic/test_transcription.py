@@ -35,7 +35,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def talks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two utterances of one speaker, each in a file of its own, below one directory."""
+    """Two utterances of one speaker, each in a separate file of one directory."""
     directory, corpus = tmp_path_factory.mktemp("talks"), aligned().corpus
     for number, utterance in enumerate(corpus.part("train")[:2]):
         samples = read_samples(
@@ -160,7 +160,7 @@ def test_errors_are_one_line(
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_missing_gpu_is_an_error_of_one_line_in_a_process_of_its_own(saved: Path, talks: Path) -> None:
-    """In a fresh process, where nothing else has imported the classes that the model's files name."""
+    """In a new process, which has not imported the classes named in the model's files."""
     command = [sys.executable, "-m", "bochner", "transcribe", str(saved), str(talks / "0.wav")]
     done = subprocess.run([*command, "--device", "cuda"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 1

@@ -1,4 +1,4 @@
-"""Every family of maps that adapts, small, and rows to adapt it to."""
+"""A small map of every adaptable family, and rows to adapt it to."""
 
 from __future__ import annotations
 

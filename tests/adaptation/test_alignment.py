@@ -1,4 +1,4 @@
-"""Alignment over a source against the n x n matrices that it never forms."""
+"""Alignment over a source, compared with explicit n x n matrices."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_sampled_alignment_is_close_and_unbiased_in_the_norm() -> None:
     X, y = points(3000)
     z, source, exact = draw("orthogonal"), ArraySource(X, y), naive("orthogonal", X, y)
     found = [alignment(z, source, method="sampled", num_blocks=1, seed=seed) for seed in range(30)]
-    errors = [exact**2 / one**2 - 1 for one in found]  # <K, K> is what is estimated, and stands under a root
+    errors = [exact**2 / one**2 - 1 for one in found]  # only <K, K> is estimated, and its root is taken
     assert max(map(abs, errors)) < 0.15
     assert abs(fmean(errors)) < 3 * np.std(errors) / 30**0.5 < 0.02
     many = alignment(z, source, method="sampled", num_blocks=60)

@@ -1,4 +1,4 @@
-"""Adapted maps: better than they were, of the same type, and nothing else changed."""
+"""Adapted maps: better than before, of the same type, and otherwise unchanged."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_adaptation_ends_when_patience_does() -> None:
     settings = BasisSettings(batches=5, validation_batches=5, learning_rate=1e-12, patience=2)
     still = fit_basis(draw("orthogonal"), rows(), settings=settings, verbose=False)  # steps too small for float32
     assert [record["improved"] for record in still.history] == [True, False, False]
-    assert len({record["validation"] for record in still.history}) == 1  # every epoch is judged by the same batches
+    assert len({record["validation"] for record in still.history}) == 1  # every epoch is evaluated on the same batches
     assert BasisSettings().patience_for(draw("orthogonal")) == BasisSettings().patience_for(draw("arc-cosine 1")) == 10
     assert all(
         BasisSettings().patience_for(draw(name)) == 20 for name in FOURIER if name.startswith(("had", "fast", "circ"))
@@ -168,7 +168,7 @@ def test_other_losses_and_heads() -> None:
         draw("orthogonal"), ArraySource(X, y % 2), objective="loss", head=start, settings=settings, verbose=False
     )
     assert found.history[-1]["validation"] < found.history[0]["validation"]
-    assert not start.weights.any()  # the given head is only where it starts
+    assert not start.weights.any()  # the given head is only the starting point
 
 
 def test_callbacks_see_every_record() -> None:

@@ -1,4 +1,4 @@
-"""FOBOS: the proximal step against its definition, the fit against a naive one, and what the penalty leaves."""
+"""FOBOS: the proximal step compared with its definition, the fit with a naive one, and the effect of the penalty."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_selection_keeps_the_largest_of_enough_survivors(form: str) -> None:
 
 @pytest.mark.parametrize("jump", [0.3, 0.5, 0.7, 300.0])
 def test_the_search_settles_below_a_jump(jump: float) -> None:
-    """No penalty leaves 3 to 3.15 of ten: the largest one that leaves enough is taken, with its own norms."""
+    """No penalty leaves 3 to 3.15 of ten: the largest one that leaves enough is used, with its own norms."""
 
     def norms_after(penalty: float) -> Tensor:
         return torch.full((10,), penalty) * (torch.arange(10) < (8 if penalty < jump else 1))
@@ -181,7 +181,7 @@ def test_a_given_penalty_is_fitted_once() -> None:
 
 
 def test_gentle_steps_find_the_useful_inputs() -> None:
-    """With batches large enough the gradients say which features matter, and the penalty finds those."""
+    """With large enough batches the gradients show which features matter, and the penalty keeps those."""
     for seed in range(2):
         chosen = select_by_fobos(
             draw_for("paired"),

@@ -18,7 +18,7 @@ from bochner.models.heads import FeatureModel
 from bochner.solvers import fit_landmark_ridge, fit_ridge
 from tests.oracles.memory import PeakMemory
 
-CALM = 0.05  # of the metric's weight, on inputs that mean nothing
+CALM = 0.05  # share of the metric's weight on irrelevant inputs
 
 
 def generator(seed: int = 0) -> Generator:

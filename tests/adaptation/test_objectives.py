@@ -1,4 +1,4 @@
-"""The objectives of one batch against loops over its pairs."""
+"""The objectives of one batch compared with loops over its pairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random feature selection: counts, statistics, and that it selects."""
+"""Random feature selection: counts, statistics, and selected features."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_selection_finds_the_useful_inputs_and_lowers_the_loss() -> None:
             generator=generator(seed),
             verbose=False,
         )
-        early = slice(0, 4)  # later rounds have little time left to lose a feature, by choice or by chance
+        early = slice(0, 4)  # after later rounds few features are lost, by selection or by chance
         assert (chosen.survival()[early] > 3 * chance_survival(10)[early]).all()
         kept = chosen.feature_map.take((chosen.births < 10).nonzero().squeeze(1))
         weights = input_weights(kept)
@@ -210,7 +210,7 @@ def test_random_batches_lap_and_differ_by_pass() -> None:
 
 
 def test_blocks_of_several_batches_hold_the_same_batches() -> None:
-    """Batches of 4, 4 and 2 rows a lap, two a block: the pass may end with either of a block, or with a lap."""
+    """Batches of 4, 4 and 2 rows per repetition, two per block: a pass may end within a block or with a repetition."""
     source = ArraySource(torch.arange(10.0)[:, None], torch.arange(10))
     settings = SGDSettings(batch_size=4)
     for num_rows in (1, 8, 12, 25, 29):
@@ -248,7 +248,7 @@ def assert_same(found: tuple[Selection, list], wanted: tuple[Selection, list]) -
 
 @pytest.mark.parametrize("head", [linear, bottleneck])
 def test_steps_by_columns_select_the_same(head, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lap of 200 rows ends with a short batch, the pass within the third lap."""
+    """A repetition of 200 rows ends with a short batch, the pass within the third repetition."""
     wanted = selected(head, SPARSE)
     monkeypatch.setattr(fused, "MIN_COLUMNS", 1)
     monkeypatch.setattr(step, "take_steps", None)

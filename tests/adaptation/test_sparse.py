@@ -1,4 +1,4 @@
-"""Sparse Random Features: the l1 problem against scikit-learn and its optimality conditions, and what rounds bring."""
+"""Sparse Random Features: the l1 problem compared with scikit-learn and its optimality conditions, and the rounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan's arithmetic, against numbers worked out by hand, and the page against the plan."""
+"""The estimates compared with numbers computed by hand, and the page compared with the estimates."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_one_gpu_is_what_was_measured() -> None:
     assert found.messages == 0
     assert MEASURED.flops == pytest.approx(1.28512e11 / 0.295e-3)  # 512 (100,000 * 2,360 + 15e6) operations
     assert MEASURED.bandwidth == pytest.approx(1.26e9 / 0.328e-3)  # 12 bytes of 105e6 weights
-    assert wide_check() == pytest.approx(MEASURED.wide_step, rel=0.1)  # another shape, which it was not made from
+    assert wide_check() == pytest.approx(MEASURED.wide_step, rel=0.1)  # another shape, from which it was not derived
 
 
 def test_messages_by_hand() -> None:

@@ -1,4 +1,4 @@
-"""The benchmark runs, measures every figure, and in its quick form leaves the page alone."""
+"""The benchmark runs, measures every figure, and does not write the page in its quick form."""
 
 from __future__ import annotations
 

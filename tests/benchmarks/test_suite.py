@@ -1,4 +1,4 @@
-"""The suite runs with nothing but scikit-learn, measures every part, and in its quick form leaves the page alone."""
+"""The suite runs with only scikit-learn, measures every part, and does not write the page in its quick form."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_failures_rank_last_and_count_as_lost() -> None:
     assert ranks.loc["a"].to_list() == [1, 2, 3]
     assert ranks.loc["b"].to_list() == [2.5, 1, 2.5]
     assert summary.wins("z", "x")[:3] == (0, 1, 1)
-    assert summary.wins("x", "z")[:3] == (0, 1, 0)  # no win over a peer that ran out of time
+    assert summary.wins("x", "z")[:3] == (0, 1, 0)  # a peer that exceeded the time limit does not count as beaten
     assert [row.set for row in summary.behind("x", "y")] == ["b"]
     assert summary.behind("y", "x")[0].gap == pytest.approx(0.1)
 

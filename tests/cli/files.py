@@ -1,4 +1,4 @@
-"""Small files of rows, and the command line as tests run it."""
+"""Small data files, and a function that runs the command line in tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Outcome(NamedTuple):
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: object) -> Outcome:
-    """`bochner words...` in this process: exit code and what was printed."""
+    """Run `bochner words...` in this process; returns the exit code and the output."""
     capsys.readouterr()
     code = 0
     try:
@@ -33,7 +33,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: object) -> Outcome:
 
 
 def rings(num_rows: int, *, seed: int = 0) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Points in the plane and which of three rings they lie in."""
+    """Points in the plane, and the one of three rings in which each lies."""
     X = np.random.default_rng(seed).normal(size=(num_rows, 2))
     return X, np.digitize(np.linalg.norm(X, axis=1), [0.8, 1.5])
 

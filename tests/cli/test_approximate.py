@@ -1,4 +1,4 @@
-"""`bochner approximate`: the factor it keeps and the errors it tells, against whole matrices."""
+"""`bochner approximate`: the stored factor and the reported errors, compared with dense matrices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bochner asr` as it is typed; what they run is tested in tests/acoustic."""
+"""The command line of `bochner asr`; the experiments themselves are tested in tests/acoustic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Help teaches: every option has words, every command an example that can be parsed."""
+"""Help: every option is described, and every command has an example that can be parsed."""
 
 from __future__ import annotations
 

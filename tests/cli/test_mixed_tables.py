@@ -20,7 +20,7 @@ N = 240
 
 
 def people(num_rows: int, *, seed: int = 0) -> pandas.DataFrame:
-    """A table in which job, date and size decide, with missing values and an identifier."""
+    """A table whose target depends on job, date and size, with missing values and an identifier."""
     rng = np.random.default_rng(seed)
     job = rng.choice(["clerk", "nurse", "pilot"], num_rows)
     size = rng.normal(size=num_rows).round(3)

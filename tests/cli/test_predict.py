@@ -144,7 +144,7 @@ def test_a_standard_output_that_cannot_be_written(
         code, _, err = run(capsys, "predict", ring_model / "model", tmp_path / "d.npz")
     message = "bochner: error: [Errno 28] No space left on device\n"
     assert (code, err) == ((1, message) if kind == "full disk" else (141, ""))
-    output.close()  # which Python does on its way out, and which would fail had the rest not been dropped
+    output.close()  # Python does this at exit, and it would fail if the buffered rest were not dropped
 
 
 def _closed_pipe() -> int:

@@ -1,4 +1,4 @@
-"""`bochner train` in several processes: one command, the model of one process, and a card beside it."""
+"""`bochner train` in several processes: one command, the same model as with one process, and a model card."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_two_processes_make_the_model_of_one(tmp_path: Path, capsys: Capture) ->
     launch = ["--processes=2", "--feature_parallel=2", "--oversubscribe", f"--output_dir={tmp_path / 'two'}"]
     with listening_addresses() as addresses:
         assert run(capsys, *words, *launch).code == 0
-    assert addresses == {"127.0.0.1"}  # messages are not authenticated: nothing beyond this machine may send them
+    assert addresses == {"127.0.0.1"}  # messages are not authenticated: none may come from other machines
     one, two = (bochner.load(tmp_path / name / "model.safetensors") for name in ("one", "two"))
     torch.testing.assert_close(two.model_.head.weights, one.model_.head.weights, rtol=0, atol=1e-10)
     assert (tmp_path / "one" / "config.json").read_bytes() == (tmp_path / "two" / "config.json").read_bytes()
@@ -122,7 +122,7 @@ def test_several_machines_are_warned_of(monkeypatch: pytest.MonkeyPatch, caplog:
 
 
 def test_a_failed_process_ends_the_others_and_is_restarted(tmp_path: Path) -> None:
-    """The second process fails twice while the first waits for ever."""
+    """The second process fails twice while the first one waits."""
     starts = tmp_path / "starts"
     script = tmp_path / "rank.py"
     script.write_text(

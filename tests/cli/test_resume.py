@@ -22,7 +22,7 @@ from bochner.storage import read_tensors
 from tests.cli.files import rings, rings_csv, run
 
 Capture = pytest.CaptureFixture[str]
-# Epochs of milliseconds, and more of them than there is time for before the kill.
+# Epochs take milliseconds, and the kill comes before they are finished.
 SHORT_EPOCHS = ["--batch_size=32", "--learning_rate=0.05", "--max_epochs=20", "--max_halvings=25"]
 OPTIONS = {
     "kernel": ["--preset=fast", "--solver=sgd", "--n_components=33", *SHORT_EPOCHS],

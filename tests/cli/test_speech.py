@@ -1,4 +1,4 @@
-"""The speech pipeline by its commands: two minutes of synthetic speech to a scored decode, and mistakes."""
+"""The commands of the speech pipeline, from two minutes of synthetic speech to scores, and errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from bochner.speech.pipeline.scoring import protocol_for
 from tests.cli.files import run
 
 Capture = pytest.CaptureFixture[str]
-MAX_ERRORS, MIN_RIGHT = 0.45, 0.55  # seen: 0.24 and 0.65
+MAX_ERRORS, MIN_RIGHT = 0.45, 0.55  # typical values are 0.24 and 0.65
 COMMANDS = {name: command for name, command in SPEECH.items() if callable(command)}
 COMMANDS |= {
     f"{group} {name}": command
@@ -95,7 +95,7 @@ def test_the_same_commands_again_do_nothing(chain: Chain, capsys: Capture, monke
     from bochner.speech.pipeline import alignment, decoding
 
     def refuse(*arguments: object, **settings: object) -> None:
-        raise AssertionError("something is done again")
+        raise AssertionError("a finished step is repeated")
 
     for module, name in ((alignment, "corpus_frames"), (alignment, "train_gmm"), (decoding, "decode_utterances")):
         monkeypatch.setattr(module, name, refuse)
@@ -112,7 +112,7 @@ def test_the_same_commands_again_do_nothing(chain: Chain, capsys: Capture, monke
 def test_a_stopped_alignment_goes_on_after_its_last_stage(
     chain: Chain, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only the frames and the monophones are there: they are kept, the rest is made as before."""
+    """Only the frames and the monophones exist: they are kept, and the rest is computed."""
     import shutil
 
     folder = tmp_path / "stopped"
@@ -267,7 +267,7 @@ def test_what_is_missing_is_named_with_the_remedy(
 
 
 def test_a_missing_extra_is_named(tmp_path: Path) -> None:
-    """A process of its own: modules taken away and imported anew here would be strangers to every later test."""
+    """In a separate process: modules removed and imported again here would differ from those of later tests."""
     code = (
         "import sys\nsys.modules['kaldifst'] = None\nfrom bochner.cli import main\n"
         f"main(['speech', 'align', {str(tmp_path)!r}, {str(tmp_path / 'out')!r}])"

@@ -1,4 +1,4 @@
-"""`bochner study`: from a list to a report, on what comes with scikit-learn alone."""
+"""`bochner study`, from the list to the report, on data included in scikit-learn."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_study_runs_resumes_and_is_reported(tmp_path: Path, capsys: Capture) -
         first, last = out.splitlines()
         assert code == 0
         assert first.startswith(f"kernel-spectra: {cost}")
-        assert last.startswith("1 of 3 cells: ")  # digits; the others' files are not there
+        assert last.startswith("1 of 3 cells: ")  # digits; the files of the others are missing
         assert "a9a.npz does not exist" in err
     saved = json.loads((tmp_path / "out/rows/smoke/kernel-spectra.json").read_text())
     assert [run["cells"] for run in saved["runs"]] == [1]  # measured once
@@ -42,7 +42,7 @@ def test_a_study_runs_resumes_and_is_reported(tmp_path: Path, capsys: Capture) -
     code, out, _ = run(capsys, "study", "report", "--size", "smoke", "--output_dir", str(tmp_path / "out"))
     assert code == 0
     text = (tmp_path / "out/findings_smoke.md").read_text()
-    assert "first over 11th eigenvalue > 3 on 1 of 1 sets: digits" in text
+    assert "first / 11th eigenvalue > 3 on 1 of 1 sets: digits" in text
     assert text.count("| not measured |") == len(FINDINGS) - 2
     assert "The file cpu_rahimi.npz" in (tmp_path / "out/report_smoke.html").read_text()
 
@@ -53,7 +53,7 @@ def test_a_page_of_results_keeps_what_is_not_the_reports(tmp_path: Path, capsys:
     command = ("study", "report", "--size", "smoke", "--output_dir", tmp_path, "--results", page)
     code, _, err = run(capsys, *command)
     assert (code, page.read_text()) == (1, "# Mine\n")
-    assert f"{page} must have the lines '{BEGIN}' and '{END}'" in err
+    assert f"{page} must contain the lines '{BEGIN}' and '{END}'" in err
     page.write_text(f"# Mine\n{BEGIN}\n{END}\n## Too\n")
     for _ in range(2):  # the second time there is an old part
         assert run(capsys, *command).code == 0

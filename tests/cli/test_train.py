@@ -1,4 +1,4 @@
-"""`bochner train`: the files it writes, what it prints, and that its options are the arguments of the estimators."""
+"""`bochner train`: its files, its output, and its options, which are the arguments of the estimators."""
 
 from __future__ import annotations
 

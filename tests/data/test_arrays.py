@@ -1,4 +1,4 @@
-"""Sparse matrices: their rows dense, a bounded shard at a time."""
+"""Sparse matrices: dense rows in shards of bounded size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shuffled batches: each row once, random enough, exactly resumable, in bounded memory."""
+"""Shuffled batches: each row once, in random order, exactly resumable, in bounded memory."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_each_row_may_come_anywhere() -> None:
 
 
 def test_neighbours_are_parted() -> None:
-    """Of rows next to each other in the source few are next to each other in a batch, as in a full shuffle."""
+    """Few neighbouring rows of the source are neighbours in a batch, as in a full shuffle."""
     n, together = 2000, []
     source = ArraySource(np.zeros((n, 1)), np.arange(n), shard_rows=50)
     for epoch in range(20):

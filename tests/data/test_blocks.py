@@ -1,4 +1,4 @@
-"""Samples of a source: uniform, distinct, in order, and read only where they are; and a block as a source."""
+"""Samples of a source: uniform, distinct, in order, read only from their shards; and a block as a source."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_only_shards_with_a_chosen_row_are_read_and_once() -> None:
 
 
 class Gaps:
-    """Some shards are empty, as a validation part may leave them."""
+    """Some shards are empty, as after a split into training and validation rows."""
 
     num_inputs, shard_sizes = 1, (0, 2, 0, 3, 0)
 

@@ -115,7 +115,7 @@ def test_no_blocks() -> None:
 
 @pytest.mark.parametrize("num_rows", [300, 3000])
 def test_a_file_that_cannot_be_written_whole_is_an_error_with_its_name(num_rows: int, tmp_path: Path) -> None:
-    """NumPy loses the end of a small file in silence."""
+    """NumPy truncates small files without an error."""
     resource = pytest.importorskip("resource", reason="limits of file sizes need Unix")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))

@@ -1,4 +1,4 @@
-"""Compressed text: the same rows, nothing left behind, and damage by its name."""
+"""Compressed text: the same rows, no temporary files left, and errors that name damaged files."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_capitals(tmp_path: Path) -> None:
 
 
 def test_archives_one_after_the_other(tmp_path: Path) -> None:
-    """Which is what `cat a.gz b.gz` makes."""
+    """The output of `cat a.gz b.gz`."""
     path = write(cases.libsvm, "all.libsvm", ".gz", tmp_path)
     path.write_bytes(path.read_bytes() * 2)
     assert sum(opened(path).shard_sizes) == 46
@@ -65,7 +65,7 @@ def test_cut_short_anywhere(make, name: str, suffix: str, tmp_path: Path) -> Non
 @packed
 @texts
 def test_a_changed_byte(make, name: str, suffix: str, tmp_path: Path) -> None:
-    """Checksums tell: no other rows come out. (A few bytes of a header, such as its time, mean nothing.)"""
+    """Checksums detect any change of the rows. (A few bytes of a header, such as its time, are irrelevant.)"""
     path = write(make, name, suffix, tmp_path)
     content, refused = path.read_bytes(), 0
     for place in range(0, len(content), max(1, len(content) // 40)):

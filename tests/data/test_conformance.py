@@ -1,4 +1,4 @@
-"""What every source promises: the rows of the NumPy oracle, in any order of shards, as often as wanted."""
+"""Conformance of every source: the rows of the NumPy oracle, in any order of shards, repeatedly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are cut short, changed or of the wrong kind: a ValueError that names them, never other rows."""
+"""Truncated, changed or wrong files raise a ValueError that names them, and never give other rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FORMATS = {
 
 
 def npy_text(folder: Path, data, shard_rows: int):
-    """Of which the targets are what is damaged."""
+    """The targets of these files are damaged."""
     return npy(folder, labelled(), shard_rows)
 
 
@@ -44,7 +44,7 @@ def test_truncated_at_every_offset(make, tmp_path: Path) -> None:
     content = path.read_bytes()
     for length in range(0, len(content), max(1, len(content) // 200)):
         if make is libsvm and content[:length].endswith(b"\n") and length > 30:
-            continue  # whole lines are a whole file: nothing can tell
+            continue  # truncated after a whole line, which cannot be detected
         path.write_bytes(content[:length])
         with pytest.raises(ValueError) as caught:
             whole(reopen(path))
@@ -77,7 +77,7 @@ def test_truncated_while_in_use(make, tmp_path: Path) -> None:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(place=st.integers(0, 10**6), value=st.integers(0, 255))
 def test_a_changed_byte_is_no_other_error(make, place: int, value: int, tmp_path: Path) -> None:
-    """Most formats keep no checksum: rows may differ, but nothing except a ValueError with the name comes out."""
+    """Most formats have no checksum: rows may differ, but the only error is a ValueError that names the file."""
     path, reopen = written(make, tmp_path)
     content = bytearray(path.read_bytes())
     content[place % len(content)] = value

@@ -1,4 +1,4 @@
-"""Tables as numbers: every treatment against plain loops, all frame libraries, real tables and bad columns."""
+"""Encoded tables: every encoding compared with plain loops, all frame libraries, real tables and bad columns."""
 
 from __future__ import annotations
 
@@ -381,7 +381,7 @@ def test_weights_are_relative() -> None:
     np.testing.assert_allclose(a, b, rtol=1e-10)
 
 
-# -- columns that say nothing, and errors ------------------------------------------------------------------------------
+# -- columns without information, and errors ---------------------------------------------------------------------------
 
 
 @every_library
@@ -613,7 +613,7 @@ def test_hostile_states(cls: type, change: dict[str, Any]) -> None:
 
 
 def amounts(n: int = 3000, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
-    """Mostly 0, else one of 80 amounts that decide the class, in no order; and a number that acts by its size."""
+    """Mostly 0, otherwise one of 80 amounts, each with its own class; and a number with a monotone effect."""
     rng = np.random.default_rng(seed)
     amount = np.where(rng.random(n) < 0.7, 0, 100 + rng.integers(80, size=n)) / 10
     is_decided, size = amount > 0, rng.integers(200, size=n)
@@ -639,7 +639,7 @@ def test_values_that_matter_have_means() -> None:
 
 
 def test_means_of_values_do_not_see_the_target_of_their_row() -> None:
-    """Targets at random: no value predicts them, and nothing is added, or the fit would look better than it is."""
+    """Random targets: no value predicts them, and no column is added; otherwise the fit would look too good."""
     frame, _ = amounts()
     y = np.random.default_rng(1).integers(0, 2, len(frame))
     assert fit(frame, y)[0].names == ("amount", "amount missing", "size")

@@ -1,4 +1,4 @@
-"""One call opens what the path ends in."""
+"""`open_source` selects the reader by the suffix of the path."""
 
 from __future__ import annotations
 

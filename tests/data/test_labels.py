@@ -1,4 +1,4 @@
-"""Targets that are text: the labels there are, those that are fixed beforehand, and those that are not known."""
+"""Text targets: labels found in the data, labels given in advance, and unknown labels."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_floats_are_not(write, tmp_path: Path) -> None:
 
 @tables
 def test_labels_without_a_target(write, tmp_path: Path) -> None:
-    """As for prediction: the model's labels are known, the file's are not asked for."""
+    """As for prediction: the model's labels are known, and those of the file are not needed."""
     source = open_source(write(tmp_path, INCOME), columns=["a"], labels=["<=50K", ">50K"])
     assert (source.labels, whole(source).y.shape) == (("<=50K", ">50K"), (5, 0))
 
@@ -170,7 +170,7 @@ def test_text_that_is_missing_in_csv(missing: str, tmp_path: Path) -> None:
     [("7", None, torch.int64), ("1.5", None, torch.float64), ("other", ("0", "1", "other"), torch.int64)],
 )
 def test_the_whole_column_decides_what_it_is(late: str, labels, dtype: torch.dtype, tmp_path: Path) -> None:
-    """Not the first megabyte of the file, in which all targets are 0 and 1."""
+    """The whole column counts, not only the first megabyte, in which all targets are 0 and 1."""
     path = tmp_path / "t.csv"
     path.write_text("a,y\n" + "1, 0\n1,1 \n" * 150_000 + f"1,{late}\n")
     source = open_source(path, target="y")

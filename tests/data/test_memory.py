@@ -1,4 +1,4 @@
-"""Peak memory is bounded by what is read at once: each set here is larger than the bound that it is read within."""
+"""Peak memory is bounded by what is read at once: each data set is larger than its bound."""
 
 from __future__ import annotations
 
@@ -79,7 +79,8 @@ def write_csv(path: Path, thousands: int) -> None:
 
 
 def read_in_child(folder: Path, kind: str) -> tuple[object, int]:
-    """What the child found, and its peak: a process of its own, since allocators keep what an earlier job freed."""
+    """The result of a child process and its peak memory; separate, since allocators keep memory freed by earlier
+    jobs."""
     child = subprocess.run([sys.executable, "-c", CHILD, folder, kind], capture_output=True, text=True)
     assert child.returncode == 0, child.stderr
     found, peak = json.loads(child.stdout)

@@ -1,4 +1,4 @@
-"""Named columns: which are taken, and which are refused."""
+"""Named columns: which are accepted and which are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CSV and LIBSVM text: what is read, and what is refused by file and line."""
+"""CSV and LIBSVM text: accepted content, and errors that name the file and line."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ def test_whole_numbers_written_as_floats() -> None:
 
 
 def test_text_is_never_taken_for_numbers() -> None:
-    """Places of labels and classes 0, 1 look alike: a mix must not pass."""
+    """Indices of labels and classes 0, 1 look the same: mixing them must be an error."""
     with pytest.raises(ValueError, match=r"must hold the classes \[0, 1\], got the labels \['a', 'b'\]"):
         with_classes(source(["a", "b"]), [0, 1])
     with pytest.raises(ValueError, match=r"must have the labels \['a', 'b'\], got numbers"):

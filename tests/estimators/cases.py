@@ -27,7 +27,7 @@ def options(*bases: dict[str, Any], **flat: Any) -> dict[str, Any]:
 
 # A solver and its options by themselves: nothing is searched.
 QUICK: dict[str, Any] = options(preset=None, n_components=64, max_epochs=8, batch_size=32, random_state=0)
-# Everything that is drawn or chosen from the rows is given: only the convex problem is left.
+# Everything that is drawn or chosen from the rows is given, so that only a convex problem remains.
 GIVEN: dict[str, Any] = options(preset=None, bandwidth=1.3, alpha=0.02, precision="float64", random_state=0)
 NETWORK: dict[str, Any] = options(hidden=(16,), max_epochs=30, batch_size=32, learning_rate=0.01, random_state=0)
 # Networks need more steps on a few hundred rows, and more validation rows to stop at the right time.
@@ -44,7 +44,7 @@ TRAINED: dict[str, Any] = options(
 
 
 def least_r2(estimator: Any, r2: float) -> float:
-    """A fair bound on R^2 on `waves`: networks fit a few hundred rows less closely, by 0.8 to 0.98 over seeds."""
+    """A lower bound on R^2 on `waves`: networks fit a few hundred rows less closely, 0.8 to 0.98 over seeds."""
     return r2 - 0.15 if isinstance(estimator, NetworkRegressor) else r2
 
 

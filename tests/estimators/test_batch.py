@@ -1,4 +1,4 @@
-"""Predictions by Ray Data, Spark and Dask: equal to those of one process, by models that are loaded once a worker."""
+"""Predictions by Ray Data, Spark and Dask: equal to those of one process, by models that are loaded once per worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Classifier and regressor on a CUDA device: the same answers as on a CPU, and models that travel between the two."""
+"""Classifier and regressor on a CUDA device: the same results as on a CPU, and models that are moved between the
+two."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("name", LOWRANK_METHODS)
 def test_a_name_is_the_same_algorithm_as_in_the_registry(name: str) -> None:
-    """In 0.1 "kmeans-nystrom" had twice the error here that it had in `bochner approximate`."""
+    """Estimators and `bochner approximate` must use the same algorithm for a name."""
     X = torch.randn(300, 4, generator=Generator().manual_seed(0), dtype=torch.float64)
     factor = fit_factor(name, Gaussian(bandwidth=1.5), X, rank=30, generator=make_generator(5))
     model = LowRankRidge(bandwidth=1.5, method=name, rank=30, alpha=1.0, random_state=5).fit(X, X[:, 0]).model_
@@ -58,7 +58,7 @@ def test_scikit_learn_checks(estimator, check) -> None:
 
 
 def kernel_ridge(X, y, new, *, bandwidth: float, alpha: float):
-    """scikit-learn's, with the mean of y beside it; and how much a bias that is fitted could change."""
+    """scikit-learn's solution for y minus its mean, and the largest change by a fitted bias."""
     peer = KernelRidge(kernel="rbf", gamma=1 / (2 * bandwidth**2), alpha=alpha).fit(X, y - y.mean(axis=0))
     return peer.predict(new) + y.mean(axis=0)
 

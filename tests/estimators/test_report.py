@@ -48,7 +48,7 @@ TRIALS = [
 
 
 class FakeModel(BaseEstimator):
-    """What the report reads of an estimator."""
+    """The attributes of an estimator that the report reads."""
 
     n_features_in_ = 3
     solver_ = "exact"

@@ -88,7 +88,7 @@ SMALLEST = [
 
 
 def expected_failures(estimator: BaseEstimator) -> dict[str, str]:
-    """Only the sum of losses over weighted and over repeated rows is the same: not the draws, nor the way to it."""
+    """Only the sum of losses is the same for weighted and for repeated rows, not the random draws or the iterates."""
     if not isinstance(estimator, BaseModel) or estimator.get_params() | EXACT == estimator.get_params():
         return {}
     reason = REASONS[getattr(estimator, "solver", "sgd")]

@@ -159,7 +159,7 @@ def test_a_weight_is_a_number_of_repetitions(solver: str, atol: float) -> None:
 @pytest.mark.parametrize("solver", ["sgd", "ridge", "landmarks", "newton", "saga", "askotch", "eigenpro"])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_rows_of_weight_zero_are_not_there(solver: str) -> None:
-    """However strange they are: not for the bandwidth, the rows held out, the landmarks, nor the targets' scale."""
+    """They affect neither the bandwidth, nor the held-out rows, the landmarks or the scale of the targets."""
     strange = np.vstack([X, np.full((20, 2), 1e3)])
     w = np.concatenate([ONES, np.zeros(20)])
     quick = options(preset=None, solver=solver, n_components=24, max_epochs=5, random_state=0)

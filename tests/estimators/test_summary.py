@@ -1,4 +1,4 @@
-"""What a report says in words: the headline, the constant to compare with, and what to beware of."""
+"""The text of a report: the headline, the comparison with a constant, and the cautions."""
 
 from __future__ import annotations
 

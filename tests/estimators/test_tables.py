@@ -1,4 +1,4 @@
-"""Real tables: frames with text, dates and missing values go straight into fit and predict, and bad ones are errors."""
+"""Frames with text, dates and missing values in fit and predict, and errors for bad frames."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ def test_rare_classes_and_few_rows_of_a_frame() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_fifteen_positives_of_three_thousand(seed: int) -> None:
-    """0.1 predicted a constant, or nearly so."""
+    """The predictions must not be nearly constant."""
     shape = {"n_features": 20, "n_informative": 5, "n_clusters_per_class": 1}
     X, y = make_classification(9000, **shape, class_sep=1.5, weights=[0.95], flip_y=0, random_state=seed)
     X *= np.geomspace(0.01, 100, 20)

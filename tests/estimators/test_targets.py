@@ -1,4 +1,4 @@
-"""Numbers to predict: far from zero, constant, several at once."""
+"""Numeric targets: far from zero, constant, several at once."""
 
 from __future__ import annotations
 

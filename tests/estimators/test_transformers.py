@@ -1,4 +1,4 @@
-"""The transformers in a user's hands."""
+"""The transformers: containers, names, dtypes, kernels and scikit-learn's tools."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ SCALE = torch.linspace(0.5, 1.5, NUM_INPUTS, dtype=torch.float64)
 
 @dataclass(frozen=True)
 class Case:
-    """A map and what may be asked of it."""
+    """A map and the properties that it has."""
 
     name: str
     kernel: Kernel
@@ -114,7 +114,7 @@ CASES = [
     _fourier("sobol-laplacian", LAPLACIAN, "sobol"),
     _fourier("sobol-matern", Matern(smoothness=2.5, bandwidth=3.0), "sobol"),
     _fourier("sobol-sparse-gaussian", SPARSE, "sobol"),
-    # random signs only imitate a rotation: unbiased as d grows, not at d = 11
+    # random signs only approximate a rotation: unbiased for large d, not at d = 11
     _fourier("hadamard1", GAUSSIAN, "hadamard1", unbiased=False),
     _fourier("hadamard2", GAUSSIAN, "hadamard2", unbiased=False),
     _fourier("hadamard3", GAUSSIAN, "hadamard3", unbiased=False),

@@ -21,7 +21,7 @@ every_map = maps_that(lambda case: True)
 
 
 def rounding(case: Case, features: torch.Tensor) -> float:
-    """What float32 may cost; a Nystrom map divides by roots of small eigenvalues, which costs more."""
+    """The rounding error of float32; larger for Nystrom maps, which divide by roots of small eigenvalues."""
     return 2e-2 if case.projects or "ensemble" in case.name else 1e-4 * float(features.abs().max())
 
 

@@ -1,4 +1,4 @@
-"""Derivatives by the parameters that adaptation changes, against finite differences."""
+"""Derivatives in the parameters that adaptation changes, compared with finite differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Landmark rules: what each promises beyond the conformance suite."""
+"""Properties of landmark rules beyond the conformance suite."""
 
 from __future__ import annotations
 

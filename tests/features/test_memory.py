@@ -1,4 +1,4 @@
-"""Bounded memory is a promise: measured in a process of its own."""
+"""Bounded memory, measured in a separate process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
 """Damaged and hostile files for every reader: each ends in a read or in an error that names the file.
 
-`pytest tests/fuzz` tries a few hundred a reader, `python -m tests.fuzz --count 10000` as many as you like.
+`pytest tests/fuzz` tries a few hundred files per reader, `python -m tests.fuzz --count 10000` any number.
 """

@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz --count 10000`: the long run, each reader in a process of its own."""
+"""`python -m tests.fuzz --count 10000`: the long run, each reader in a separate process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from tests.fuzz.attempt import attempts
 from tests.fuzz.readers import READERS
 
-MEMORY = 8 * 2**30  # bytes of addresses: a reader that believes a hostile size runs into it
+MEMORY = 8 * 2**30  # bytes of address space, the limit for a reader that trusts a hostile size
 
 
 def main() -> None:
@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=10_000, help="damaged files for each reader")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--readers", nargs="+", choices=list(READERS), default=list(READERS), help="only these")
-    parser.add_argument("--output", type=Path, default=Path("out/fuzz.json"), help="keeps what other readers gave")
+    parser.add_argument("--output", type=Path, default=Path("out/fuzz.json"), help="results of other readers are kept")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.inside:
@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def alone(name: str, count: int, seed: int) -> dict[str, float]:
-    """How the files of one reader ended, within bounded memory."""
+    """The outcomes of the files of one reader, within bounded memory."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
@@ -44,7 +44,7 @@ def alone(name: str, count: int, seed: int) -> dict[str, float]:
 
 
 def apart(name: str, count: int, seed: int, output: Path) -> dict[str, Any]:
-    """The same in a process that may crash, written down."""
+    """The same in a separate process, which may crash; the result is stored."""
     command = [sys.executable, "-X", "faulthandler", "-m", "tests.fuzz", "--inside", "--readers", name]
     done = subprocess.run([*command, "--count", str(count), "--seed", str(seed)], capture_output=True, text=True)
     ended: dict[str, Any] = {"count": count, "seed": seed, "returncode": done.returncode}

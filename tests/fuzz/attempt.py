@@ -1,4 +1,4 @@
-"""One damaged file, and how its reader takes it."""
+"""One damaged file, and the outcome of reading it."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def attempt(reader: Reader, path: Path, data: bytes) -> Outcome:
 
 
 def attempts(reader: Reader, folder: Path, *, count: int, seed: int | None = None) -> Counter[str]:
-    """How `count` damaged files ended; the first that ended in any other way is shrunk and raised.
+    """The outcomes of `count` damaged files; the first with any other outcome is shrunk and raised.
 
-    The same files every time, unless a `seed` asks for others.
+    The files are the same every time, unless a `seed` is given.
     """
     path, ended = reader.make(folder), Counter[str]()
     rules = settings(
@@ -54,7 +54,7 @@ def attempts(reader: Reader, folder: Path, *, count: int, seed: int | None = Non
 
 @contextmanager
 def limited(seconds: int) -> Iterator[None]:
-    """A TimeoutError where a reader hangs."""
+    """Raise a TimeoutError if a reader hangs."""
 
     def stop(*_: object) -> None:
         raise TimeoutError(f"a reader hangs for more than {seconds} s")

@@ -1,4 +1,4 @@
-"""Files that are nearly right: a good file with a few edits."""
+"""Nearly valid files: a valid file with a few edits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-# What breaks readers: extremes of sizes, signs and text.
+# Typical causes of failures: extreme sizes, signs and text.
 BYTES = (
     b"\x00", b"\xff", b"\x00" * 8, b"\xff" * 4, b"\xff" * 8, b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00",
     b"\xef\xbb\xbf", b"\xc3\x28",
@@ -32,7 +32,7 @@ class Edit(NamedTuple):
 
 
 def edited(data: bytes, *, words: Sequence[bytes] = ()) -> st.SearchStrategy[bytes]:
-    """`data` with one to four edits, overwritten at one place, cut short, with a part repeated, or anything at all."""
+    """`data` with one to four edits, overwritten in one place, truncated, with a part repeated, or arbitrary bytes."""
     share = st.floats(0, 1)
     content = st.one_of(st.sampled_from([*BYTES, *WORDS, *words]), st.binary(max_size=8))
     edits = st.lists(

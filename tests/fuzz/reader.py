@@ -1,4 +1,4 @@
-"""What is tried: a good file, and what reads it."""
+"""A valid file and its reader."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Reader(NamedTuple):
-    """`make` writes good files into a folder and returns the one that is then damaged; `read` reads all of it."""
+    """`make` writes valid files into a directory and returns the one that is then damaged; `read` reads all of it."""
 
     make: Callable[[Path], Path]
     read: Callable[[Path], object]

@@ -50,7 +50,7 @@ def command() -> ArgumentParser:
 
 
 def read_config(path: Path) -> object:
-    """Options of `bochner train --config`; a mistake is told in one line, with exit code 2."""
+    """Options of `bochner train --config`; an error takes one line, with exit code 2."""
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):

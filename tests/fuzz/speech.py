@@ -1,4 +1,4 @@
-"""Files of speech: recordings, frames, texts, and what other toolkits write."""
+"""Files of speech: recordings, frames, texts, and files of other toolkits."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def matrix() -> bytes:
 
 
 def short_matrix() -> bytes:
-    """Kaldi's compressed form: two bytes a number, between a least and a most."""
+    """Kaldi's compressed format: two bytes per number, between a minimum and a maximum."""
     numbers = np.arange(3 * ROWS, dtype="<u2")
     return b"\0BCM2 " + struct.pack("<ffii", -1.0, 2.0, ROWS, 3) + numbers.tobytes()
 

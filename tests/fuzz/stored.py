@@ -1,4 +1,4 @@
-"""What bochner itself writes and reads again: models and checkpoints."""
+"""Files written and read by bochner: models and checkpoints."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HEADER = (b"float32", b"F64", b"I32", b"[1]", b"[0,4]", b"-1", b"1e9", b"[]", b"
 
 
 def header_of(make: Callable[[Path], Path]) -> Callable[[Path], Path]:
-    """The header of a file alone: an edit of the file itself hardly gets past its lengths and its checksum."""
+    """The header of a file alone: an edit of the file itself is usually detected by its lengths and its checksum."""
 
     def made(folder: Path) -> Path:
         path = make(folder)
@@ -70,9 +70,9 @@ def mixed() -> Kernel:
 
 
 def read_the_same(path: Path) -> object:
-    """With a checksum nothing is read that was not written."""
+    """With a checksum, only the content that was written is read."""
     found, X = bochner.load(path), torch.eye(3)
-    assert torch.equal(found(X, X), mixed()(X, X)), "a damaged file was believed"
+    assert torch.equal(found(X, X), mixed()(X, X)), "a damaged file was accepted"
     return found
 
 

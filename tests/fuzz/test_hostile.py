@@ -1,4 +1,4 @@
-"""Files made to harm: each is refused at once, by name, and for its own reason."""
+"""Hostile files: each is refused at once, by an error that names the file and the reason."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RECIPES = {
     "models.kernel.num_features must be finite, got 1000": RECIPE.replace("512", f"1{'0' * 400}"),
     "month must be in 1..12": "about: 2001-13-45\n",
     "names of models must be text, got 3": RECIPE.replace("network:", "3:"),
-    "is like itself": "like: bad.yaml\n",
+    "must not be `like` itself": "like: bad.yaml\n",
     "cannot be like .*nowhere.yaml": "like: nowhere.yaml\n",
     "can't decode byte": "about: \udcff\n",
 }

@@ -150,7 +150,7 @@ def test_neighbor_rule_equals_the_naive_one(kernel: Stationary, count: int) -> N
 
 
 def test_neighbor_rule_sees_all_rows_in_blocks() -> None:
-    """1,000 of 6,000 points ask; their neighbours are among all of them, however these are divided."""
+    """Neighbours of 1,000 of 6,000 points are searched among all of them, however these are divided."""
     X = points(6000)
     bandwidth = fitted(Gaussian(), "neighbor", X)
     assert bandwidth == pytest.approx(naive_neighbor(Gaussian(), X.numpy()), rel=0.02)

@@ -1,4 +1,4 @@
-"""What every kernel must do, against its oracle."""
+"""Conformance of every kernel, compared with its oracle."""
 
 from copy import deepcopy
 from pathlib import Path

@@ -28,7 +28,7 @@ RANK = 12
 
 @dataclass(frozen=True)
 class Case:
-    """A method and what may be asked of it."""
+    """A method and the properties that it has."""
 
     name: str
     kernel: Kernel

@@ -1,4 +1,4 @@
-"""Kernels that are none."""
+"""Functions that are not kernels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bochner.kernels import Gaussian, Kernel
 
 
 class Indefinite(Kernel, abstract=True):
-    """-||x - y||^2 has a positive and many negative eigenvalues; with 1 added, its diagonal looks harmless."""
+    """-||x - y||^2 has a positive and many negative eigenvalues; with 1 added, its diagonal is that of a kernel."""
 
     def diagonal(self, X: Tensor) -> Tensor:
         return X.new_ones(len(X))

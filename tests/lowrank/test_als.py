@@ -1,4 +1,4 @@
-"""Alternating least squares: each step against the same step on whole matrices, and what the rounds bring."""
+"""Alternating least squares: each step compared with the same step on dense matrices, and the rounds."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def rounds_of(X: Tensor, **options: Any) -> tuple[Tensor, list[Round]]:
 
 
 def heavy_tailed(count: int, seed: int = 0) -> Tensor:
-    """A cloud with a long tail: what few landmarks see badly."""
+    """A cloud with a long tail, which few landmarks approximate poorly."""
     return points(count, seed=seed) * points(count, 1, seed=seed + 100).abs().exp()
 
 
@@ -129,7 +129,7 @@ def test_the_symmetry_gap_and_the_average() -> None:
     mean, root = (U + V) / 2, _average(Q, values, Y)
     torch.testing.assert_close(root @ root.T, mean @ mean.T)
     flat = torch.tensor([1.0, 1.0, 1.0, 0.0], dtype=torch.float64)
-    assert (_average(Q, flat, Y)[:, 3] == 0).all()  # a direction that U has lost cannot be divided by
+    assert (_average(Q, flat, Y)[:, 3] == 0).all()  # no division by a direction that U lacks
 
 
 # -- starts ----------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def test_rounds_improve_on_a_start_that_is_far_from_the_optimum() -> None:
 
 
 def test_the_best_round_is_returned() -> None:
-    """With far too few samples the rounds do harm: what comes back is the start."""
+    """With far too few samples the rounds increase the error, and the start is returned."""
     X = points(300)
     root, seen = rounds_of(X, num_samples=3000, weighting="equal", alpha=1e-3)
     assert seen[-1].spectral_error > seen[0].spectral_error
@@ -221,7 +221,7 @@ def test_a_tolerance_ends_the_rounds() -> None:
 
 
 def test_with_few_samples_importance_weights_keep_the_fit() -> None:
-    """Rows of centers and the diagonal are there for certain: without weights the fit is mostly of them."""
+    """Rows of centers and the diagonal are always sampled: without weights they dominate the fit."""
     X = points(400, 6)
     errors = {
         weighting: [

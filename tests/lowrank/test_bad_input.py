@@ -1,4 +1,4 @@
-"""What is refused, by name, and what degenerate kernel matrices give."""
+"""Errors that name the argument, and results for degenerate kernel matrices."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_kernel_values_that_are_not_finite(case: Case) -> None:
 
 
 def beyond_the_probes(count: int) -> Tensor:
-    """Which of 600 points the first look at 256 of them misses: `count` of those."""
+    """`count` of the 600 points that are not among the 256 probes."""
     seen = torch.linspace(0, 599, 256, dtype=torch.float64).long()
     unseen = torch.ones(600, dtype=torch.bool).index_fill_(0, seen, False)
     return unseen.nonzero().squeeze(1)[:count]
@@ -115,7 +115,7 @@ def test_negative_eigenvalues_under_starts_without_landmarks(start: str) -> None
 
 
 def test_fourier_features_see_no_kernel_value() -> None:
-    """Beyond the probes they know the kernel by its spectral density alone."""
+    """Beyond the probes they use only the spectral density of the kernel."""
     X = points(600, seed=3).clamp(-1, 1) * 0.5
     X[beyond_the_probes(1)] = 10.0
     made, plain = (fit_fourier(k, X, rank=4, generator=generator()) for k in (SometimesNaN(), Gaussian()))
@@ -130,7 +130,7 @@ def test_a_diagonal_that_is_not_finite(case: Case) -> None:
 
 @pytest.mark.parametrize("kernel", [NoDiagonal(), SometimesNaN()], ids=str)
 def test_pivots_end_where_values_are_not_finite(kernel: Kernel) -> None:
-    """No residual to draw from is an error, not a reason to draw again."""
+    """It is an error, not an endless loop, if there is no residual to draw from."""
     with pytest.raises(ValueError, match=r"k\(X, X\) must be finite"):
         pivoted_cholesky(kernel, 3 * points(), 30, generator=generator())
 
@@ -168,14 +168,14 @@ def test_the_identity(case: Case) -> None:
 
 
 def test_fourier_features_of_the_identity() -> None:
-    """Blind to the data, as their page says: the diagonal is right, and the rest noise of size 1 / sqrt(r)."""
+    """They do not depend on the data: the diagonal is right, and the rest is noise of size 1 / sqrt(r)."""
     factor = fit_fourier(IDENTITY, points(), rank=12, generator=generator())
     torch.testing.assert_close(factor.diag(), torch.ones(60, dtype=torch.float64))
     assert spectral_error(factor, points(), generator=generator()).value < 60 / 12**0.5
 
 
 def test_kmeans_centres_miss_the_identity() -> None:
-    """Centres between points see none of them: U is zero, and says so."""
+    """Centres between points are far from all of them: U is zero."""
     X = points()
     factor = fit_nystrom(IDENTITY, X, rank=5, num_landmarks=10, landmarks="kmeans", generator=generator())
     singles = factor.diag().round().sum()
@@ -215,7 +215,7 @@ def test_one_point(case: Case) -> None:
     ids=["indefinite", "identity", "ones", "duplicates"],
 )
 def test_matrices_without_a_kernel(kernel: Kernel, X: Tensor, rank: int, tolerance: float) -> None:
-    """LELA asks for no kernel; its error is at most this share of the matrix."""
+    """LELA needs no kernel; its error is at most this share of the matrix."""
     M = kernel(X)
     factor = fit_lela(lambda i, j: M[i, j], num_rows=60, num_columns=60, rank=rank, generator=generator())
     error = torch.linalg.matrix_norm(factor.left @ factor.right.T - M, ord=2)

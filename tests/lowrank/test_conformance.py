@@ -1,4 +1,4 @@
-"""What every low-rank factor must do."""
+"""Conformance of every low-rank factor."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_condition_number(case: Case) -> None:
 
 @factors_that(lambda case: case.converges)
 def test_approximates(case: Case) -> None:
-    """Far better than nothing, and the better the more columns."""
+    """Far better than zero, and better with more columns."""
     X = points(200)
     K = case.kernel(X)
 
@@ -113,7 +113,7 @@ def test_points_have_their_rows(case: Case) -> None:
 
 @every_factor
 def test_new_points(case: Case) -> None:
-    """Off the points the approximation is about as good as on them."""
+    """The approximation is about as good at new points."""
     X, new = points(200), points(50, seed=1)
     factor = case.make(X, rank=48)
 

@@ -1,4 +1,4 @@
-"""Exact kernel ridge regression by conjugate gradients, with and without a factor before it."""
+"""Exact kernel ridge regression by conjugate gradients, with and without a factor as preconditioner."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_extension_from_few_anchors() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_new_points_are_mapped_well_near_isolated_points(seed: int) -> None:
-    """A direction that one point carries is lost by most draws of anchors, and its least squares then know no bound."""
+    """Most draws of anchors miss a direction of a single point, and the least-squares solution is then unbounded."""
     axes = 9 * torch.eye(3, dtype=torch.float64)  # 6 bandwidths from the crowd: k is 1e-8, small but not 0
     X, new = torch.cat([points(600), axes, -axes]), points(50, seed=9)
     values, vectors = torch.linalg.eigh(GAUSSIAN(X))

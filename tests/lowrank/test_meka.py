@@ -32,7 +32,7 @@ def test_meka_is_exact_with_whole_bases() -> None:
 
 
 def test_meka_blocks() -> None:
-    """Within clusters the Nystrom factor's best, between them zero without links; the links mend that."""
+    """Within clusters the best Nystrom factor; between clusters zero without links."""
     X = clustered()
     K = GAUSSIAN(X)
     linked, unlinked = (
@@ -58,7 +58,7 @@ def test_links_from_samples_are_nearly_the_best() -> None:
 
 
 def isolated_points(seed: int) -> torch.Tensor:
-    """Two clusters of 200 points; three points of each are far from all others, and each has a direction of its own."""
+    """Two clusters of 200 points; three points of each are far from all others, and each alone spans a direction."""
     X = points(400, seed=seed) * 0.5 + torch.arange(400)[:, None] % 2 * 3
     X[:6] += torch.eye(3)[torch.arange(6) % 3].to(X) * 6 * torch.tensor([[-1.0], [1.0]]).repeat(3, 1)
     return X
@@ -74,7 +74,8 @@ def errors_over_seeds(algorithm: str, count: int) -> torch.Tensor:
 
 
 def test_isolated_points_do_not_make_the_links_unstable() -> None:
-    """A uniform sample without one of them leaves its direction to rounding: the published method amplifies that."""
+    """A uniform sample without one of them determines its direction by rounding, which the published method
+    amplifies."""
     errors, published = (errors_over_seeds(algorithm, 20) for algorithm in ALGORITHMS)
     assert errors.max() < 3 * errors.median()
     assert published.median() > 20 * errors.median()
@@ -169,7 +170,7 @@ def test_meka_with_clusters_smaller_than_their_basis() -> None:
 
 
 def test_meka_with_a_cluster_without_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    """k-means looks at a sample, so a centre can be nearest to nothing."""
+    """k-means uses a sample, so a cluster can be empty."""
     X = points()
     alone = fit_meka(GAUSSIAN, X, rank=30, num_clusters=1, generator=generator())
     monkeypatch.setattr(meka, "kmeans_centers", lambda X, count, **_: torch.cat([X[:1], X[:1] + 1e6]))

@@ -54,7 +54,7 @@ def test_every_method_is_solved_as_by_normal_equations(case) -> None:
 
 
 @pytest.mark.parametrize("alpha", [1e-6, 1e-2, 1.0, 1e3])
-@pytest.mark.parametrize("count", [20, 60])  # with 20 points and 12 columns a point has much to say about itself
+@pytest.mark.parametrize("count", [20, 60])  # with 20 points and 12 columns, points have a large leverage
 def test_leaving_one_out_is_refitting_without_it(alpha: float, count: int) -> None:
     X = points(count)
     U, Y = CASES[0].make(X).root, targets(X)

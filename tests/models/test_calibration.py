@@ -1,4 +1,4 @@
-"""Calibration against other optimisers, on rows that leave something undetermined, and by its effect."""
+"""Calibration compared with other optimisers, on degenerate rows, and its effect."""
 
 from __future__ import annotations
 

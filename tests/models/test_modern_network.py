@@ -31,7 +31,7 @@ def normal(*shape: int, seed: int = 0) -> Tensor:
 
 
 def draw(**options: object) -> Network:
-    """Vectors away from 0 and 1, so that forgetting one shows."""
+    """Vectors away from 0 and 1, so that each of them has an effect."""
     values = {"num_inputs": 6, "hidden": [5, 5, 4], "num_outputs": 3, "dtype": torch.float64, **options}
     network = Network.draw(generator=generator(), **values)  # type: ignore[arg-type]
     with torch.no_grad():

@@ -37,7 +37,7 @@ def draw(hidden=(7, 5), *, activation: str = "tanh", rank: int | None = None, nu
 
 
 def with_biases(network: Network) -> Network:
-    """Biases away from 0, so that forgetting one shows."""
+    """Biases away from 0, so that each of them has an effect."""
     with torch.no_grad():
         for p in network.parameters():
             if p.ndim == 1:
@@ -46,7 +46,7 @@ def with_biases(network: Network) -> Network:
 
 
 def naive(network: Network) -> NaiveNetwork:
-    """The same numbers; a bottleneck is one linear layer Theta = first second, found by asking the head."""
+    """The same numbers; a bottleneck is one linear layer Theta = first second, computed by the head."""
     hidden = [(W.detach().numpy(), b.detach().numpy()) for W, b in zip(network.weights, network.biases, strict=True)]
     with torch.no_grad():
         bias = network.head(torch.zeros(1, network.widths[-1], dtype=torch.float64))

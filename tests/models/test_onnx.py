@@ -1,4 +1,4 @@
-"""Exported files: ONNX Runtime gives what the model gives, for everything that predicts."""
+"""Exported files: ONNX Runtime gives the outputs of the model, for every kind of model."""
 
 import copy
 import sys
@@ -235,7 +235,7 @@ def test_logistic_probabilities(path: Path) -> None:
 
 
 def test_clipped_probabilities(path: Path) -> None:
-    """Of least squares on one-hot labels; a row of negative scores only says nothing."""
+    """For least squares on one-hot labels; a row of only negative scores is undetermined."""
     model = LandmarkModel(Polynomial(degree=1, offset=0.0), torch.eye(3), torch.eye(3), torch.zeros(3))
     export_onnx(model, path, output="clipped", classes="abc")
     found = run(path, torch.tensor([[0.5, 0.1, 0.4], [1.5, -0.5, 0.5], [-1.0, -1.0, -1.0]]))

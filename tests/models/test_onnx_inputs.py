@@ -53,7 +53,7 @@ def assert_same_scores(model: nn.Module, path: Path, X: Tensor) -> None:
 
 
 def identity(num_inputs: int, dtype: torch.dtype) -> LandmarkModel:
-    """exp(-|x_i|) of every input, almost: a model that shows them all."""
+    """Nearly exp(-|x_i|) of every input, so that the outputs reveal the inputs."""
     kernel = Gaussian(bandwidth=4.0)
     landmarks = torch.eye(num_inputs, dtype=dtype)
     return LandmarkModel(kernel, landmarks, landmarks, torch.zeros(num_inputs, dtype=dtype))

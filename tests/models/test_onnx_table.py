@@ -28,7 +28,7 @@ both_dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], i
 
 
 def run(encoder: TableEncoder, frame: Any, dtype: torch.dtype, *, inputs: torch.dtype | None = None) -> np.ndarray:
-    """What ONNX Runtime makes of a frame's columns."""
+    """The output of ONNX Runtime for a frame's columns."""
     graph = Graph(dtype)
     infos, X = encode_table(encoder, graph, dtype=inputs)
     graph.nodes.append(onnx.helper.make_node("Identity", [X.name], ["out"]))

@@ -1,4 +1,4 @@
-"""Steps and scores made a few columns at a time are those by hand, in float64."""
+"""Steps and scores computed a few columns at a time, compared with plain formulas in float64."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS, INPUTS, FREQUENCIES, OUTPUTS = 12, 5, 31, 3
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of eight columns and of five rows, the last ones short."""
+    """Tiles of eight columns and of five rows, the last ones short."""
     monkeypatch.setattr(step, "CACHED_FEATURES", 8 * ROWS)
     monkeypatch.setattr(step, "CACHED_ROWS", 5)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
@@ -36,7 +36,7 @@ def problem(num_rows: int, *, paired: bool) -> tuple[Tensor, Tensor, Tensor | No
 
 
 def tanh_of(expected: Tensor) -> Callable[[Tensor, slice, Tensor], None]:
-    """A gradient that looks at what it is given."""
+    """A gradient function that checks its arguments."""
 
     def gradient(outputs: Tensor, rows: slice, out: Tensor) -> None:
         assert rows == slice(0, len(expected))

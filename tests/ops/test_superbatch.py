@@ -18,7 +18,7 @@ def residual(scores: Tensor, y: Tensor) -> Tensor:
 
 
 def problem(num_rows: int) -> tuple[Tensor, Tensor]:
-    """Features of norm 1 and classes of some structure: the weights move far, and one step changes the next."""
+    """Features of norm 1 and learnable classes: the weights change a lot, and one step affects the next."""
     draw = Draw(0)
     Z = draw.normal(num_rows, 40, dtype=torch.float64)
     return Z / Z.norm(dim=1, keepdim=True), (Z @ draw.normal(40, 5, dtype=torch.float64)).argmax(dim=1)
@@ -39,7 +39,7 @@ def test_linear_head(num_rows: int) -> None:
 
 
 def test_bottleneck() -> None:
-    """The second factor moves at every minibatch, the first one through superbatches."""
+    """The second factor is updated at every minibatch, the first one by superbatches."""
     Z, y = problem(64)
     draw = Draw(1)
     first, second = draw.normal(3, 40, dtype=torch.float64), draw.normal(5, 3, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Kernels one pair at a time, in float64 from the formulas: slow, and too plain to share a mistake with the library."""
+"""Kernels one pair at a time, in float64 from the formulas, independent of the library."""
 
 import itertools
 import math
@@ -48,7 +48,7 @@ def matern(smoothness: float, bandwidth: float) -> Pair:
 
 
 def sparse_gaussian(subset_size: int, bandwidth: float) -> Pair:
-    """The mean over all subsets, each visited."""
+    """The mean over all subsets, by enumeration."""
 
     def k(x: np.ndarray, y: np.ndarray) -> float:
         subsets = list(itertools.combinations(range(len(x)), subset_size))

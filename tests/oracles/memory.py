@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves
 
 
 class PeakMemory(TorchDispatchMode):
-    """Bytes of the tensors made inside this context and alive together, at the worst moment: `peak`."""
+    """`peak` is the largest number of bytes of tensors created in this context and alive at the same time."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A real browser without a window, for pages that must show what they hold."""
+"""A headless browser that shows pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 @contextmanager
 def opened(path: Path, *, dark: bool = False, width: int = PHONE["width"]) -> Iterator[tuple[Any, list[str]]]:
-    """A page as the browser shows it, and what it complains of: errors, and anything asked of the network."""
+    """A page in the browser, and its problems: errors, and any request to the network."""
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="playwright is not installed: pip install playwright"
     )

@@ -1,4 +1,4 @@
-"""A page that holds everything, escapes everything, and can be read on a phone, by day and by night."""
+"""Pages: self-contained, escaped, and readable on a phone, in light and dark mode."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def test_near_penalties_share_a_factorisation(weighted: bool, monkeypatch: pytes
 
 
 def test_equal_rows_and_the_least_penalty_have_a_model() -> None:
-    """Rounding errors of float32 make such matrices indefinite, and the trial must not lose for that."""
+    """Rounding errors of float32 make such matrices indefinite, which must not make the trial fail."""
     X = normal(60, 2).float().round().repeat(30, 1)
     rows = make_rows(X, X[:, :1])
     geometry = automatic._Geometry(X, rows, Fold(torch.arange(1500), torch.arange(1500, 1800)), None, 2)

@@ -71,7 +71,7 @@ def test_standardize_is_a_division_by_standard_deviations(kernel: Any, bandwidth
 
 @pytest.mark.parametrize("preset", [None, "default"])
 def test_the_neighbor_rule_reads_all_rows_of_the_source(preset: str | None) -> None:
-    """2,400 rows in shards of 500, of which 1,000 ask: with the whole tensor, all 2,400 are seen as well."""
+    """2,400 rows in shards of 500: neighbours of 1,000 rows are searched among all, as in a whole tensor."""
     shared = {"bandwidth": "neighbor", "kernel": "gaussian", "solver": "ridge", "n_components": 64, "random_state": 0}
     rows = torch.as_tensor(X[TRAIN])
     model = KernelClassifier(preset=preset, standardize=False, **shared)

@@ -1,4 +1,4 @@
-"""Fits with a checkpoint_dir: what was finished is read, what was interrupted continues, and the model is the same."""
+"""Fits with a checkpoint_dir: finished stages are read, interrupted ones continue, and the model is the same."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def fail_at(call: int, function: Callable[..., Any]) -> Callable[..., Any]:
 def interrupt(
     estimator: Any, labels: Any, monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, function: Any
 ) -> None:
-    """Fit the estimator while `function`, which raises, stands in for that of the module."""
+    """Fit the estimator while `function`, which raises, replaces that of the module."""
     with monkeypatch.context() as patch:
         patch.setattr(module, name, function)
         with pytest.raises(InterruptedFitError):

@@ -1,4 +1,4 @@
-"""Estimators that are searched: what the user has set, weights, parts, unusual tables, several labels, ensembles."""
+"""Estimators with a search: fixed settings, weights, parts, unusual tables, several labels, ensembles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small problems that solvers are checked on, and their dense float64 solutions."""
+"""Small test problems for solvers, and their dense float64 solutions."""
 
 from __future__ import annotations
 

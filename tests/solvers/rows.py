@@ -11,7 +11,7 @@ from bochner.ops import row_tiles
 
 
 class Rows:
-    """Tensors in memory as a source that checks nothing, so that solvers meet bad rows themselves."""
+    """Tensors in memory as a source without checks, so that bad rows reach the solvers."""
 
     def __init__(self, X: Tensor, y: Tensor, weight: Tensor | None = None, *, shard_rows: int = 8192) -> None:
         self.X, self.y, self.weight = X, y, weight

@@ -1,4 +1,4 @@
-"""What a source may bring: every solver says what is wrong with it."""
+"""Bad rows of a source: every solver raises an error that names the problem."""
 
 from __future__ import annotations
 

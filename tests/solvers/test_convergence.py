@@ -1,4 +1,4 @@
-"""A solver that ends before its tolerance says so, where it was called; one that converges is silent."""
+"""A solver that ends before its tolerance warns at its call; one that converges does not."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_what_converges_is_silent(fit: Callable[..., None]) -> None:
 
 
 def test_one_step_fewer_than_needed() -> None:
-    """The limit counts the steps that were taken: with exactly as many as are needed there is no warning."""
+    """There is no warning if the limit is exactly the number of steps needed."""
     steps: list[int] = []
     saga(report=lambda step, _: steps.append(step))
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""Preconditioned SGD with delayed projections: its fixed point, its parts, and what ends it."""
+"""Preconditioned SGD with delayed projections: its fixed point, its parts, and its stopping rules."""
 
 from __future__ import annotations
 

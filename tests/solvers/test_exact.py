@@ -179,7 +179,7 @@ def test_many_rows_in_float32(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -
 
 
 def watch_factorisations(monkeypatch: pytest.MonkeyPatch) -> list[torch.dtype]:
-    """The dtypes of the factorisations to come."""
+    """A list that collects the dtypes of the following factorisations."""
     dtypes: list[torch.dtype] = []
     factorise = exact._factorise
 
@@ -334,7 +334,7 @@ def test_rows_that_coincide(X: Tensor, is_routed: bool | None) -> None:
 
 
 def test_many_columns_do_not_make_a_deep_tree() -> None:
-    """Rows that all differ in one column of their own have no component that many of them share."""
+    """Rows that each differ in another column have no common component."""
     X = torch.eye(400)
     fit = fit_partition(EXACT_KERNELS[0], X, X[:, :1], alpha=0.1, max_rows=50)
     assert len(fit.model.models) <= 40

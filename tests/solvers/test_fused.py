@@ -1,4 +1,4 @@
-"""Steps without autograd are the steps with it."""
+"""Steps without autograd equal the steps with it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KERNELS = [
 
 
 def both(fast: FeatureModel, slow: FeatureModel, settings: SGDSettings, *, weighted: bool = False) -> FusedSteps:
-    """An epoch of superbatches for the one, of steps for the other."""
+    """An epoch of superbatches for `fast`, of single steps for `slow`."""
     steps, source, rate = FusedSteps(fast, settings), sources()[0], settings.learning_rate
     optimizer = make_optimizer(slow, settings, rate)
     rows = weigh if weighted else lambda block: block
@@ -120,7 +120,7 @@ def test_evened_steps_are_those_of_the_preconditioner(rank: int | None, precisio
 
 
 def test_the_mean_of_an_epoch_counts_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Superbatches of which the last is short: their ends weigh as much as they have steps."""
+    """The last superbatch is short: each iterate is weighted by its number of steps."""
     monkeypatch.setattr(step, "fused_steps", FusedSteps)
     monkeypatch.setattr(fused, "FEATURE_ROWS", 64)
     settings, ends = replace(SETTINGS, precision="tf32", average=True, max_epochs=1), []
@@ -202,7 +202,7 @@ def test_a_gpu_learns_the_same(rank: int | None, precision: str) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("rank", [None, 2])
 def test_replayed_launches_take_the_same_steps(rank: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rate changes on the way, the last block is short."""
+    """The rate changes in between, and the last block is short."""
     found, wanted = (model(num_features=256, rank=rank).cuda() for _ in range(2))
     settings, blocks = replace(SETTINGS, precision="bf16"), list(batches(sources()[0], batch_size=64, seed=0, epoch=0))
     for patience, part in ((1, found), (10**9, wanted)):

@@ -1,4 +1,4 @@
-"""Solvers on landmarks that are interrupted continue where they were, and end with the same model."""
+"""Interrupted landmark solvers continue and give the same model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rate that is found by trying: sound where heldout rows are too few to say how good it is, and found once."""
+"""The search of the learning rate: reasonable with few validation rows, and not repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain SGD against torch's own, and what it is for."""
+"""Plain SGD compared with that of torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Preconditioned gradients: the matrix against its definition, and what it achieves."""
+"""Preconditioned gradients: the matrix compared with its definition, and its effect."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_all_directions_solve_a_quadratic_in_a_step() -> None:
     U = augmented(preconditioned, block.X)
     best = U @ np.linalg.lstsq(U, y, rcond=None)[0]
     source = ArraySource(block.X, block.y)
-    # a huge batch has little noise, so that no direction is left as it is
+    # a huge batch has little noise, so that all eigenvectors are preconditioned
     settings = SGDSettings(loss="squared", criterion="mse", preconditioner_rank=100, batch_size=10**9)
     preconditioner = fit_preconditioner(preconditioned, source, settings)
     assert preconditioner is not None

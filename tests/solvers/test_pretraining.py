@@ -126,7 +126,7 @@ def test_regression() -> None:
 
 
 def test_a_deep_network_on_digits_starts_better() -> None:
-    """After pre-training alone, before any fine-tuning, a 4-layer network already reads most digits."""
+    """After pre-training alone, a 4-layer network already recognises most digits."""
     X, y = load_digits(return_X_y=True)
     X = (X / 16).astype(np.float32)
     parts = ArraySource(X[400:], y[400:]), ArraySource(X[:400], y[:400])
@@ -182,7 +182,7 @@ def test_a_stage_that_diverges_is_redone_at_half_the_rate(tmp_path: Path) -> Non
 
 
 def test_a_stage_whose_units_died_is_redone_from_its_start(tmp_path: Path) -> None:
-    """At a high rate ReLUs go silent and leave a constant, which is better than a random head and still useless."""
+    """At a high rate ReLUs die and the network is constant, which is better than a random head but useless."""
 
     def dying() -> Network:
         return Network.draw(num_inputs=2, hidden=[8], num_outputs=3, activation="relu", generator=generator(0))
@@ -218,7 +218,7 @@ def test_the_constant_to_beat_is_the_best_of_all(weighted: bool) -> None:
 
 
 def test_a_stage_redone_starts_where_the_first_try_did() -> None:
-    """The kept epoch is the one that the lower rate alone would have made."""
+    """The result is that of an epoch at the lower rate alone."""
     network, alone = line([8]), line([8])
     [kept] = pretrain(network, *regression(), DIVERGING, generator=generator(2), verbose=False)
     settings = replace(DIVERGING, learning_rate=kept["rate"], max_epochs=1, seed=1)
@@ -259,7 +259,7 @@ HASHED = 32  # reads of the 32 shards for the fingerprint of a checkpoint
 
 
 class StoppingSource(ArraySource):
-    """Counts its reads, and fails after so many, as a machine does."""
+    """Counts its reads, and fails after a given number."""
 
     reads, reads_allowed = 0, 10**9
 

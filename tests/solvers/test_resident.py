@@ -1,4 +1,4 @@
-"""A set that stays on the GPU is the same set."""
+"""Data that stay on the GPU have the same rows in the same order."""
 
 from __future__ import annotations
 

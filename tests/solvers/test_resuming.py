@@ -1,4 +1,4 @@
-"""A checkpoint that says what no run can have said is refused, though its checksum is right."""
+"""Checkpoints with impossible content are refused, even if their checksum is valid."""
 
 from __future__ import annotations
 

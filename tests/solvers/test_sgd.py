@@ -1,4 +1,4 @@
-"""The loop: learns, follows its schedule, is the SGD of the papers, and resumes bit-equal."""
+"""The training loop: it learns, follows its schedule, is the SGD of the papers, and resumes bit-equal."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_l2_shrinks_weights_and_not_the_bias() -> None:
 
 
 def test_a_bad_epoch_takes_the_model_back() -> None:
-    """With an absurd rate every epoch is worse than the start: the model must end where it began."""
+    """With an absurd rate every epoch is worse than the start: the model must be unchanged at the end."""
     m = model()
     with pytest.raises(FloatingPointError, match=r"never improved.* ce.*halved 3 times"):
         train(m, *sources(), SGDSettings(learning_rate=1e38, max_halvings=3), verbose=False)
@@ -156,7 +156,7 @@ class StoppedError(Exception):
 
 
 class StoppingSource(ArraySource):
-    """Fails after so many reads, as a machine does."""
+    """Fails after a number of reads, as a machine may."""
 
     reads_left = 10**9
 
@@ -317,7 +317,7 @@ def test_bad_sources_and_recipes() -> None:
 
 
 def test_nothing_to_learn_leaves_the_model_as_it_was_with_a_warning() -> None:
-    """Heldout labels that contradict those of training: whatever is learned makes them worse, though not by much."""
+    """Validation labels contradict those of training: whatever is learned increases the loss slightly."""
     X, y = rings()
     m = model()
     rows, heldout = ArraySource(X[100:], y[100:]), ArraySource(X[:100], (y[:100] + 1) % 3)

@@ -1,4 +1,4 @@
-"""Writers: what the real libraries read back is what the loop recorded."""
+"""Writers: the tracking libraries read back the records of the loop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DIVERGED = {"epoch": 7, "rate": 2, "decision": "revert and halve", "ce": math.na
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory) -> str:
-    """One for all tests: its tables take a second to make."""
+    """One store for all tests, since creating its tables takes a second."""
     return f"sqlite:///{tmp_path_factory.mktemp('mlflow')}/runs.db"
 
 
@@ -154,7 +154,7 @@ def test_a_missing_library_names_its_extra(monkeypatch, tmp_path: Path) -> None:
 
 
 class FakeClient:
-    """What `MLflowWriter` uses of MLflow's client."""
+    """The part of MLflow's client that `MLflowWriter` uses."""
 
     log: ClassVar[list[tuple[str, object]]] = []
 

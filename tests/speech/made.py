@@ -1,4 +1,4 @@
-"""Made audio and utterances for the speech tests."""
+"""Artificial audio and utterances for the speech tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Audio: what is read is what was written; what cannot be used says why."""
+"""Audio: round trips, and the reasons why recordings cannot be used."""
 
 from __future__ import annotations
 

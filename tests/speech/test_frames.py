@@ -1,4 +1,4 @@
-"""Array come back from disk as they were written, whole or not at all."""
+"""Arrays are read from disk as they were written, completely or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grapheme-to-phoneme conversion: the cuts against enumeration, the model on rules of a made-up language."""
+"""Grapheme-to-phoneme conversion: splits compared with enumeration, and the model on an artificial language."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def language(count: int, *, seed: int = 0) -> dict[str, list[tuple[str, ...]]]:
 
 
 def enumerated(word: str, phones: tuple[str, ...]) -> list[tuple[Graphone, ...]]:
-    """All cuts of a word."""
+    """All splits of a word."""
     if not word and not phones:
         return [()]
     return [

@@ -1,4 +1,4 @@
-"""HCLG: its costs add up, its copies on disk are the same graph."""
+"""HCLG: costs of paths, and copies on disk."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_transition_ids_are_those_of_the_frames_pdfs(hmm):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_phone_loop_walks_the_path_of_forced_alignment_at_the_same_cost(hmm, seed):
-    """Whatever contexts the frames ask for: the loop's path is the one that its own phones are aligned by."""
+    """For any contexts of the frames, the path of the loop is the forced alignment of its phones."""
     loop = phone_lexicon(LEXICON.phones)
     grammar = estimate(["n o a n SIL", "o n u n"], order=2, vocabulary=loop.words, fallback_discounts=(0.5, 1.0, 1.5))
     graph = compose_graph(hmm=hmm, lexicon=loop, grammar=grammar)
@@ -182,7 +182,7 @@ def test_phones_unknown_to_the_model_are_named():
 
 
 def test_using_a_graph_does_not_change_its_fingerprint():
-    """A run that is resumed must know its graph again."""
+    """A resumed run must recognise its graph."""
     hmm = monophone_hmm(phones=LEXICON.phones, silence=["SIL"])
     graph = compose_graph(hmm=hmm, lexicon=LEXICON, grammar=GRAMMAR)
     before = graph.fingerprint()

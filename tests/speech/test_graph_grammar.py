@@ -1,4 +1,4 @@
-"""G: a walk along the highest orders costs what the model says."""
+"""G: the cost of a path along the highest orders is that of the model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SENTENCES = ["this is the cat", "the cat that jack killed", "jack", "malt malt m
 
 
 def walked(fst, sentence, words):
-    """The cost when a word's own arc is taken wherever there is one, and #0 (cost included) else."""
+    """The cost if a word's own arc is followed where there is one, otherwise #0 with its cost."""
     state, cost, mark = fst.start, 0.0, len(words) + 1
     for word in [*(words.index(word) + 1 for word in sentence.split()), None]:
         while True:

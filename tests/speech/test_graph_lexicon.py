@@ -1,4 +1,4 @@
-"""L: which phones it takes for which words."""
+"""L: the phones of words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kaldi's matrices come back, and nothing in a file or a path is ever run."""
+"""Kaldi's matrices are read, and no code in a file or a path is run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_matrices_come_back(tmp_path: Path, options: dict[str, object], toleranc
 
 
 class Trap:
-    """Unpickled, it leaves a file behind."""
+    """Creates a file when unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

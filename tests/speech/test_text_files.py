@@ -1,4 +1,4 @@
-"""JSON that no parser can follow, in every file of the chain that is read back: an error that names the file."""
+"""Excessively nested JSON in every file of the pipeline: an error that names the file."""
 
 from __future__ import annotations
 

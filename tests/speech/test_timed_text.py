@@ -1,4 +1,4 @@
-"""Words with times in the formats of subtitles, NIST."""
+"""Words with times in subtitle formats and NIST's CTM."""
 
 from __future__ import annotations
 

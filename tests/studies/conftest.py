@@ -23,7 +23,7 @@ def saved() -> Mapping[str, SavedRows]:
 
 @pytest.fixture(scope="session")
 def report(saved: Mapping[str, SavedRows], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of one set a study: each kind of figure once."""
+    """One data set per study: each kind of figure once."""
     one_set = {
         name: replace(rows, rows=[row for row in rows.rows if row.get("data") == rows.rows[0].get("data")])
         for name, rows in saved.items()

@@ -12,7 +12,7 @@ from bochner.studies.study import Row, Study, with_seeds
 
 EVEN = [1 / 21] * 21
 SEEDS = (0, 1, 2)
-EXACT = ("kernel_spectra", "nystrom_theorems", "operation_counts")  # which no seed changes
+EXACT = ("kernel_spectra", "nystrom_theorems", "operation_counts")  # the same for all seeds
 
 
 def nystrom_rff(cell: Any) -> Row:
@@ -89,7 +89,7 @@ def adapted_bases(cell: Any) -> Row:
 
 
 def speech(cell: Any) -> Row:
-    """The cross-entropy goes against the error rate, its sum with the entropy goes with it."""
+    """The cross-entropy is negatively correlated with the error rate, its sum with the entropy positively."""
     ter = 0.3 - 0.02 * cell.bottleneck - 0.01 * (cell.criterion != "ce") - 0.001 * cell.num_features**0.25
     ter -= {"laplacian": 0.02, "gaussian": 0.001, "sparse-gaussian": 0.005, "network": 0.0}[cell.model] * cell.selection
     ter += 0.01 * abs(cell.depth - 4) * (cell.model == "network")
@@ -133,7 +133,7 @@ MADE = {
 
 
 def some_cells(study: Study) -> Sequence[Any]:
-    """Those of smoke, or of one set at size small where it has none or too few kinds for a finding; three seeds."""
+    """The cells of size smoke, or of one set at size small if smoke has too few kinds for a finding; three seeds."""
     cells = study.cells("smoke")
     if not cells or study.results == "feature_selection":
         small = study.cells("small")

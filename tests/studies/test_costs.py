@@ -35,7 +35,7 @@ def test_operations_then_durations_of_the_same_device(tmp_path: Path) -> None:
 
 def test_nothing_is_known_without_operations_and_cells(tmp_path: Path) -> None:
     results = ResultsFile(tmp_path / "cells.jsonl", Cell)
-    assert str(estimate([Cell("a", 0)], results, None)).endswith("how long the others take is not known")
+    assert str(estimate([Cell("a", 0)], results, None)).endswith("the time for the others is unknown")
     assert estimate([Cell("a", 0)], results, work, device="meta").seconds is None
 
 
@@ -47,7 +47,7 @@ def test_the_cost_comes_first_and_durations_are_stored(tmp_path: Path) -> None:
     assert [type(event).__name__ for event in events] == ["Cost", "Cell", "Cell", "Cost"]
     assert str(events[-1]) == "2 cells, all of them stored"
     assert set(study.results_file(tmp_path / "out").durations("cpu")) == {Cell("a", 0), Cell("b", 0)}
-    assert saved.rows[0] == {"data": "a", "seed": 0, "value": 1}  # the duration is no result
+    assert saved.rows[0] == {"data": "a", "seed": 0, "value": 1}  # the duration is not part of the result
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)

@@ -110,7 +110,7 @@ def test_the_sentence_about_speech_says_whether_intervals_overlap(
     monkeypatch.setattr(demo.experiment, "run_recipe", lambda *_, **__: made)
     monkeypatch.setattr(demo, "write_speech_report", lambda directory: None)
     part = demo.speech(tmp_path, workers=1, verbose=False)
-    assert "The kernel model has the least phone error rate, 20.0 % (GMM: 30.0 %; network: 25.0 %)" in part.answer
+    assert "The kernel model has the lowest phone error rate, 20.0 % (GMM: 30.0 %; network: 25.0 %)" in part.answer
     assert ("overlap" not in part.answer) == decided
 
 

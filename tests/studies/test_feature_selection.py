@@ -1,4 +1,4 @@
-"""The study of feature selection: the papers' finding on made data, and that every cell is treated alike."""
+"""The study of feature selection: the papers' finding on synthetic data, and equal treatment of all cells."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_each_setting_is_tuned_in_turn_and_never_on_the_test_part(monkeypatch: p
     assert len(tried) == len(set(tried)) == 2 + 2 + 2  # nothing is fitted twice
     tried.clear()
     assert study._Experiment(parts, size, "gaussian", NONE, "cpu").tune() == Setting(2.0, 4.0, 1.0)
-    assert len(tried) == 2 + 2  # without selection there is no rate of it
+    assert len(tried) == 2 + 2  # without selection its rate is not tuned
 
 
 def test_a_diverging_rate_is_not_chosen() -> None:

@@ -72,7 +72,7 @@ def test_fewer_than_three_seeds_decide_nothing() -> None:
 
 
 def test_methods_are_compared_on_the_same_seeds() -> None:
-    """Seeds that differ by half, for both alike: the ratio is known all the same."""
+    """Errors vary by half between seeds, equally for both methods, so the ratio is still known."""
     assert decided(rows_of(0.001, shared=0.3)).holds is True
 
 
@@ -104,7 +104,7 @@ def test_rows_of_several_seeds_hold_their_numbers() -> None:
 
 @pytest.mark.parametrize(("tokens", "holds"), [(757, None), (1_000_000, True)])
 def test_error_rates_have_the_standard_error_of_their_tokens(tokens: int, holds: bool | None) -> None:
-    """A point between two systems is less than 757 tokens can tell apart."""
+    """757 tokens cannot distinguish systems that differ by one point."""
     rows = [
         {"data": "speech", "kind": kind, "test_ter": ter, "tokens": tokens} for kind, ter in (("k", 0.19), ("n", 0.2))
     ]

@@ -118,7 +118,7 @@ def test_the_samples_are_counted_in_n_log_n(lowrank_dir: Path, monkeypatch: pyte
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(
-        FileNotFoundError, match=r"data_dir: .*german_numer\.npz does not exist; it must hold 'X_scale'"
+        FileNotFoundError, match=r"data_dir: .*german_numer\.npz does not exist; it must contain 'X_scale'"
     ):
         load("german", tmp_path, seed=0)
     assert len(SETS) == 9

@@ -1,4 +1,4 @@
-"""Curves side by side, and that every criterion can fail."""
+"""Comparisons of curves, and that every criterion can fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The theorems hold for Nystrom maps, and each check detects when a map is none."""
+"""The theorems hold for Nystrom maps, and each check fails for other maps."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_longer_tail_would_promise_too_much(setup: Setup, monkeypatch: pytest.
 
 
 def test_the_tail_is_that_of_centred_features() -> None:
-    """By explicit features: a linear kernel's centred covariance."""
+    """Compared with the centred covariance of explicit features of a linear kernel."""
     X = torch.randn(50, 4, generator=Generator().manual_seed(0)).double() + 3
     values = torch.linalg.eigvalsh(torch.cov(X.T, correction=0)).flip(0)
     assert centred_tail(X @ X.T, 2) == pytest.approx(float(values[2:].sum()), rel=1e-9)

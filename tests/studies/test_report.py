@@ -48,7 +48,7 @@ def test_a_failed_finding_is_shown_as_failed(saved: Mapping[str, SavedRows]) -> 
     text = results_part(FINDINGS, {**saved, "kernel-spectra": flat}, size="smoke")
     lines = [line for line in text.splitlines() if line.endswith("| no |")]
     assert len(lines) == 1
-    assert "first over 11th eigenvalue > 3 on 0 of 3 sets: digits 1, a9a 1, cpu 1" in lines[0]
+    assert "first / 11th eigenvalue > 3 on 0 of 3 sets: digits 1, a9a 1, cpu 1" in lines[0]
     assert "; 1 do not hold" in text
 
 
@@ -76,4 +76,4 @@ def test_the_report_in_a_browser_on_a_phone(report: Path, dark: bool) -> None:
         commands = page.evaluate("[...document.querySelectorAll('pre')].map(e => e.textContent)")
         assert commands == [f"bochner study run {study.name}" for study in STUDIES]
         card = page.evaluate("document.querySelector('.cards tr td:last-child').getBoundingClientRect().right")
-        assert card <= 360  # the decision is seen without scrolling
+        assert card <= 360  # the decision is visible without scrolling

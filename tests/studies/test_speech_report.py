@@ -1,4 +1,4 @@
-"""Grids, the papers' numbers beside ours, and that stand-ins are called synthetic."""
+"""Grids, the papers' numbers beside ours, and that replacements are called synthetic."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_page_names_its_speech_as_synthetic_and_the_papers_as_others(study: St
     study.show(page, saved(study.name).rows)
     html = page.html()
     assert "synthetic timit-like" in html
-    assert "of other speech" in html or "papers, other speech" in html or "Broadcast News, which is not here" in html
+    assert "on other speech" in html or "papers, other speech" in html or "Broadcast News from the papers" in html
     assert "The speech is synthetic" in study.protocol
 
 

@@ -1,4 +1,4 @@
-"""Real cells of the smallest size: what is measured, what is kept, and who reads test."""
+"""Cells of the smallest size: what is measured and stored, and which models are evaluated on test."""
 
 from __future__ import annotations
 

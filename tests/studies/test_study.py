@@ -1,4 +1,4 @@
-"""Running a study: measured cells stay measured, failures are logged, rows have their provenance."""
+"""Running a study: cells are measured once, failures are logged, and rows have a provenance."""
 
 from __future__ import annotations
 

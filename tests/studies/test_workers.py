@@ -1,4 +1,4 @@
-"""Workers: the results of one process, whatever fails on the way."""
+"""Workers: the results of one process, despite failures."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_study_by_workers_has_the_rows_of_one_process(tmp_path: Path) -> None:
 
 
 def test_a_worker_of_another_version_refuses() -> None:
-    with pytest.raises(RuntimeError, match=r"bochner 0\.0\.0 calls a worker"):
+    with pytest.raises(RuntimeError, match=r"bochner 0\.0\.0 called a worker"):
         StudyMeasure("map-error", Context(Path("data")), version="0.0.0")(None)
 
 

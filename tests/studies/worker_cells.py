@@ -1,4 +1,4 @@
-"""Cells that go wrong in known ways, in a module that worker processes can import."""
+"""Cells that fail in known ways, in a module that worker processes can import."""
 
 from __future__ import annotations
 

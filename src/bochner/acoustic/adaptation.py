@@ -32,7 +32,7 @@ from bochner.speech.text_files import Skipped, summarize
 logger = logging.getLogger(__name__)
 Array = NDArray[Any]
 Method = Literal["fmllr", "map", "head"]
-HELDOUT_STEP = 10  # every tenth utterance decides when the retraining of a head stops
+HELDOUT_STEP = 10  # every tenth utterance is held out to stop the retraining of a head
 BATCH_ROWS, MAX_EPOCHS, LEARNING_RATE = 256, 20, 1e-3
 NORMALIZE = ("lower", "no_punctuation")
 
@@ -54,12 +54,12 @@ class RecordedData:
 def read_data(model: AcousticModel, data: Path, *, speakers: str | None = None) -> RecordedData:
     """The utterances of a corpus directory, or of a directory of recordings with transcripts, as inputs of `model`.
 
-    Transcripts of a directory of recordings are normalised to lower case without punctuation, unless the lexicon of the
-    model has the words as they are written. `speakers` is "folder" (default), "prefix" or "file", see
-    `prepare_directory`, or "same" for one speaker.
+    Transcripts of a directory of recordings are normalised to lower case without punctuation, unless the model's
+    lexicon has the words as written. `speakers` is "folder" (default), "prefix" or "file", see `prepare_directory`, or
+    "same" for one speaker.
     """
     if model.front_end is None:
-        raise ValueError("the model was trained on frames that a corpus provides; it cannot read recordings.")
+        raise ValueError("the model was trained on frames provided by a corpus; it cannot read recordings.")
     with tempfile.TemporaryDirectory() as temporary:
         utterances, directory, skipped = read_utterances(
             data, Path(temporary), lexicon=model.lexicon, speakers=speakers
@@ -78,7 +78,7 @@ def read_data(model: AcousticModel, data: Path, *, speakers: str | None = None) 
                 skipped.append(Skipped(utterance.id, str(error)))
     utterances = [utterance for utterance in utterances if utterance.id in raw]
     if not utterances:
-        raise ValueError(f"data must hold recordings that can be used, got none in {data}: {summarize(skipped)}.")
+        raise ValueError(f"data must contain usable recordings, got none in {data}: {summarize(skipped)}.")
     moments = group_moments((utterance.speaker, raw[utterance.id]) for utterance in utterances)
     if model.prior is not None:
         moments = {speaker: smoothed(own, model.prior) for speaker, own in moments.items()}
@@ -89,7 +89,7 @@ def read_data(model: AcousticModel, data: Path, *, speakers: str | None = None) 
 def read_utterances(
     data: Path, temporary: Path, *, lexicon: Any, speakers: str | None
 ) -> tuple[list[Utterance], Path, list[Skipped]]:
-    """The utterances, the directory that their paths are relative to, and what was skipped."""
+    """The utterances, the directory that their paths are relative to, and the skipped files."""
     if manifest_path(data).is_file():
         utterances, directory, skipped = read_manifest(data), data, []
     else:
@@ -115,7 +115,7 @@ class AlignedData:
 
 
 def align_data(model: AcousticModel, data: RecordedData) -> AlignedData:
-    """Forced alignment by the model; one of adapted speakers aligns twice, the second time with their transforms."""
+    """Forced alignment by the model; a speaker-adapted model aligns twice, the second time with transforms."""
     frames = model.stage.viewed(data.cepstra, data.speaker_of)
     alignments = _align(model, data, frames)
     if model.adapted and alignments.paths:
@@ -144,10 +144,10 @@ def adapt(
     """The adapted model, and a record of what changed.
 
     "fmllr" makes the transform and the moments of a single speaker part of the model, which then recognises short
-    recordings of this speaker as it would long ones. "map" moves the means of the mixtures of a GMM (see `map_means`).
-    "head" trains the last layer of a kernel model or a network on the data, as long as every tenth utterance, which it
-    does not see, gains. By default: "fmllr" if there is one speaker and the model was trained on adapted speakers, then
-    "map" for a GMM and "head" for other models. O(T) in time, and O(epochs T) for a head.
+    recordings of this speaker as it would long ones. "map" adapts the means of the mixtures of a GMM (see `map_means`).
+    "head" trains the last layer of a kernel model or a network on the data, as long as the loss of every tenth
+    utterance, which is held out, decreases. By default: "fmllr" if there is one speaker and the model is
+    speaker-adapted, then "map" for a GMM and "head" for other models. O(T) in time, and O(epochs T) for a head.
     """
     one_speaker = len(data.moments) == 1
     if methods is None:
@@ -155,7 +155,9 @@ def adapt(
         methods = [*methods, "map" if model.module is None else "head"]
     aligned = align_data(model, data)
     if not aligned.states:
-        raise ValueError(f"data must have transcripts that fit, but nothing is aligned: {summarize(aligned.skipped)}.")
+        raise ValueError(
+            f"data must have matching transcripts, but no utterance could be aligned: {summarize(aligned.skipped)}."
+        )
     record: dict[str, Any] = {
         "methods": list(methods), "utterances": len(aligned.states), "speakers": len(data.moments),
         "skipped": len(data.skipped) + len(aligned.skipped),
@@ -164,7 +166,7 @@ def adapt(
         if method == "fmllr":
             if not one_speaker:
                 raise ValueError(
-                    f"fmllr adapts to one speaker, got {len(data.moments)}; use speakers same, or no fmllr."
+                    f"fmllr adapts to one speaker, got {len(data.moments)}; set speakers to same, or leave out fmllr."
                 )
             (speaker,) = data.moments
             model = with_speaker(model, data.moments[speaker], aligned.transforms.get(speaker))
@@ -187,7 +189,7 @@ def with_speaker(model: AcousticModel, moments: Moments, transform: Array | None
 
 
 def _after(transform: Array, view: View, num_inputs: int) -> Array:
-    """The view's matrix M [r, d], or [M, m] with an offset, then A x + b: [A M, A m + b]."""
+    """The view's matrix M [r, d], or [M, m] with an offset, followed by A x + b: [A M, A m + b]."""
     A, b = transform[:, :-1], transform[:, -1]
     if view.matrix is None:
         return transform
@@ -224,7 +226,9 @@ def _with_head(model: AcousticModel, aligned: AlignedData, seed: int) -> tuple[A
     names = list(aligned.states)
     heldout = names[:: max(2, min(HELDOUT_STEP, len(names)))]
     if len(heldout) == len(names):
-        raise ValueError(f"head needs at least 2 utterances, one to decide when to stop, got {len(names)}.")
+        raise ValueError(
+            f"head needs at least 2 utterances, one of them held out for early stopping, got {len(names)}."
+        )
     rows = {part: _rows(model, aligned, ids) for part, ids in
             (("train", [n for n in names if n not in heldout]), ("heldout", heldout))}  # fmt: skip
     last = last_layer(model.module)

@@ -1,4 +1,4 @@
-"""The corpora of recipes: how each kind is prepared; all later stages are the same."""
+"""The corpora of recipes and their preparation; all later stages are the same."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bochner.speech.manifest import PARTS, manifest_path
 
 @dataclass(frozen=True, kw_only=True)
 class SyntheticCorpus:
-    """Synthetic speech of espeak-ng's voices, see `bochner.speech.synthesis.synthesize`; `tokens` are recognised."""
+    """Synthetic speech of espeak-ng's voices, see `bochner.speech.synthesis.synthesize`; `tokens` are the units."""
 
     language: Literal["english", "cantonese", "bengali"]
     hours: float
@@ -63,7 +63,7 @@ class TimitCorpus:
 
 @dataclass(frozen=True, kw_only=True)
 class An4Corpus:
-    """AN4's cepstra as CMU distributes them; shares of its training speakers are held out as heldout and dev."""
+    """AN4's cepstra as CMU distributes them; shares of its training speakers form the parts heldout and dev."""
 
     source: Path
     heldout: float = 0.1
@@ -76,7 +76,7 @@ class An4Corpus:
 
 @dataclass(frozen=True, kw_only=True)
 class YesnoCorpus:
-    """yesno (openslr.org/1): sixty recordings of one man."""
+    """yesno (openslr.org/1): sixty recordings of one male speaker."""
 
     source: Path
     seed: int = 0
@@ -111,7 +111,7 @@ class FolderCorpus:
     """Recordings with transcripts, as `bochner speech prepare folder` reads them, or a corpus directory.
 
     `lexicon` names files, "cmudict" or "letters"; `speakers` is "folder", "prefix" or "file", by default "folder" if
-    there are four folders and otherwise "file". A corpus directory is read in place, without regard to the settings.
+    there are four folders and otherwise "file". A corpus directory is read in place and ignores these settings.
     """
 
     source: Path

@@ -21,10 +21,10 @@ logger = logging.getLogger(__name__)
 Array = NDArray[Any]
 Scores = Callable[[str], Array]
 """Log likelihoods [T, num_states] of an utterance id."""
-# The first of equal errors is chosen, so usual values come before extreme ones.
+# Of equal errors the first is chosen, so usual values come before extreme ones.
 ACOUSTIC_WEIGHTS = (0.1, 0.07, 0.14, 0.05, 0.2, 0.035, 0.28, 0.025, 0.4, 0.56, 0.8)
 WORD_PENALTIES = (-0.5, 0.5, -1.0, 1.0, -2.0, 2.0)
-MIN_SPEAKERS = 10  # with fewer, the bootstrap resamples utterances: so few speakers say nothing about their variance
+MIN_SPEAKERS = 10  # with fewer, the bootstrap resamples utterances: the variance of so few speakers cannot be estimated
 TUNING = "tuning.json"
 
 
@@ -63,7 +63,7 @@ def decode_parts(
     seed: int = 0,
     execution: Execution | None = None,
 ) -> dict[str, PartScore]:
-    """Decode and score `parts` with `weights`, or with those of least error on dev.
+    """Decode and score `parts` with `weights`, or with those of lowest error on dev.
 
     `scores` are those of an `AcousticModel`, a combination, or the GMM. Tuned weights and hypotheses are kept below
     `output_dir` (tuning.json, decoded/PART) and reused. `seed` is that of the bootstrap.
@@ -100,7 +100,7 @@ def decode_parts(
 def tune_weights(
     scores: Scores, aligned: AlignedCorpus, *, output_dir: Path, search: Search | None = None, execution: Execution
 ) -> Weights:
-    """The acoustic weight of least error on dev, then the word penalty of least error with it."""
+    """The acoustic weight of lowest error on dev, then the word penalty of lowest error with it."""
     file = output_dir / TUNING
     if not file.exists():
         settings: dict[str, Any] = {"search": search, "verbose": execution.verbose}

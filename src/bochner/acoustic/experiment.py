@@ -1,4 +1,4 @@
-"""An experiment: a recipe from its corpus to the comparison of its models, from top to bottom.
+"""An experiment: a recipe from its corpus to the comparison of its models.
 
 The corpus, the alignment and each model are stages (`bochner.stages`). The directory of a stage is named by the
 fingerprint of all its inputs, so a changed setting repeats only the stages that depend on it.
@@ -59,10 +59,10 @@ def run_recipe(
 ) -> Results:
     """Run the recipe below `output_dir`, or continue there; returns the content of results.json.
 
-    Every model is trained once per seed and decoded on dev. The kernel model and the network of least mean error on dev
-    are chosen; only these, their combination and the GMM are decoded on test. The chosen models of the first seed are
-    linked as models/kernel, models/network, models/gmm and, the best of all on dev, models/best. `output_dir` is locked
-    meanwhile.
+    Every model is trained once per seed and decoded on dev. The kernel model and the network with the lowest mean error
+    on dev are chosen; only these, their combination and the GMM are decoded on test. The chosen models of the first
+    seed are linked as models/kernel, models/network, models/gmm and, the best of all on dev, models/best. `output_dir`
+    is locked during the run.
     """
     with locked(Path(output_dir)):
         return _run_recipe(recipe, Path(output_dir), device=device, workers=workers, verbose=verbose)
@@ -96,7 +96,7 @@ def _run_recipe(recipe: AsrRecipe, root: Path, *, device: str, workers: int, ver
 
 
 def setup(recipe: AsrRecipe, root: Path, *, device: str, execution: Execution | None = None) -> Experiment:
-    """Prepare and align the corpus of a recipe below `root`, unless it is there already."""
+    """Prepare and align the corpus of a recipe below `root`, unless that was done before."""
     execution, after = execution or Execution(), []
     if isinstance(recipe.corpus, CorpusDirectory) or (
         isinstance(recipe.corpus, FolderCorpus) and recipe.corpus.is_prepared
@@ -182,7 +182,7 @@ def run_stage(
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """The aligned corpus of a recipe, and what can be done with it; each model gets a directory below `root`."""
+    """The aligned corpus of a recipe, and the steps of its experiment; each model gets a directory below `root`."""
 
     recipe: AsrRecipe
     root: Path
@@ -212,7 +212,7 @@ class Experiment:
         ]
 
     def results(self, rows: Sequence[Row]) -> Results:
-        """The rows with the facts about the recipe and its corpus."""
+        """The rows with a description of the recipe and its corpus."""
         aligned = self.aligned
         utterances = aligned.corpus.utterances
         minutes = {part: sum(u.duration for u in utterances if u.part == part) / 60 for part in PARTS}
@@ -240,7 +240,7 @@ class Experiment:
         trained = self._trained(name, settings, seed)
 
         def make(directory: Path) -> Mapping[str, Any]:
-            for file in (HISTORY, CHOICES, SELECTION):  # of interest beside the results
+            for file in (HISTORY, CHOICES, SELECTION):  # reported with the results
                 if (trained.directory / file).exists():
                     shutil.copy2(trained.directory / file, directory / file)
             module = TrainedModel.load(trained.directory, device=self.device).module
@@ -253,10 +253,10 @@ class Experiment:
         row = self._row(
             stage, settings.title, kind, values, seed=seed, seconds=result["seconds"], heldout=result["heldout"]
         )
-        return replace(row, cpu_seconds=result.get("cpu_seconds"))  # not known of models of earlier versions
+        return replace(row, cpu_seconds=result.get("cpu_seconds"))  # unknown for models of earlier versions
 
     def realign(self, row: Row) -> Row:
-        """Train the model of a row again, on the states that it aligns train and heldout to."""
+        """Train the model of a row again, on its own forced alignment of train and heldout."""
         settings = settings_from_json({**row.settings, "kind": row.kind})
 
         def make(directory: Path) -> Mapping[str, Any]:
@@ -283,7 +283,7 @@ class Experiment:
         return self._row(stage, name, SEQUENCE_KINDS[row.kind], settings, seed=row.seed, seconds=seconds)
 
     def combine(self, members: Sequence[Row]) -> Row:
-        """Decode with the combination of two models, at the shares of least error on dev."""
+        """Decode with the combination of two models, with the shares of lowest error on dev."""
         name, seed = " + ".join(row.model for row in members), members[0].seed
         directories = [row.directory for row in members]
 
@@ -339,11 +339,11 @@ class Experiment:
         after: Sequence[FinishedStage],
         **settings: object,
     ) -> FinishedStage:
-        """A stage of decoding; the beam is among its inputs but not among those of training."""
+        """A decoding stage; the beam is one of its inputs, but not an input of training."""
         return run_stage(self.root, "models", name, {**asdict(self.recipe.decoding), **settings}, make, after=after)
 
     def _save_tuned(self, model: AcousticModel, directory: Path, weights: Weights | None = None) -> dict[str, Any]:
-        """Decode dev, and save the model with the decoding weights of least error."""
+        """Decode dev, and save the model with the decoding weights of lowest error."""
         result = self._on_dev(model.scores(self.aligned.frames), directory, weights)
         best = Weights(result["dev"]["acoustic_weight"], result["dev"]["word_penalty"], "least error on dev")
         shutil.rmtree(directory / ACOUSTIC, ignore_errors=True)  # of a run that was interrupted here
@@ -366,7 +366,7 @@ class Experiment:
         return AcousticModel.load(self.root / directory / ACOUSTIC, device=self.device)
 
     def _lazy_scores(self, directory: str) -> Scores:
-        """The scores of a saved model, which is loaded by the first call: a part that is decoded already needs none."""
+        """The scores of a saved model, which is loaded by the first call: decoded parts do not need it."""
         loaded: list[Scores] = []
 
         def scores(name: str) -> Any:
@@ -398,7 +398,7 @@ def realign(
 ) -> AlignedCorpus:
     """Force-align train and heldout with `model`, and return the corpus with the new states.
 
-    An utterance that cannot be aligned keeps its states. The states are kept in `output_dir`/states and reused.
+    An utterance that cannot be aligned keeps its states. The states are stored in `output_dir`/states and reused.
     Source: Bourlard & Morgan 1994 (embedded Viterbi training).
     """
     execution, target = execution or Execution(), output_dir / "states"
@@ -419,12 +419,12 @@ def realign(
 def best_combination(
     models: Sequence[AcousticModel], aligned: AlignedCorpus, *, output_dir: Path, execution: Execution | None = None
 ) -> tuple[AcousticModel, dict[float, float]]:
-    """The combination of two models with the shares of least error on dev, and the error of each share of the first.
+    """The combination of two models with the shares of lowest error on dev, and the error by the share of the first.
 
     Acoustic weight and word penalty are tuned for equal shares only.
     """
     if len(models) != 2:
-        raise ValueError(f"models must be two, got {len(models)}.")
+        raise ValueError(f"exactly two models can be combined, got {len(models)}.")
     weights: Weights | None = None
     errors = {}
     for share in SHARES:
@@ -439,7 +439,7 @@ def best_combination(
 
 
 def link_chosen(results: Results, root: Path) -> None:
-    """Link the chosen models of the first seed under fixed names; "best" is that of least mean error on dev."""
+    """Link the chosen models of the first seed under fixed names; "best" has the lowest mean error on dev."""
     systems = [rows for kind in HEADINGS if (rows := results.chosen(kind))]
     best = min(systems, key=lambda rows: fmean(row.dev["ter"] for row in rows))[0]
     logger.info("models/best: %s, %.2f %% on dev", best.model, 100 * best.dev["ter"])

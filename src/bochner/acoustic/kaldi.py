@@ -65,7 +65,7 @@ class KaldiFrames(Mapping[str, Array]):
     def _speaker_moments(self, speaker: str) -> Moments:
         assert self.statistics is not None
         if speaker not in self.statistics:
-            raise ValueError(f"cmvn.scp must hold the statistics of each speaker, got none for {speaker!r}.")
+            raise ValueError(f"cmvn.scp must contain the statistics of each speaker, got none for {speaker!r}.")
         if speaker not in self._moments:
             self._moments[speaker] = _moments(self._matrix(self.statistics[speaker]).astype(np.float64))
         return self._moments[speaker]
@@ -106,9 +106,9 @@ def train_on_kaldi(
     """Train a model of the pdfs of a Kaldi experiment, or continue in `output_dir`; a finished model is only read.
 
     `data` is a data directory (`KaldiFrames`), `alignments` an experiment directory with ali.*.gz, final.mdl, tree and
-    phones.txt, such as exp/tri3_ali. A share `heldout` of the speakers is held out for all choices. Frames are spliced
-    with `context` on each side. Utterances without frames or without an alignment are left out. Memory: the frames
-    once.
+    phones.txt, such as exp/tri3_ali. A share `heldout` of the speakers is held out for tuning and early stopping.
+    Frames are spliced with `context` on each side. Utterances without frames or without an alignment are left out.
+    Memory: one copy of the frames.
     """
     target = Path(output_dir)
     if (target / MODEL).exists():
@@ -144,8 +144,8 @@ def read_kaldi_model(directory: FilePath, *, device: str = "cpu") -> KaldiModel:
 def write_likelihoods(model: KaldiModel, frames: Mapping[str, Array], path: FilePath) -> Path:
     """Write the log likelihoods of every utterance as `path`.ark and `path`.scp; returns the path of the .ark.
 
-    `latgen-faster-mapped final.mdl HCLG.fst ark:PATH.ark ark:lattices` decodes it: rows are frames, columns pdfs.
-    After an error nothing is left. Memory: one utterance.
+    `latgen-faster-mapped final.mdl HCLG.fst ark:PATH.ark ark:lattices` decodes it: rows are frames, columns pdfs. No
+    file is left after an error. Memory: one utterance.
     """
     like = model.log_priors
 

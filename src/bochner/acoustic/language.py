@@ -1,4 +1,4 @@
-"""Another language model or more words for a saved acoustic model."""
+"""Replacing the language model of a saved acoustic model, and adding words to it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ TEXT_ORDER = 3  # n-gram of a language model from plain text
 def with_language(model: AcousticModel, *, lm: Path | None = None, lexicon: Path | None = None) -> AcousticModel:
     """The model with words of `lexicon` added, or their pronunciations replaced, and with the language model `lm`.
 
-    `lm` is an ARPA file (.arpa, .lm, also .gz) or a text, one sentence a line, of which a trigram model is estimated.
-    Without one, new words share the probability of unknown words in the model's own language model.
+    `lm` is an ARPA file (.arpa, .lm, also .gz) or a text with one sentence per line, from which a trigram model is
+    estimated. Without one, new words share the probability of unknown words in the model's own language model.
     """
     entries = model.lexicon
     if lexicon is not None:
@@ -42,7 +42,7 @@ def with_language(model: AcousticModel, *, lm: Path | None = None, lexicon: Path
 
 
 def read_language_model(path: Path, *, words: Iterable[str]) -> NgramModel:
-    """An ARPA file, or a trigram model of the sentences of a text, over `words`."""
+    """The model of an ARPA file, or a trigram model of the sentences of a text, over `words`."""
     if not path.is_file():
         raise ValueError(f"lm must be an ARPA file or a text, got {path}.")
     if {".arpa", ".lm"} & set(path.suffixes):
@@ -59,7 +59,7 @@ def read_language_model(path: Path, *, words: Iterable[str]) -> NgramModel:
 
 
 def with_words(grammar: NgramModel, words: Sequence[str]) -> NgramModel:
-    """The model with more words, which share the probability of <unk> with it in equal parts.
+    """The model with more words, which share the probability of <unk> equally with it.
 
     >>> model = with_words(estimate(["a b", "a"], order=1, fallback_discounts=(0.5, 1.0, 1.5)), ["c"])
     >>> model.log_prob("c") == model.log_prob("<unk>")
@@ -72,9 +72,7 @@ def with_words(grammar: NgramModel, words: Sequence[str]) -> NgramModel:
     log_prob = first.log_prob.copy()
     log_prob[0] -= math.log10(len(new) + 1)
     if not math.isfinite(log_prob[0]):
-        raise ValueError(
-            f"the language model has no <unk> whose probability {', '.join(new[:5])} could share; give --lm."
-        )
+        raise ValueError(f"the language model has no <unk> to give probability to {', '.join(new[:5])}; give --lm.")
     ids = np.arange(len(grammar.words), len(grammar.words) + len(new))
     unigrams = Grams(
         np.concatenate([first.context, np.zeros_like(ids)]),

@@ -19,12 +19,12 @@ from bochner.speech.hmm.contexts import phone_starts
 from bochner.speech.hmm.model import Hmm
 
 Array = NDArray[Any]
-MIN_LOG = -1e300  # replaces a maximum of -inf, of which the difference to -inf would be NaN
+MIN_LOG = -1e300  # replaces a maximum of -inf, since -inf - (-inf) is NaN
 
 
 @dataclass(frozen=True, eq=False)
 class StateGraph:
-    """A Markov chain over N nodes, of which node n emits `pdfs`[n], with A arcs.
+    """A Markov chain over N nodes with A arcs; node n emits `pdfs`[n].
 
     pdfs [N] integers; starts [N], ends [N] and weights [A] float64 probabilities (0 if impossible); arcs lead from
     `sources` [A] to `targets` [A]. A path n_1 ... n_T weighs
@@ -48,7 +48,7 @@ class StateGraph:
 
     @cached_property
     def num_pdfs(self) -> int:
-        """The least number of columns of scores."""
+        """The minimum number of columns of scores."""
         return int(self.pdfs.max()) + 1
 
     def to(self, device: torch.device) -> StateGraph:
@@ -152,7 +152,7 @@ def log_partition(graph: StateGraph, scores: Tensor, lengths: Tensor) -> Tensor:
     """log sum_paths p(path) exp(sum_{t < lengths[b]} scores[b, t, pdf of path_t]): [B], float64, differentiable once.
 
     scores [B, T, S]; the gradient is `occupancies`. The sum of each frame is computed relative to its best node in
-    double precision, in which a node 700 nats below that one has probability 0.
+    double precision; nodes more than 700 nats below it have probability 0.
     """
     _check(graph, scores, lengths)
     total: Tensor = _LogPartition.apply(scores, lengths, graph)
@@ -227,7 +227,7 @@ def _matrix(rows: Tensor, columns: Tensor, graph: StateGraph) -> Tensor:
     """The weights of the arcs as a sparse [N, N] in CSR format, whose products are 10 times as fast as index_add."""
     indices, N = torch.stack([rows, columns]), graph.num_nodes
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # torch calls the CSR layout beta; only products are used
+        warnings.simplefilter("ignore", UserWarning)  # torch warns that CSR is in beta; only products are used
         return torch.sparse_coo_tensor(indices, graph.weights, (N, N), check_invariants=True).to_sparse_csr()
 
 

@@ -40,20 +40,20 @@ VERSION = 1
 GRAMMAR = "grammar.arpa.gz"
 DESCRIPTION, MODULE, SPLICER = "model.json", "module.safetensors", "splicer.safetensors"
 PRIORS, PRIOR, LEXICON = "priors.safetensors", "speaker_prior.safetensors", "lexicon.txt"
-TILE_ROWS = 1024  # rows whose features exist at once: 400 MB at 100,000 features
+TILE_ROWS = 1024  # rows whose features are computed at once: 400 MB at 100,000 features
 
 
 @dataclass(frozen=True, eq=False)
 class AcousticModel:
     """p(x | state) ~ p(state | x) / p(state), with the HMM and the graph that turn it into words.
 
-    `module` maps rows of `splicer` to logits [N, S]; without a module the mixtures of `stage` are the model. `stage` is
+    `module` maps rows of `splicer` to logits [N, S]; without a module the model is the mixtures of `stage`. `stage` is
     the GMM-HMM of the alignment: its transforms precede the splicer, and its mixtures give the transforms of new
-    speakers if the model was trained on `adapted` ones.
-    `front_end` computes cepstra of recordings; None if the corpus provided frames. `prior` are the moments of the
-    average training speaker, by which those of a recording are smoothed; `likelihood` the mean and standard deviation
-    of the log likelihood of speech of heldout by the mixtures, in chunks of 25 frames; `grammar` the language model of
-    the graph. These three are None in models of 0.1. `about` describes the settings.
+    speakers if the model was trained on `adapted` speakers. `front_end` computes cepstra of recordings; None if the
+    corpus provided frames. `prior` are the moments of the average training speaker, by which those of a recording are
+    smoothed; `likelihood` the mean and standard deviation of the log likelihood of speech of heldout by the mixtures,
+    in chunks of 25 frames; `grammar` the language model of the graph. These three are None in models saved by 0.1.
+    `about` describes the settings.
     """
 
     module: nn.Module | None
@@ -135,10 +135,10 @@ class AcousticModel:
         return transcribe(self, [Path(audio)], settings)[0]
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Write a self-contained directory, without pickle; after an error nothing is left."""
+        """Write a self-contained directory, without pickle; no file is left after an error."""
         final = Path(directory)
         if final.exists() and any(final.iterdir()):
-            raise ValueError(f"directory must be new or empty, got {final}, which has files in it.")
+            raise ValueError(f"directory must be new or empty, got {final}, which contains files.")
         partial = final.with_name(f"{final.name}.{secrets.token_hex(8)}.part")
         partial.mkdir(parents=True)
         try:

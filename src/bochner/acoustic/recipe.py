@@ -31,7 +31,7 @@ from bochner.plain_yaml import read_yaml
 
 SUFFIX = ".yaml"
 SOURCE = "corpus.source"
-OWN_PARSING = ("corpus", "models", "ablation")  # what `_parse_recipe` parses itself
+OWN_PARSING = ("corpus", "models", "ablation")  # parsed by `_parse_recipe` itself
 Settings = TypeVar("Settings")
 
 
@@ -39,9 +39,9 @@ Settings = TypeVar("Settings")
 class FrontendSettings:
     """`cepstra` of recordings (a corpus of frames keeps its own), spliced with `context` frames on each side.
 
-    Frames of 25 ms follow each other by `frame_shift` seconds: 0.01, or 0.005 as the papers have it for TIMIT. Models
-    are also trained on the recordings of train at other `speeds`, if there are recordings; with `alone`, also on each
-    recording of train as if it were transcribed alone: normalised by itself, and not adapted to its speaker.
+    Frames of 25 ms start every `frame_shift` seconds: 0.01, or 0.005 as in the papers for TIMIT. Models are also
+    trained on the recordings of train at other `speeds`, if there are recordings; with `alone`, also on each recording
+    of train normalised by itself and without speaker adaptation, as in the transcription of a single recording.
     """
 
     cepstra: Literal["mfcc", "plp"] = "mfcc"
@@ -61,8 +61,8 @@ class FrontendSettings:
 class AlignmentSettings:
     """The GMM whose states are the targets of the models, see `bochner speech align`.
 
-    States depend on `context_width` phones: 1 for context-independent ones, three for each phone; 3 for triphones; 5
-    for quinphones.
+    States depend on `context_width` phones: 1 for context-independent states, three per phone; 3 for triphones; 5 for
+    quinphones.
     """
 
     until: Literal["monophone", "triphone", "lda_mllt", "sat"] = "sat"
@@ -93,9 +93,9 @@ class AsrRecipe:
 
     `protocol` sets the defaults of all models: "modern", or "papers" for their optimizer, schedule and networks (see
     `bochner.acoustic.settings.PROTOCOLS`); a key of a model overrides it.
-    `realign` trains the chosen kernel model and the chosen network again, on states that they aligned themselves.
+    `realign` trains the chosen kernel model and the chosen network again, on states from their own alignments.
     `sequence` trains the chosen kernel model (also true), the chosen network or both further by the sequence objective
-    (lattice-free MMI). `combine` also decodes with the average of the two.
+    (lattice-free MMI). `combine` also decodes with their average.
     """
 
     name: str
@@ -144,12 +144,12 @@ class AsrRecipe:
 
 
 def recipe_names() -> list[str]:
-    """The recipes that come with bochner."""
+    """Names of the recipes that are part of bochner."""
     return sorted(path.name.removesuffix(SUFFIX) for path in _recipe_dir().iterdir() if path.name.endswith(SUFFIX))
 
 
 def recipe_descriptions() -> dict[str, str]:
-    """The purpose of each recipe by name."""
+    """Descriptions of the recipes by name."""
     return {name: _read(name)["about"] for name in recipe_names()}
 
 
@@ -218,7 +218,7 @@ def parse_model(values: object, protocol: str, context: int, *, key: str = "mode
 
 
 def _with_dilations(values: object, context: int) -> object:
-    """The settings of a model with `dilations: auto` as those that cover the context of the front end."""
+    """The settings of a model with `dilations: auto` replaced by dilations that cover the context of the front end."""
     if not isinstance(values, Mapping) or values.get("dilations") != "auto":
         return values
     return {**values, "dilations": list(dilations_for(context))}
@@ -238,9 +238,9 @@ def _parse_kind(
 def parse_settings(cls: type[Settings], values: object, *, key: str = "", **parsed: Any) -> Settings:
     """An instance of the dataclass `cls` with the plain `values` of YAML; errors name the value by its path from `key`.
 
-    jsonargparse converts and checks each value by the type hint of its field. It would import what a value for a
-    dataclass names (class_path), so it never gets one: fields that are dataclasses are parsed by a call of their own,
-    or are given as instances, in `parsed`.
+    jsonargparse converts and checks each value by the type hint of its field. For a dataclass it would import whatever
+    a value names (class_path), so it never gets one: fields that are dataclasses are parsed by separate calls, or given
+    as instances, in `parsed`.
 
     >>> parse_settings(DecodingSettings, {"beam": "9"}, key="decoding").beam
     9.0
@@ -289,16 +289,16 @@ def _mistake(prefix: str, name: str, types: Mapping[str, Any], values: Mapping[s
 
 
 def _is_finite(value: object) -> bool:
-    """Whether every number in `value` is less than the largest float; NaN is not."""
+    """Whether every number in `value` is finite."""
     if isinstance(value, list | tuple):
         return all(map(_is_finite, value))
     return not isinstance(value, int | float) or abs(value) < sys.float_info.max
 
 
 def _read(recipe: str | os.PathLike[str], *, children: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The values of a recipe merged into those of the recipe it is like; `children` are the recipes that led here."""
+    """The values of a recipe merged into those of the one it is based on; `children` are the recipes based on it."""
     if str(recipe) in children:
-        raise ValueError(f"{recipe} is like itself.")
+        raise ValueError(f"{recipe} must not be `like` itself.")
     values = _parse_yaml(recipe)
     if "like" not in values:
         return values

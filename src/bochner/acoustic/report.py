@@ -57,7 +57,7 @@ def _comparison(page: Page, results: Results, root: Path) -> None:
 
 
 def errors_on_test(results: Results) -> dict[str, tuple[float, float, float]]:
-    """Test error in per cent of the best model of each kind, with the ends of its interval: means over the seeds."""
+    """Test error in per cent of the best model of each kind, with its confidence limits: means over the seeds."""
     errors = {}
     for kind, heading in HEADINGS.items():
         tests = [row.test for row in results.chosen(kind)]
@@ -69,21 +69,21 @@ def errors_on_test(results: Results) -> dict[str, tuple[float, float, float]]:
 
 
 def answer(results: Results) -> str:
-    """The result in a sentence or two: which model has the least test error, and whether the intervals are apart."""
+    """The result in one or two sentences: which model has the lowest test error, and whether the intervals overlap."""
     errors = errors_on_test(results)
     if not errors:
-        return "No model was decoded on test; the table has the errors on dev."
+        return "No model was decoded on test; the table shows the errors on dev."
     name = results.protocol[:3].upper()
     best, *others = sorted(errors, key=lambda heading: errors[heading][0])
     rate, low, high = errors[best]
-    first = f"The least test {name} is that of the {best}: {rate:.1f} % ({low:.1f} to {high:.1f})."
+    first = f"The {best} has the lowest test {name}: {rate:.1f} % ({low:.1f} to {high:.1f})."
     if not others:
         return first
     close = [heading for heading in others if errors[heading][1] <= high]
     if not close:
-        return f"{first} The intervals of all others lie above."
+        return f"{first} All other intervals lie above it."
     listed = ", ".join(f"{heading} {errors[heading][0]:.1f} %" for heading in close)
-    return f"{first} The intervals of these overlap with it: {listed}."
+    return f"{first} These intervals overlap with it: {listed}."
 
 
 def error_bars(errors: Mapping[str, tuple[float, float, float]], results: Results) -> Any:
@@ -114,7 +114,7 @@ def _selection(page: Page, results: Results, root: Path) -> None:
     if survivals := {name: facts for name, facts in selections.items() if "survival" in facts}:  # not after "fobos"
         page.figure(survival_curves(survivals), "The share of the features of each round that are in the final model.")
     page.heading("Weights of the inputs").figures(
-        (input_weights(facts["input_weights"], context=context), f"{name}: mean 1; frame 0 is the classified one.")
+        (input_weights(facts["input_weights"], context=context), f"{name}: mean 1; frame 0 is the classified frame.")
         for name, facts in selections.items()
     )
 
@@ -275,7 +275,7 @@ def _curves(**settings: Any) -> tuple[Any, Any]:
 
 
 def _styled(values: Mapping[str, T]) -> Iterator[tuple[T, dict[str, Any]]]:
-    """Each value with its own colour and marker."""
+    """Each value with a different colour and marker."""
     for (name, value), color, marker in zip(values.items(), cycle(COLORS), cycle(MARKERS), strict=False):
         yield value, {"color": color, "marker": marker, "markersize": 3, "linewidth": 1.3, "label": name}
 

@@ -1,4 +1,4 @@
-"""The results of an experiment, one row for each model and seed, and the papers' tables of them."""
+"""The results of an experiment, one row per model and seed, and tables of them as in the papers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from bochner.stages import write_json
 
 FILE = "results.json"
-SEQUENCE_KINDS = {"kernel": "sequence", "network": "network sequence"}  # kinds of rows of the sequence objective
+SEQUENCE_KINDS = {"kernel": "sequence", "network": "network sequence"}  # trained by the sequence objective
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +22,8 @@ class Row:
 
     `heldout` has ce, perplexity, perplexity_silence_collapsed, ent, erll and err; it is empty for a GMM or a
     combination. `dev` has ter, acoustic_weight and word_penalty. `test`, for chosen models only, has ter with its
-    interval low to high, and tokens. Rates are fractions. `seconds` is the training time, `cpu_seconds` that of the
-    processor, where they are known; after an interruption, that of the last part. `directory` is relative to that of
+    interval low to high, and tokens. Rates are fractions. `seconds` is the training time and `cpu_seconds` the CPU
+    time, where known; after an interruption, those since the last start. `directory` is relative to that of
     results.json.
     """
 
@@ -54,7 +54,7 @@ class Results:
         return [row for row in self.rows if row.kind == kind]
 
     def chosen(self, kind: str) -> list[Row]:
-        """The rows, one per seed, of the model of that kind with the least mean error on dev, the first of equals.
+        """The rows, one per seed, of the model of that kind with the lowest mean error on dev, the first of a tie.
 
         Empty if there is no model of that kind.
         """
@@ -126,7 +126,7 @@ def across(runs: Sequence[Results]) -> Table:
         sizes = [str(len(results.recipe["seeds"])), f"{results.num_states:,}"]
         chosen = [results.chosen(kind) for kind in kinds]
         errors = [mean_text(rows, _percent("test", "ter"), 2) if rows else "-" for rows in chosen]
-        protocol = str(results.recipe.get("protocol", "-"))  # which results of 0.1 lack
+        protocol = str(results.recipe.get("protocol", "-"))  # absent in results of 0.1
         lines.append([str(results.recipe["name"]), protocol, _error_name(results), *sizes, *errors])
     return lines
 
@@ -149,17 +149,19 @@ def protocol(results: Results) -> str:
     """The protocol of the experiment in a few sentences."""
     seeds = results.recipe["seeds"]
     spread = f"Means over seeds {', '.join(map(str, seeds))}, ± their standard deviation. " if len(seeds) > 1 else ""
-    speech = "Synthetic speech: this says nothing about recordings of people. " if results.synthetic else ""
-    training = TRAINING.get(str(results.recipe.get("protocol")), "")  # results of 0.1 name none
+    speech = (
+        "The speech is synthetic: these results do not apply to recordings of people. " if results.synthetic else ""
+    )
+    training = TRAINING.get(str(results.recipe.get("protocol")), "")  # absent in results of 0.1
     return (
         f"{results.corpus}, {results.num_states:,} states, error by {results.protocol}. {speech}{training}{spread}"
-        "Bandwidths, and rates that were not set, were chosen on heldout, models and decoding weights on dev; only the "
+        "Bandwidths and unset learning rates were chosen on heldout, models and decoding weights on dev; only the "
         "chosen models were decoded on test."
     )
 
 
 def mean_text(rows: Sequence[Row], value: Value, digits: int) -> str:
-    """The mean over rows, with the standard deviation of several; a dash if a row has no value."""
+    """The mean over rows, with the standard deviation if there are several; a dash if a row has no value."""
     values = [number for number in map(value, rows) if number is not None]
     if len(values) < len(rows):
         return "-"

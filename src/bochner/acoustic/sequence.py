@@ -83,7 +83,7 @@ def sequence_trained(
     """The model after MMI training on train, with heldout for the schedule; and its history.
 
     The denominator is a phone n-gram of `order` from the alignment of train. The default acoustic weight is that of
-    decoding. Of kernel models and networks alike only the last layer is trained. Decoding weights should be tuned
+    decoding. Only the last layer is trained, for kernel models and networks alike. Decoding weights should be tuned
     again, as `decode_parts` does.
     """
     if model.module is None:
@@ -147,7 +147,7 @@ def _last(head: Head) -> tuple[Tensor, Tensor]:
 
 
 def _hidden_layers(network: Network) -> Network:
-    """A copy without the output layer, whose parameters are fixed."""
+    """A copy without the output layer, with fixed parameters."""
     lower = copy.deepcopy(network).requires_grad_(False)
     lower.head = nn.Identity()  # type: ignore[assignment]
     return lower
@@ -238,7 +238,7 @@ def train_sequence(
                 preconditioner.apply()
             optimizer.step()
         values = objective.evaluate(heldout)
-        # The schedule compares ratios: that of exp(loss) is a difference of losses, whose zero has no meaning.
+        # The schedule compares ratios, but the loss has no natural zero: a ratio of exp(loss) is a difference.
         decision = schedule.update(math.exp(min(values.loss - initial.loss, MAX_EXPONENT)))
         if decision is Decision.REVERT:
             with torch.no_grad():
@@ -303,7 +303,8 @@ def _num_frames(batch: Batch) -> int:
 def _fit_preconditioner(
     model: nn.Module, utterances: Batch, settings: SequenceSettings, splice: Splice
 ) -> Preconditioner | None:
-    """The preconditioner of random utterances, with 4 times the rows that it samples, since theirs are correlated."""
+    """The preconditioner from random utterances, with 4 times as many rows, since those of an utterance are
+    correlated."""
     rows = max(1, _num_frames(utterances) * settings.batch_utterances // len(utterances))
     sgd = SGDSettings(preconditioner_rank=settings.preconditioner_rank, batch_size=rows, seed=settings.seed)
     generator, sample = Generator().manual_seed(settings.seed), []

@@ -16,10 +16,10 @@ from bochner.models.losses import Criterion
 from bochner.search import AdaptParams, KernelPlan, NetworkPlan, SelectionParams, SolverParams
 
 logger = logging.getLogger(__name__)
-KERNELS = ("laplacian", "gaussian", "sparse-gaussian")  # those of the papers
+KERNELS = ("laplacian", "gaussian", "sparse-gaussian")  # as in the papers
 # One round of "agop": the metric of a second one no longer distinguishes rare states.
 METRIC = AdaptParams(method="agop", rounds=1, num_landmarks=1024, num_rows=2**15)
-# Frames have hundreds of inputs; the papers' dense frequencies are what the fused GPU steps are made for.
+# Frames have hundreds of inputs, for which fused GPU steps need dense frequencies, as in the papers.
 PROJECTIONS = {"gaussian": "orthogonal", "laplacian": "iid", "sparse-gaussian": "sparse"}
 PRECONDITIONER_ROWS = 2048
 AUTO_STEPS = 15_000  # of networks: 15 epochs of an hour of speech
@@ -32,7 +32,7 @@ class TrainingSettings:
     Args:
         name: The name in tables; "" for one derived from the settings.
         rank: Rank of a linear bottleneck before the states; None for no bottleneck. "auto" is a sixth of the states, at
-            least 100 and at most 1000. A rank that is not below the number of states is None in effect.
+            least 100 and at most 1000. A rank of at least the number of states has the effect of None.
         criterion: The heldout criterion that the learning rate schedule watches: "ce" or "erll:1" (see
             `bochner.models.losses`).
         batch_size: Rows per step.
@@ -63,7 +63,7 @@ class TrainingSettings:
         return self.rank, self.max_epochs
 
     def fitted_to(self, *, num_rows: int, num_states: int) -> Self:
-        """The settings with the sizes that "auto" means for `num_rows` frames of train, and no rank above the states.
+        """The settings with "auto" resolved for `num_rows` frames of train, and no rank above the number of states.
 
         >>> settings = KernelSettings(num_features="auto", rank="auto").fitted_to(num_rows=250_000, num_states=800)
         >>> settings.num_features, settings.rank
@@ -111,7 +111,7 @@ class KernelSettings(TrainingSettings):
             a head.
         num_blocks: Blocks of features that are trained separately; their logits are averaged.
         preconditioner_rank: Number of top eigenvectors of the features in the preconditioner; 0 is plain SGD as in the
-            papers, which learns far less from little speech.
+            papers, which is far less accurate on small corpora.
         average: Whether the model of an epoch is the mean of its iterates.
         preset: "fast", "default" or "best" searches kernel, bandwidth and metric on some of the frames, as
             `KernelClassifier` does; whatever is set stays fixed. With None only the bandwidth is searched.
@@ -159,7 +159,7 @@ class KernelSettings(TrainingSettings):
             raise ValueError('num_features must be a number, got "auto"; see `fitted_to`.')
         adapt: Any = METRIC if self.adapt == "agop" else self.adapt and AdaptParams(method=self.adapt)
         if self.preset is not None:
-            # frames are standardised when they are read
+            # frames are standardised when read
             return KernelPlan(
                 kernel=self.kernel, bandwidth=self.bandwidth, n_components=self.num_features, standardize=False,
                 adapt=adapt or "auto", selection=self.selection, solver="sgd", params=params, preset=self.preset,
@@ -247,7 +247,7 @@ class NetworkSettings(TrainingSettings):
 def dilations_for(context: int) -> tuple[int, ...]:
     """Dilations that cover `context` frames on each side without a gap: 1, then as few as possible of at most 3.
 
-    A layer of width 3 at every third frame still sees all of them.
+    A layer of width 3 at every third frame still covers all frames.
 
     >>> [dilations_for(context) for context in (1, 4, 5, 10)]
     [(1,), (1, 3), (1, 2, 2), (1, 3, 3, 3)]
@@ -261,9 +261,9 @@ def dilations_for(context: int) -> tuple[int, ...]:
 
 ModelSettings = KernelSettings | NetworkSettings
 KINDS: dict[str, type[KernelSettings | NetworkSettings]] = {"kernel": KernelSettings, "network": NetworkSettings}
-# Defaults of each kind of model. "modern" are those of the classes: whatever helps either side. "papers" is plain SGD
-# from a rate chosen on heldout, halved after less than 1 % improvement and stopped after 10 halvings, without
-# averaging, and tanh networks with layer-wise pre-training (May et al. 2019, Section 6).
+# Defaults of each kind of model. "modern" uses those of the classes: the best known settings for either kind. "papers"
+# is plain SGD from a rate chosen on heldout, halved after less than 1 % improvement and stopped after 10 halvings,
+# without averaging, and tanh networks with layer-wise pre-training (May et al. 2019, Section 6).
 _PAPERS: dict[str, Any] = {"improvement": 0.01, "max_halvings": 10, "max_epochs": 100, "average": False}
 PROTOCOLS: dict[str, dict[str, dict[str, Any]]] = {
     "modern": {"kernel": {}, "network": {}},

@@ -71,7 +71,7 @@ class SplicedFrames:
     """A data source: the frames of many utterances with their states, spliced when they are read.
 
     Each shard holds every n-th frame of all utterances, so that each batch contains frames of every speaker. Memory:
-    the frames once, 4 N d bytes, and a few shards.
+    one copy of the frames, 4 N d bytes, and a few shards.
 
     >>> frames, states = {"a": np.eye(2, dtype="float32")}, {"a": np.array([0, 1])}
     >>> rows = SplicedFrames.fit(frames, states, ids=["a"], left=1, right=0)
@@ -94,7 +94,7 @@ class SplicedFrames:
     def fit(
         cls, frames: Mapping[str, Array], states: Mapping[str, Array], *, ids: Sequence[str], left: int, right: int
     ) -> SplicedFrames:
-        """Rows that are standardised by their own mean and standard deviation: those of train."""
+        """Rows standardised by their own mean and standard deviation, for the part train."""
         _check_sizes(frames, states, ids)
         return cls(Splicer.fit(_concatenate(frames, ids), left=left, right=right), frames, states, ids)
 

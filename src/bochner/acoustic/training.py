@@ -1,4 +1,4 @@
-"""Training of acoustic models by the common assembly of `bochner.search`, and their scores on heldout frames."""
+"""Training of acoustic models by `bochner.search`, and their scores on heldout frames."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from bochner.storage import load, save
 
 MODULE, HISTORY, CHOICES, SELECTION = "module.safetensors", "history.json", "choices.json", "selection.json"
 CHECKPOINT = "checkpoint"
-TILE_ROWS = 4096  # of counting states
+TILE_ROWS = 4096  # rows read at once to count states
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,10 +70,10 @@ def train_model(
     device: str = "cpu",
     verbose: bool = False,
 ) -> TrainedModel:
-    """Fit the model of `settings` on `train`; all choices (bandwidth, rate, when to stop) use `heldout` alone.
+    """Fit the model of `settings` on `train`; bandwidth, learning rate and early stopping use `heldout` alone.
 
-    Rows are X [N, d] with a state y in 0 .. num_states - 1. With an `output_dir` a finished model is stored there, and
-    only read by the same call; after an interruption the same call continues from the last checkpoint.
+    Rows are X [N, d] with a state y in 0 .. num_states - 1. With an `output_dir` the finished model is stored there,
+    and the same call then only reads it; after an interruption the same call continues from the last checkpoint.
 
     >>> from bochner.data import ArraySource
     >>> X = torch.randn(400, 2, generator=torch.Generator().manual_seed(0))
@@ -106,7 +106,7 @@ def tune_bandwidth(
 
 def _task(settings: ModelSettings, train: Source, heldout: Source, num_states: int, seed: int, device: str) -> Task:
     """The classification task; models start from the relative frequencies of the states."""
-    counts = torch.ones(checks.positive_int("num_states", num_states), dtype=torch.float64)  # so that none is 0
+    counts = torch.ones(checks.positive_int("num_states", num_states), dtype=torch.float64)  # so that no frequency is 0
     for block in in_order(train, batch_rows=TILE_ROWS):
         counts += torch.bincount(block.y.cpu(), minlength=num_states)
     return make_task(

@@ -1,4 +1,4 @@
-"""Transcripts of recordings: words with times and confidences, alternatives, rescoring by another language model."""
+"""Transcripts of recordings: words with times and confidences, alternatives, rescoring with another language model."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ logger = logging.getLogger(__name__)
 Array = NDArray[Any]
 SPEAKER = "speaker"  # the name of the only speaker of some recordings
 MAX_SILENCE = 4 * 2.0**-15  # root mean square of the loudest frame of digital silence: four 16-bit steps, -78 dB
-MIN_LEVEL_RANGE, MIN_LEVELS = 3.0, 8  # dB between the quiet and the loud frames of speech; frames that show it
+MIN_LEVEL_RANGE, MIN_LEVELS = 3.0, 8  # dB between quiet and loud frames of speech; frames needed to compare them
 CHUNK_FRAMES = 25  # frames of speech, about a word, whose mean log likelihood is compared with that of heldout
 UNLIKELY = 0.01  # words whose likelihood is below this quantile of heldout lose confidence
 MIN_ADAPTED_FRAMES = 500  # of speech, for the transform of a speaker
 ADAPTATION_PASSES = 2  # hypotheses from which the transform is estimated
-RESCORED = 100  # sentences that another language model compares
+RESCORED = 100  # sentences rescored by another language model
 
 
 @dataclass(frozen=True, kw_only=True)
 class Transcript:
     """Words and phones with their times in seconds.
 
-    `confidences` are those of the words, in [0, 1]; empty if none were asked for, as are `alternatives`, the best
+    `confidences` are those of the words, in [0, 1]; empty if none were requested, as are `alternatives`, the best
     distinct sentences with their posterior probabilities, and the lattice. `complete` is False if the recording ends
     within a sentence.
     """
@@ -69,14 +69,14 @@ class Transcript:
 
 @dataclass(frozen=True, kw_only=True)
 class TranscriptSettings:
-    """What is computed beside the words.
+    """Outputs besides the words.
 
     Args:
         nbest: Number of alternative sentences.
         confidences: Whether words have confidences: posterior probabilities by the lattice, lowered for words that are
             less likely than nearly all speech of the heldout part.
         min_confidence: Words with a lower confidence are left out, such as those of noise.
-        rescoring: A language model that compares the best sentences of the lattice in place of the model's own.
+        rescoring: A language model that rescores the best sentences of the lattice in place of the model's own.
         channel: The channel of recordings with several, counted from 0; None is their mean.
     """
 
@@ -99,15 +99,15 @@ class TranscriptSettings:
 def transcribe(
     model: AcousticModel, recordings: Sequence[Path], settings: TranscriptSettings | None = None
 ) -> list[Transcript]:
-    """Decode the recordings of one speaker, whose cepstra are normalised over all of them and the prior of the model.
+    """Decode the recordings of one speaker; cepstra are normalised by the moments of all of them and the model's prior.
 
-    A model of adapted speakers decodes three times: the hypotheses of the first two passes give the transform of the
+    A speaker-adapted model decodes three times: the hypotheses of the first two passes give the transform of the
     speaker (fMLLR), if they have 5 s of speech. Silence and stationary noise give no words. O(T) in time.
     """
     settings = settings or TranscriptSettings()
     front_end = model.front_end
     if front_end is None:
-        raise ValueError("the model was trained on frames that a corpus provides; it cannot transcribe recordings.")
+        raise ValueError("the model was trained on frames provided by a corpus; it cannot transcribe recordings.")
     samples = [read_samples(path, rate=front_end.rate, channel=settings.channel) for path in recordings]
     empty = [Transcript(duration=len(x) / front_end.rate) for x in samples]
     cepstra = {str(place): front_end(x) for place, x in enumerate(samples) if may_be_speech(x, rate=front_end.rate)}
@@ -124,7 +124,7 @@ def transcribe(
 
 
 def may_be_speech(samples: Samples, *, rate: int) -> bool:
-    """Whether the level of some 25 ms is above rounding noise, and not the same all the time as that of a hum.
+    """Whether the level of some 25 ms is above rounding noise, and varies, unlike that of a hum.
 
     >>> noise = 0.1 * np.random.default_rng(0).standard_normal(8000)
     >>> bursts = noise * (np.arange(8000) % 2000 < 1000)
@@ -238,7 +238,7 @@ def lattice_confidences(lattice: WordLattice, words: Sequence[str]) -> list[floa
 
 
 def nbest_confidences(words: Sequence[str], sentences: Iterable[tuple[tuple[str, ...], float]]) -> list[float]:
-    """The probability of the sentences that have each of `words` at its place, by minimum edit alignment.
+    """The total probability of the sentences that have each of `words` at its place, by minimum edit alignment.
 
     >>> nbest_confidences(("a", "b"), [(("a", "b"), 0.75), (("a",), 0.25)])
     [1.0, 0.75]
@@ -251,7 +251,7 @@ def nbest_confidences(words: Sequence[str], sentences: Iterable[tuple[tuple[str,
 
 
 def _likely(model: AcousticModel, frames: Array, ids: Array, words: Sequence[Segment]) -> list[float]:
-    """A factor for each word: 1, or less if it is less likely than all but one percent of the speech of heldout."""
+    """A factor for each word: 1, or less if it is less likely than 99 % of the speech of heldout."""
     if model.likelihood is None:
         return [1.0] * len(words)
     mean, std = model.likelihood
@@ -303,7 +303,7 @@ def _with_times(model: AcousticModel, words: Sequence[str], ids: Array, *, compl
 def _without_last_word(
     phones: Sequence[Segment], words: Sequence[str], lexicon: Lexicon, silence: Sequence[str]
 ) -> tuple[Segment, ...]:
-    """The words but the last, of which a recording that ends within it has only the first phones."""
+    """All words but the last, of which a recording that ends within it has only the first phones."""
     for stop in range(len(phones), -1, -1):
         try:
             return word_segments(phones[:stop], words[:-1], lexicon, silence=silence)

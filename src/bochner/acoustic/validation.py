@@ -13,13 +13,13 @@ from bochner.acoustic.model import AcousticModel
 from bochner.speech.align import tied_states
 from bochner.speech.decode import NoPathError, decode
 
-MIN_GAP = 1.0  # log likelihood per frame by which a free path must be better than the transcript to be an outlier
-MADS = 6.0  # median absolute deviations from the median of all utterances that make an outlier
-TO_STD = 1.4826  # standard deviations of a normal distribution in a median absolute deviation
+MIN_GAP = 1.0  # outliers: log likelihood per frame by which the free path must exceed the transcript
+MADS = 6.0  # outliers: scaled median absolute deviations above the median of all utterances
+TO_STD = 1.4826  # the standard deviation of a normal distribution in units of its median absolute deviation
 
 
 class Problem(NamedTuple):
-    """An utterance, what is wrong (audio, words, transcript), and the detail."""
+    """An utterance, the kind of problem (audio, words, transcript), and a description."""
 
     id: str
     kind: str
@@ -27,12 +27,12 @@ class Problem(NamedTuple):
 
 
 def validate(model: AcousticModel, data: Path, *, speakers: str | None = None) -> tuple[RecordedData, list[Problem]]:
-    """The data that can be read, and the problems of the utterances.
+    """The readable data, and the problems of the utterances.
 
-    Audio that is empty, clipped or damaged, and utterances without a transcript, are found when they are read; words
-    that the lexicon of the model lacks and utterances too short for their text by forced alignment. A transcript does
-    not match if a free path through the decoding graph is better than the forced one by an unusual number of log
-    likelihoods per frame: six median absolute deviations above the median of all utterances, and at least 1.
+    Reading finds empty, clipped or damaged audio and utterances without a transcript; forced alignment finds words that
+    the model's lexicon lacks and utterances too short for their text. A transcript does not match if a free path
+    through the decoding graph exceeds the forced one in log likelihood per frame by at least 1, and by six median
+    absolute deviations more than the median utterance.
     """
     recorded = read_data(model, data, speakers=speakers)
     missing = {

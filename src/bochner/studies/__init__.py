@@ -1,1 +1,1 @@
-"""The papers' tables and figures: `bochner study` runs them, one module or a few with a common prefix per family."""
+"""The papers' tables and figures, run by `bochner study`: one or a few modules with a common prefix per family."""

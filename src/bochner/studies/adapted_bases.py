@@ -1,4 +1,4 @@
-"""Random and adapted bases: the data sets, maps and cells of Alber et al. 2017, and what is measured in a cell."""
+"""Random and adapted bases: the data sets, maps, cells and measurements of Alber et al. 2017."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ERROR_ROWS, ERROR_BLOCKS = 1_000, 5
 
 @dataclass(frozen=True)
 class Cell:
-    """What is measured; `basis` is one of `BASES`, `effort` one of `EFFORTS`; a transfer has two tasks."""
+    """One measurement; `basis` is one of `BASES`, `effort` one of `EFFORTS`; a transfer has two tasks."""
 
     data: str
     kernel: str
@@ -59,7 +59,7 @@ class Cell:
 
 # -- which cells -----------------------------------------------------------------------------------------------
 
-MULTIPLES = (0.35, 0.5, 0.7)  # bandwidths tried beside the rule's
+MULTIPLES = (0.35, 0.5, 0.7)  # bandwidths tried besides that of the rule
 FIGURES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "figure 1": ("gaussian", "gaussian cosine", "arccos1"),
@@ -71,7 +71,7 @@ FIGURES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 TRANSFER = "figure 2"
-TRANSFER_SET, TRANSFER_SPLITS = "mnist", 5  # halves of the classes vary more than draws of a basis
+TRANSFER_SET, TRANSFER_SPLITS = "mnist", 5  # halves of the classes vary more than draws of a basis do
 
 
 class Grid(NamedTuple):
@@ -139,7 +139,7 @@ FILES = {
     "satimage": "satimage_scale.npz",
 }  # fmt: skip
 TEST_SHARE = 0.2  # if the file has no test part
-SPLIT_SEED = 0  # parts are the same for every trial
+SPLIT_SEED = 0  # all trials use the same parts
 NUM_HALF = 5  # classes of a transfer task
 _ARRAYS = ("X", "y", "X_train", "y_train", "X_test", "y_test")
 
@@ -157,7 +157,7 @@ class Parts(NamedTuple):
 
 
 def load(name: str, data_dir: Path, *, device: str = "cpu") -> Parts:
-    """A data set by its name in `FILES`; if the file has no test part, a fifth of the rows is it."""
+    """A data set by its name in `FILES`; if the file has no test part, a fifth of the rows is used."""
     checks.one_of("sets", name, FILES)
     with np.load(data_dir / FILES[name]) as file:
         arrays = {key: torch.as_tensor(file[key]) for key in file.files if key in _ARRAYS}
@@ -224,7 +224,7 @@ def draw(name: str, X: Tensor, num_features: int, *, generator: Generator) -> Fe
 
 
 def _gaussian(projection: str, form: str, *, multiple: float = 1.0) -> Draw:
-    """`multiple` is the bandwidth in units of the rule's."""
+    """`multiple` is the bandwidth relative to that of the rule."""
 
     def make(X: Tensor, num_features: int, generator: Generator) -> FeatureMap:
         kernel = Gaussian(bandwidth=multiple * neighbour_bandwidth(X, generator=generator))
@@ -272,16 +272,16 @@ def prepare(context: Context) -> Callable[[Cell], Result]:
 
 
 def operations(cell: Cell) -> float:
-    """Of `measure`: the steps of adaptation, then the epochs of a head, on both tasks of a transfer."""
+    """Operations of `measure`: the steps of adaptation, then the epochs of a head, on both tasks of a transfer."""
     rows, d, outputs = costs.SHAPES[cell.data]
     settings, D, depth = EFFORTS[cell.effort], cell.num_features, int(cell.kernel[-1]) if "arccos" in cell.kernel else 1
-    layers = 2 * (depth - 1) * (D / depth) ** 2  # of a row, beyond the first
+    layers = 2 * (depth - 1) * (D / depth) ** 2  # layers of a row beyond the first
     total = costs.CELL + costs.training(
         rows, d, D, outputs, epochs=costs.STOPPED * HEAD_EPOCHS[cell.effort], per_row=layers
     )
     if BASES[cell.basis] is not None:
         size = settings.batch_size
-        epochs = min(settings.max_epochs, 50)  # patience ends adaptation earlier
+        epochs = min(settings.max_epochs, 50)  # early stopping ends adaptation earlier
         steps = epochs * (rows / size if cell.basis == "discriminative" else settings.batches or 10_000)
         total += 3 * steps * (costs.features(size, d, D) + size * layers + 2 * size**2 * D)
     return total
@@ -328,14 +328,15 @@ def _basis(cell: Cell, parts: Parts) -> tuple[FeatureMap, Head | None, int]:
 
 
 class FittedHead(NamedTuple):
-    """A head, and the learning rate that its training began with."""
+    """A head, and the initial learning rate of its training."""
 
     head: Head
     rate: float
 
 
 def _fit_head(cell: Cell, z: FeatureMap, parts: Parts, *, rate: float | None = None) -> FittedHead:
-    """Softmax regression on a fixed basis, in the same way for every basis; without `rate` it is chosen on heldout."""
+    """Softmax regression on a fixed basis, by the same procedure for every basis; without `rate` it is chosen on
+    heldout."""
     head = LinearHead.zeros(num_features=z.num_features, num_outputs=parts.num_classes).to(parts.train.X.device)
     settings = SGDSettings(
         learning_rate="auto" if rate is None else rate,

@@ -29,18 +29,18 @@ from bochner.studies.study import Row, Size, Study
 ALBER = "Alber et al. 2017"
 SHORT = {"random": "RB", "unsupervised": "UAB", "supervised": "SAB", "discriminative": "DAB"}
 LABELS = {"kernel_error": "kernel error", "accuracy": "test accuracy", "transfer_accuracy": "accuracy on task 2"}
-BEST_OF = ("figure 1", "other bandwidths")  # what Table 1 chooses from
+BEST_OF = ("figure 1", "other bandwidths")  # the candidates of Table 1
 PROTOCOL = """\
-RB is random, UAB adapted to the kernel, SAB to the classes by alignment, DAB to the loss, head and all. Inputs are
-centred and scaled to [-1, 1]; Gaussian bandwidths are the mean distance to the 50th of 1,000 neighbours, others the
-median rule's. "gaussian" has D/2 cosine-sine pairs, as in the paper; "gaussian cosine", "hadamard", "laplacian" and
-"sparse gaussian" have D cosines with phases, and so has "gaussian x0.7", whose bandwidth is 0.7 times the rule's.
-Arc-cosine maps share D among their layers. Kernel error is the mean of (k - z.z')^2 / 2 over pairs of 5,000 test rows.
-Heads of RB, UAB and SAB are softmax regressions by preconditioned SGD, that of DAB is the one it was trained with.
-Adaptation and heads stop by heldout rows, and Table 1 chooses D by them; the test part is read once. Numbers are means
-over trials, ± their standard deviation. Transfers adapt by Adam at 1e-3 without decay, and the rate of the head on task
-2 is the one chosen on task 1. The paper adapts for up to 200 epochs of 10,000 batches, effort "paper";
-effort "small" for at most 10 of 1,000. Its CoverType is the whole set of 581,012 rows; ours is a sample of it."""
+RB is random, UAB adapted to the kernel, SAB to the classes by alignment, DAB to the loss together with its head. Inputs
+are centred and scaled to [-1, 1]; Gaussian bandwidths are the mean distance to the 50th of 1,000 neighbours, others
+follow the median rule. "gaussian" has D/2 cosine-sine pairs, as in the paper; "gaussian cosine", "hadamard",
+"laplacian" and "sparse gaussian" have D cosines with phases, and so has "gaussian x0.7", whose bandwidth is 0.7 times
+that of the rule. Arc-cosine maps share D among their layers. Kernel error is the mean of (k - z.z')^2 / 2 over pairs of
+5,000 test rows. Heads of RB, UAB and SAB are softmax regressions fitted by preconditioned SGD; DAB keeps the head it
+was trained with. Early stopping and the choice of D in Table 1 use heldout rows; the test part is read once. Numbers
+are means over trials, ± their standard deviation. Transfers adapt by Adam at 1e-3 without decay; the head on task 2
+uses the rate chosen on task 1. The paper adapts for up to 200 epochs of 10,000 batches, effort "paper"; effort "small"
+for at most 10 of 1,000. Its CoverType is the full data set of 581,012 rows; covtype here is a sample of it."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Mean:
 
 
 def means_of(cells: Iterable[Cell], results: Results[Cell]) -> list[Mean]:
-    """One mean for all trials of a cell, where there are any."""
+    """The mean over all measured trials of each cell."""
     groups: dict[Cell, list[dict[str, float]]] = {}
     for cell in cells:
         if (result := results.get(cell)) is not None:
@@ -68,7 +68,7 @@ def means_of(cells: Iterable[Cell], results: Results[Cell]) -> list[Mean]:
 
 
 def best_of(means: Iterable[Mean]) -> Mean | None:
-    """The one of best heldout accuracy: the test part chooses nothing."""
+    """The mean with the best heldout accuracy; the test part is not used."""
     return max(means, key=lambda mean: mean.mean["heldout_accuracy"], default=None)
 
 
@@ -265,7 +265,7 @@ def _over_best_other(rows: Rows) -> dict[str, float | None]:
     return values
 
 
-_ERROR, _ACCURACY = "kernel error, adapted over random", "test accuracy, adapted over random"
+_ERROR, _ACCURACY = "kernel error, adapted / random", "test accuracy, adapted / random"
 # fmt: off
 FINDINGS: tuple[Finding, ...] = (
     finding("A basis adapted to the kernel approximates it better than a random one.", f"{ALBER}, Figure 1",
@@ -276,12 +276,12 @@ FINDINGS: tuple[Finding, ...] = (
             "adapted-bases", _median("discriminative", "random", "accuracy"), _ACCURACY, above=1),
     finding("That advantage diminishes with more features.", f"{ALBER}, Figure 1",
             "adapted-bases", _remaining("discriminative", "random", "accuracy"),
-            "gain at the largest D over that at the smallest", below=1),
+            "gain at the largest D / gain at the smallest", below=1),
     finding("On another task the basis adapted by alignment is the best.", f"{ALBER}, Figure 2",
-            "adapted-transfer", _over_best_other, "accuracy on task 2 over that of the best other basis", above=1),
+            "adapted-transfer", _over_best_other, "accuracy on task 2 relative to the best other basis", above=1),
     finding("On another task a basis adapted to the loss is still better than a random one.", f"{ALBER}, Figure 2",
             "adapted-transfer", _median("discriminative", "random", "transfer_accuracy"),
-            "accuracy on task 2, adapted over random", above=1),
+            "accuracy on task 2, adapted / random", above=1),
     finding("Deep kernels are approximated better by an adapted basis, too.", f"{ALBER}, Figure 3",
             "adapted-deep-kernels", _median("unsupervised", "random", "kernel_error"), _ERROR, below=1),
     finding("Structured bases can be adapted as well.", f"{ALBER}, Figure 4",

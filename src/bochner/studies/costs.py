@@ -1,4 +1,4 @@
-"""How long the cells of a study take, estimated before they are measured."""
+"""Estimates of how long the cells of a study take."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from bochner.studies.results_file import ResultsFile
 
-# Floating-point operations per second that cells reach on one core and on one data-centre GPU. They are right within
-# a factor of about three; the durations of stored cells replace them.
+# Floating-point operations per second that cells reach on one core and on one data-centre GPU. They are accurate to a
+# factor of about three, and are replaced by the durations of stored cells.
 SPEEDS = {"cpu": 3e10, "cuda": 1e13}
 UNITS = ((86400.0, "days"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
@@ -19,7 +19,7 @@ Operations = Callable[[Any], float]
 
 @dataclass(frozen=True)
 class Cost:
-    """The cells of a run, those that are stored already, and the seconds of the others; None if nothing is known."""
+    """The cells of a run, those already stored, and the seconds for the others; None if unknown."""
 
     num_cells: int
     num_stored: int
@@ -37,7 +37,7 @@ class Cost:
             return f"{self.num_cells:,} cells, all of them stored"
         stored = f"{self.num_cells:,} cells, {self.num_stored:,} of them stored"
         if self.seconds is None:
-            return f"{stored}; how long the others take is not known"
+            return f"{stored}; the time for the others is unknown"
         return f"{stored}; the others take about {duration_text(self.seconds)} ({self.source})"
 
 
@@ -46,8 +46,8 @@ def estimate(
 ) -> Cost:
     """The cost of the cells that `results` does not have.
 
-    Their operations are divided by the speed of the cells of the same file that were measured on the same kind of
-    device; without any, by that of `SPEEDS`. Without `operations` all cells count alike.
+    Their operations are divided by the speed of the cells in the same file that were measured on the same kind of
+    device; if there are none, by that of `SPEEDS`. Without `operations` all cells count equally.
     """
     kind = device.partition(":")[0]
     missing = [cell for cell in cells if results.get(cell) is None]
@@ -61,7 +61,7 @@ def estimate(
     if operations is None or speed is None:
         return Cost(len(cells), num_stored, None)
     thing = "core" if kind == "cpu" else "GPU"
-    return Cost(len(cells), num_stored, todo / speed, f"{todo:.1e} operations, {speed:.0e} a second on one {thing}")
+    return Cost(len(cells), num_stored, todo / speed, f"{todo:.1e} operations, {speed:.0e} per second on one {thing}")
 
 
 def duration_text(seconds: float) -> str:
@@ -90,8 +90,8 @@ SHAPES = {
     "ijcnn1": (49_990, 22, 2),
     "satimage": (4_435, 36, 6),
 }
-CELL = 6e8  # what any cell takes, such as reading data: 0.02 s of a core
-STOPPED = 0.5  # the share of the epochs that early stopping leaves, roughly
+CELL = 6e8  # overhead of any cell, such as reading data: 0.02 s on one core
+STOPPED = 0.5  # approximate share of the epochs before early stopping
 KMEANS_STEPS = 20
 
 
@@ -103,7 +103,7 @@ def features(num_rows: float, num_inputs: float, num_features: float) -> float:
 def training(
     num_rows: float, num_inputs: float, num_features: float, num_outputs: float, *, epochs: float, per_row: float = 0.0
 ) -> float:
-    """SGD on features that are computed in every step; `per_row` adds what a map costs beyond a product."""
+    """SGD on features that are computed in every step; `per_row` adds the cost of a map beyond a product."""
     heads = 6 * num_rows * num_features * num_outputs
     return epochs * (features(num_rows, num_inputs, num_features) + heads + num_rows * per_row)
 
@@ -113,5 +113,5 @@ def kmeans(num_rows: float, num_inputs: float, num_centres: float) -> float:
 
 
 def eigenvalues(n: float) -> float:
-    """Of a symmetric matrix: 4/3 n^3, at a third of the speed of products."""
+    """Eigenvalues of a symmetric matrix: 4/3 n^3, at a third of the speed of products."""
     return 4 * n**3

@@ -1,4 +1,4 @@
-"""`bochner demo`: tables, speech and low-rank factors in two minutes, each beside other methods, on one page."""
+"""`bochner demo`: tables, speech and low-rank factors in two minutes, each compared with other methods, on one page."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ KERNEL = "kernel model"
 RANKS = (10, 30, 100)
 LOWRANK = ("fourier", "uniform-nystrom", "kmeans-nystrom", "meka", "nystrom", "als", "svd")
 MACHINES = (
-    "The same machine prints the same numbers again. Other CPUs round differently, so that a search or a network may "
-    "take another course where two choices are nearly equal."
+    "Repeated runs on one machine print the same numbers. Other CPUs round differently, so a search or a network may "
+    "differ where two choices are nearly equal."
 )
 SIZE = (6.4, 3.0)  # inches
 
 
 @dataclass(frozen=True)
 class Part:
-    """One side of the demonstration: its result in one sentence, a table, how it was measured, and a figure."""
+    """One part of the demonstration: its result in one sentence, a table, the protocol, and a figure."""
 
     title: str
     answer: str
@@ -68,14 +68,14 @@ def run_demo(
 
 
 def tables(root: Path) -> Part:
-    """The automatic model beside tree ensembles, all with their defaults, on the real tables of scikit-learn."""
+    """The automatic model and tree ensembles, all with default settings, on the real tables of scikit-learn."""
     models = [KERNEL, *_peers(classes=True)]
     inputs = {"models": models, "splits": list(SPLITS)}
     measured = Stage(root / "tables.json", inputs).run(lambda: {name: _errors(name) for name in _table_sets()})
     errors = {name: measured[name] for name in _table_sets()}
     best = [name for name, values in errors.items() if min(values, key=lambda m: fmean(values[m])) == KERNEL]
     answer = (
-        f"With nothing set, the kernel model has the least test error on {len(best)} of {len(errors)} tables"
+        f"With default settings, the kernel model has the lowest test error on {len(best)} of {len(errors)} tables"
         f"{': ' + ', '.join(best) if best else ''}."
     )
     table = [["test error in %", *models]]
@@ -162,22 +162,22 @@ def speech(directory: Path, *, workers: int, verbose: bool) -> Part:
     best = min(rates, key=lambda name: rates[name][0])
     rest = "; ".join(f"{name}: {error:.1f} %" for name, (error, _, _) in rates.items() if name != best)
     clear = all(rates[best][2] < low for name, (_, low, _) in rates.items() if name != best)
-    answer = f"The {best} has the least phone error rate, {rates[best][0]:.1f} % ({rest})" + (
-        "." if clear else "; 95 % intervals overlap, so this little speech does not decide the order."
+    answer = f"The {best} has the lowest phone error rate, {rates[best][0]:.1f} % ({rest})" + (
+        "." if clear else "; the 95 % intervals overlap, so the ranking is not significant."
     )
     table = [["phone error rate in %", *rates]]
     table.append(["test", *(f"{error:.1f}" for error, _, _ in rates.values())])
     table.append(["95 % interval", *(f"{low:.1f} to {high:.1f}" for _, low, high in rates.values())])
     tokens = next(row.test["tokens"] for row in results.rows if row.test)
     protocol = (
-        f"{results.corpus}, {tokens:,.0f} phones of test, {results.num_states} states. Synthetic speech: this says "
-        f"nothing about recordings of people. Details: {SPEECH}/{REPORT}."
+        f"{results.corpus}, {tokens:,.0f} phones of test, {results.num_states} states. Synthetic speech: the "
+        f"results do not apply to recordings of people. Details: {SPEECH}/{REPORT}."
     )
     return Part("Speech", answer, table, protocol, lambda: _rate_bars(rates))
 
 
 def _phone_error_rates(results: Results) -> dict[str, tuple[float, float, float]]:
-    """Error on test in %, with its interval, of the chosen model of each kind."""
+    """The test error in % of the chosen model of each kind, with its interval."""
     rates = {}
     for kind, name in {"gmm": "GMM", "kernel": KERNEL, "network": "network"}.items():
         test = results.chosen(kind)[0].test
@@ -204,7 +204,7 @@ def _rate_bars(rates: Mapping[str, tuple[float, float, float]]) -> Any:
 
 
 def lowrank_factors(root: Path) -> Part:
-    """The error of low-rank factors of a kernel matrix by rank, beside that of the optimum."""
+    """The error of low-rank factors of a kernel matrix by rank, compared with the optimum."""
     inputs = {"methods": list(LOWRANK), "ranks": list(RANKS)}
     errors = Stage(root / "lowrank.json", inputs).run(lambda: _frobenius_errors())
     errors = {method: errors[method] for method in LOWRANK}
@@ -212,7 +212,7 @@ def lowrank_factors(root: Path) -> Part:
     ratios = {method: errors[method][-1] / optimum for method in LOWRANK if method != "svd"}
     best = min(ratios, key=lambda method: ratios[method])
     answer = (
-        f"At rank {last}, {best} is within {100 * (ratios[best] - 1):.1f} % of the least possible error; "
+        f"At rank {last}, {best} is within {100 * (ratios[best] - 1):.1f} % of the lowest possible error; "
         f"{last} random Fourier features have {ratios['fourier']:.0f} times that error."
     )
     table = [["relative error in %", *(f"rank {rank}" for rank in RANKS)]]

@@ -1,4 +1,4 @@
-"""Plots whose curves differ in colour and in marker, readable on light and on dark backgrounds."""
+"""Plots whose curves differ in colour and marker, readable on light and dark backgrounds."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# The colours of Okabe and Ito without black, which the colour-blind can distinguish.
+# The colour-blind safe palette of Okabe and Ito without black.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#B8A100")
 MARKERS = "osD^vPX*"
 SIZE = (4.6, 3.3)
-WIDE, SAME = 1e2, 1.001  # ratios of axis limits: from here on only decades are labelled; up to here one value
-MARGINS = {"left": 0.18, "right": 0.97, "bottom": 0.15, "top": 0.91}  # fixed: a layout engine takes ten times as long
+WIDE, SAME = 1e2, 1.001  # ratios of axis limits above which only decades, and below which only one value, are labelled
+MARGINS = {"left": 0.18, "right": 0.97, "bottom": 0.15, "top": 0.91}  # a layout engine takes ten times as long
 
 Point = tuple[float, float, float, float]
 """x, y, and the ends of the error bar of y."""
 
 
 class Curve(NamedTuple):
-    """Points joined by a line; a dashed curve has no markers, and is a level if it has one point."""
+    """Points joined by a line; a dashed curve has no markers, and is a horizontal line if it has one point."""
 
     label: str
     points: Sequence[Point]
@@ -84,7 +84,7 @@ def new_axes(title: str, x: str, y: str, *, x_scale: str = "log", y_scale: str =
 
 
 def add_curve(axes: Any, curve: Curve) -> None:
-    """Add a curve to axes, nothing if it has no points."""
+    """Add a curve to axes, unless it has no points."""
     if not curve.points:
         return
     x, y, low, high = zip(*curve.points, strict=True)
@@ -100,7 +100,7 @@ def add_curve(axes: Any, curve: Curve) -> None:
 
 
 def finish(figure: Any, axes: Any) -> Any:
-    """The figure, with plain numbers at the ticks, and a legend if something is labelled."""
+    """The figure, with plain numbers at the ticks, and a legend if there are labels."""
     for axis, limits, set_limits in (
         (axes.xaxis, axes.get_xlim(), axes.set_xlim),
         (axes.yaxis, axes.get_ylim(), axes.set_ylim),
@@ -115,7 +115,8 @@ def finish(figure: Any, axes: Any) -> Any:
 
 
 def _label_decades(axis: Any, span: float) -> None:
-    """1, 2, 5 of each decade, or every decade; matplotlib sets its own powers of ten as formulas, which is slow."""
+    """Label 1, 2, 5 of each decade, or every decade; matplotlib would typeset powers of ten as formulas, which is
+    slow."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if span < WIDE else (1,)))

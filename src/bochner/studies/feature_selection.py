@@ -1,4 +1,5 @@
-"""What feature selection gains, by kernel: no selection, Algorithm 1, FOBOS and Sparse Random Features, at equal D."""
+"""The gain by feature selection for each kernel: no selection, Algorithm 1, FOBOS and Sparse Random Features at equal
+D."""
 
 from __future__ import annotations
 
@@ -40,8 +41,8 @@ from bochner.studies.workers import Context
 
 PROTOCOL = (
     "softmax regression on D Fourier features, heldout cross-entropy, mean ± standard deviation over seeds. Each cell "
-    "(kernel, selection) is tuned alone and alike on the heldout part, with a seed of its own: first the bandwidth, as "
-    "a multiple of the median rule's, then the learning rate of the selection, then that of the training. FOBOS draws "
+    "(kernel, selection) is tuned separately and in the same way on heldout rows, with another seed: the bandwidth, as "
+    "a multiple of that of the median rule, then the learning rates of the selection and of the training. FOBOS draws "
     "as many features as Algorithm 1 sees, D (T + 1) / 2, and for each penalty tried makes one pass over twice the "
     "rows of a round: the cost of all T rounds. Sparse Random Features draw as Algorithm 1 does and solve an l1/l2 "
     "problem on the rows of a round. The test part is read once, by the tuned cells"
@@ -77,8 +78,8 @@ class Size:
     rows_per_round: int = 10_000
     epochs: int = 12
     batch_size: int = 256
-    bandwidths: tuple[float, ...] = (0.5, 1.0, 2.0)  # times the median rule's
-    rates: tuple[float, ...] = (4.0, 1.0, 16.0, 64.0)  # the first one is used until the rates are tuned
+    bandwidths: tuple[float, ...] = (0.5, 1.0, 2.0)  # multiples of the median rule
+    rates: tuple[float, ...] = (4.0, 1.0, 16.0, 64.0)  # the first is used until the rates are tuned
 
 
 DEFAULT = Size()
@@ -92,7 +93,7 @@ SIZES = {
 class Setting(NamedTuple):
     """What is tuned for each cell."""
 
-    bandwidth: float  # times the median rule's
+    bandwidth: float  # multiples of the median rule
     selection_rate: float
     rate: float
 
@@ -121,7 +122,7 @@ def run(
 
 
 def divide(name: str, source: Source, *, seed: int = 0, standardize: bool = True) -> Parts:
-    """Three parts: 20 % of the rows are test, 20 % of the others heldout; inputs are standardised by the rest."""
+    """Three parts: 20 % of the rows for testing, 20 % of the others held out; the rest standardises the inputs."""
     others, test = split(source, 0.2, seed=seed)
     rows, heldout = split(others, 0.2, seed=seed + 1)
     moments = statistics(rows)
@@ -193,7 +194,7 @@ class _Experiment:
         }
 
     def tune(self) -> Setting:
-        """The best of each list, one after the other, the others held fixed."""
+        """The best value of each setting in turn, with the others fixed."""
         bandwidths, rates = self.size.bandwidths, self.size.rates
         losses: dict[Setting, float] = {}
         best = Setting(bandwidths[0], rates[0], rates[0])
@@ -319,7 +320,7 @@ def prepare(context: Context) -> Callable[[Cell], Result]:
 
 
 def operations(cell: Cell) -> float:
-    """Of a cell: as many fits as values are tried and seeds measured, each with its selection."""
+    """Operations of a cell: one fit for each value tried and each seed measured, with its selection."""
     size = SIZES[cell.effort]
     speech = (50_000 if cell.effort == "small" else 250_000, 429, 300)
     made = {"made": (20_000, 40, 3), "made, small": (5_000, 20, 3)}
@@ -361,7 +362,7 @@ def _timit(archive: Path) -> Parts:
 
 
 def _aligned_speech(context: Context, effort: StudySize) -> Parts:
-    """Frames of train; heldout twice, since frames of dev and test have no states."""
+    """Frames of train; heldout is used twice, since frames of dev and test have no states."""
     from bochner.studies.speech import task_setup  # needs the extra
 
     experiment = task_setup(context)(SPEECH, effort)
@@ -465,7 +466,7 @@ def _fobos_gain(rows: Rows) -> dict[str, float | None]:
 
 
 def _survival(rows: Rows) -> dict[str, float | None]:
-    """Over the first third of the rounds, the least of the kernels'."""
+    """The minimum over kernels, over the first third of the rounds."""
     values: dict[str, float | None] = {}
     for name, group in _selected(rows):
         third = max(1, len(group[0]["survival"]) // 3)
@@ -490,7 +491,7 @@ def _study(name: str, title: str, source: str, show: Callable[[Page, Sequence[Ro
 MAY = "May 2018, Chapter 5"
 # fmt: off
 STUDIES = (
-    _study("feature-selection", "What feature selection gains, by kernel", f"{MAY}; May et al. 2019, Section 5",
+    _study("feature-selection", "The gain by feature selection, by kernel", f"{MAY}; May et al. 2019, Section 5",
            show_losses),
     _study("survival-rates", "Survival of selected features against chance", f"{MAY}, Figure 5.2", show_survival),
     _study("input-weights", "Relative weights of inputs after selection", f"{MAY}, Figure 5.3", show_inputs),
@@ -500,12 +501,12 @@ FINDINGS: tuple[Finding, ...] = (
             _change_of("laplacian"), "relative change of the heldout cross-entropy", below=0),
     finding("Feature selection lowers the loss of the sparse Gaussian kernel.", MAY, "feature-selection",
             _change_of("sparse-gaussian"), "relative change of the heldout cross-entropy", below=0),
-    finding("Of the three kernels the Gaussian gains least.", MAY, "feature-selection",
-            _gaussian_gain, "gain, Gaussian's less the smaller of the others'", below=0),
-    finding("FOBOS with l1/l2 is no alternative: it gains less.", f"{MAY}, Section 5.1", "feature-selection",
-            _fobos_gain, "gain, FOBOS's less Algorithm 1's", below=0),
+    finding("Of the three kernels the Gaussian gains the least.", MAY, "feature-selection",
+            _gaussian_gain, "gain of the Gaussian minus the smaller of the other gains", below=0),
+    finding("FOBOS with an l1/l2 penalty gains less than Algorithm 1.", f"{MAY}, Section 5.1", "feature-selection",
+            _fobos_gain, "gain, FOBOS minus Algorithm 1", below=0),
     finding("Features selected early survive far more often than by chance.", MAY, "survival-rates",
-            _survival, "survival over that by chance, first third of the rounds, least kernel's", above=2),
+            _survival, "survival / chance survival, first third of the rounds, minimum over kernels", above=2),
     finding("Selection for the Laplacian kernel favours some inputs.", MAY, "input-weights",
             _largest_weight, "largest relative weight of an input, Laplacian", above=1.5),
 )

@@ -1,4 +1,4 @@
-"""Findings of the papers, and the criteria that decide from rows whether they are observed here, too."""
+"""Findings of the papers, and the criteria that decide from measured rows whether they are reproduced."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bochner.report import format_number
 from bochner.studies.intervals import Replicates, intervals
 from bochner.studies.study import Row
 
-# The share of data sets that must show what a paper claims of data in general, or "in many cases".
+# The share of data sets that must agree with a claim about data in general, or "in many cases".
 GENERALLY, OFTEN = 0.75, 0.5
 TAIL = 0.025  # of replicates that may disagree with a decision
 
@@ -21,7 +21,7 @@ SetValues = Callable[[Rows], Mapping[str, float | None]]
 
 
 class Decision(NamedTuple):
-    """Whether the rows agree with a paper, None if they cannot decide it, and the measured numbers in a few words."""
+    """Whether the rows agree with a paper, None if undecided, and a summary of the measured numbers."""
 
     holds: bool | None
     measured: str
@@ -35,8 +35,8 @@ IntervalCriterion = Callable[[Rows, Replicates], Decision | None]
 class Finding:
     """One claim of a paper; `criterion` decides it from the rows of `study`, None where they do not suffice.
 
-    `by_interval` decides it from intervals over seeds; None is by the share of replicates that the criterion holds for.
-    A claim that is `exact`, a theorem or a number of standard errors, needs neither.
+    `by_interval` decides it from intervals over seeds; if None, the share of replicates for which the criterion holds
+    does. A claim that is `exact`, a theorem or a number of standard errors, needs neither.
     """
 
     claim: str
@@ -47,7 +47,7 @@ class Finding:
     exact: bool = False
 
     def decide(self, rows: Rows, replicates: Replicates | None) -> Decision | None:
-        """The decision with its uncertainty: undecided where seeds are too few, or where an interval holds a limit."""
+        """The decision with its uncertainty: undecided with too few seeds, or if an interval contains a limit."""
         decision = self.criterion(rows)
         if decision is None or self.exact:
             return decision
@@ -89,8 +89,9 @@ def over_sets(
 ) -> Decision | None:
     """Holds if a share of `needed` of the data sets has a number between `above` and `below`.
 
-    With `ends`, intervals of the numbers, a data set counts if its interval is inside, does not count if it is outside,
-    and is undecided otherwise or without an interval. The decision is None if the undecided sets could change it.
+    With `ends`, intervals of the numbers, a data set counts if its interval lies inside, does not count if it lies
+    outside, and is otherwise undecided, also without an interval. The decision is None if the undecided sets could
+    change it.
 
     >>> over_sets({"a9a": 0.5, "cpu": 0.8, "house": None}, "ratio of errors", below=1)
     Decision(holds=True, measured='ratio of errors < 1 on 2 of 2 sets: a9a 0.5, cpu 0.8')
@@ -130,7 +131,7 @@ def _span_text(span: tuple[float, float] | None) -> str:
 
 
 def by(rows: Rows, *names: str) -> dict[tuple[Any, ...], list[Row]]:
-    """Rows in groups of equal values, in order.
+    """Rows grouped by equal values, in order.
 
     >>> by([{"data": "a", "D": 1}, {"data": "b", "D": 1}, {"data": "a", "D": 2}], "data")[("a",)]
     [{'data': 'a', 'D': 1}, {'data': 'a', 'D': 2}]

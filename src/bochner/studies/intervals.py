@@ -1,4 +1,4 @@
-"""Uncertainty of what is computed from rows: the same cells with other seeds, drawn from those that were measured."""
+"""Uncertainty of values computed from rows: bootstrap replicates of the measured seeds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scipy.stats import t as student
 from bochner.studies.study import Row
 
 MIN_SEEDS = 3  # of most cells; with two a standard deviation has one degree of freedom
-REPLICATES = 100  # standard errors are then known to 7 %
+REPLICATES = 100  # standard errors are then accurate to 7 %
 LEVEL = 0.95
 
 
@@ -28,10 +28,10 @@ class Replicates(NamedTuple):
 def resample(rows: Sequence[Row], fields: Sequence[str], *, count: int = REPLICATES) -> Replicates | None:
     """Bootstrap replicates of the rows of a study, None if most of its cells have fewer than three seeds.
 
-    `fields` are those of a cell. Rows that differ in nothing but the field `seed` are drawn with replacement, all cells
-    with the same number of seeds alike, so that comparisons stay paired. Of a row with `per_seed`, numbers of several
-    seeds by name, the means of as many draws take the place of its own. An error rate `test_ter` of a row without seeds
-    has the standard error of its `tokens`.
+    `fields` are those of a cell. Rows that differ only in the field `seed` are drawn with replacement, with the same
+    draws for all cells with the same number of seeds, so that comparisons stay paired. For a row with `per_seed`,
+    numbers of several seeds by name, the means of as many draws replace its own. An error rate `test_ter` of a row
+    without seeds has the standard error given by its number of `tokens`.
 
     >>> rows = [{"data": "a", "seed": seed, "error": float(seed)} for seed in range(3)]
     >>> replicates = resample(rows, ["data", "seed"], count=2)
@@ -62,7 +62,7 @@ def _replicate(groups: Iterable[Sequence[Row]], seed: float) -> list[Row]:
     for group in groups:
         row, size = group[0], _num_seeds(group)
         if math.isinf(size):
-            generator = random.Random(f"{seed} {row}")  # each test set has its own noise
+            generator = random.Random(f"{seed} {row}")  # noise is independent across test sets
             spread = math.sqrt(row["test_ter"] * (1 - row["test_ter"]) / row["tokens"])
             drawn.append({**row, "test_ter": row["test_ter"] + generator.gauss(0, spread)})
             continue
@@ -79,7 +79,7 @@ def _replicate(groups: Iterable[Sequence[Row]], seed: float) -> list[Row]:
 def intervals(
     values: Mapping[str, float | None], replicates: Sequence[Mapping[str, float | None]], num_seeds: float
 ) -> dict[str, tuple[float, float] | None]:
-    """95 % intervals of `values`, from the same numbers of replicates; None where those are missing.
+    """95 % intervals of `values` from the same values of replicates; None where those are missing.
 
     value ± t sqrt(n / (n - 1)) s, s the standard deviation over replicates, which is too small by that root for n
     seeds, and t Student's quantile for n - 1 degrees of freedom.

@@ -17,7 +17,7 @@ from bochner.studies.results_file import Result
 from bochner.studies.study import Row, Size, Study
 from bochner.studies.workers import Context
 
-PLACES = 40  # eigenvalues that are kept, evenly over log j
+PLACES = 40  # number of stored eigenvalues, evenly spaced in log j
 HEAD, TAIL = 10, 100
 SOURCE = "May 2018, Figure 6.2"
 
@@ -65,7 +65,7 @@ def show(page: Page, rows: Sequence[Row]) -> None:
     panel = Panel("eigenvalues of K / n", "place j", "eigenvalue", curves)
     page.figure(draw_panel(panel), "The spectrum of the Gaussian kernel matrix of training rows, divided by n.")
     page.table(
-        ["set", "n", f"first over {HEAD + 1}th eigenvalue", f"share of the trace beyond the first {TAIL}"],
+        ["set", "n", f"first / {HEAD + 1}th eigenvalue", f"share of the trace beyond the first {TAIL}"],
         [[row["data"], row["num_points"], row["head_ratio"], row["tail_share"]] for row in rows],
     )
 
@@ -80,10 +80,10 @@ STUDY = Study(
 _SPECTRA = (
     finding("The largest eigenvalues of kernel matrices are significantly larger than the others.", SOURCE, STUDY.name,
             lambda rows: {row["data"]: row["head_ratio"] for row in rows},
-            f"first over {HEAD + 1}th eigenvalue", above=3),
+            f"first / {HEAD + 1}th eigenvalue", above=3),
     finding("There is a long tail of eigenvalues that are not negligible.", SOURCE, STUDY.name,
             lambda rows: {row["data"]: row["tail_share"] for row in rows},
             f"share of the trace beyond the first {TAIL} eigenvalues", above=0.01),
 )
-# eigenvalues of given matrices: other seeds would be other rows of the same sets
+# eigenvalues of given matrices: other seeds would only select other rows of the same sets
 FINDINGS = tuple(replace(claim, exact=True) for claim in _SPECTRA)

@@ -19,12 +19,12 @@ from bochner.studies.results_file import Result
 from bochner.studies.study import Row, Size, Study
 
 BHARDWAJ = "Bhardwaj 2015"
-QUICK = ("table 5.8", "table 5.10", "table 5.11", "figure 5.1")  # what size smoke has
+QUICK = ("table 5.8", "table 5.10", "table 5.11", "figure 5.1")  # the parts of size smoke
 
 
 def _study(name: str, title: str, *own_parts: str) -> Study:
     def cells(size: Size, *, sets: Sequence[str] | None = None, parts: Sequence[str] | None = None) -> list[Cell]:
-        """`parts` are some of the study's own; without them size smoke has the quick ones alone."""
+        """`parts` selects parts of the study; by default size smoke has only the quick ones."""
         for part in parts or ():
             checks.one_of("parts", part, own_parts)
         if parts is None:
@@ -40,7 +40,7 @@ def _study(name: str, title: str, *own_parts: str) -> Study:
 
 
 def results_of(rows: Sequence[Row]) -> dict[Cell, Result]:
-    """Rows as cells and their results again."""
+    """The cells and results of rows."""
     names = [field.name for field in fields(Cell)]
     return {Cell(**{name: row[name] for name in names}): dict(row) for row in rows}
 
@@ -61,14 +61,12 @@ def _show(own_parts: Sequence[str], page: Page, rows: Sequence[Row]) -> None:
 
 
 STUDIES = (
-    _study(
-        "lowrank-sampling", "ALS by eight ways to sample the matrix", *(f"table 5.{number}" for number in range(1, 6))
-    ),
+    _study("lowrank-sampling", "ALS with eight sampling schemes", *(f"table 5.{number}" for number in range(1, 6))),
     _study("lowrank-starts", "ALS from four starts", "table 5.6", "table 5.7", "table 5.8"),
     _study("lowrank-spectral-error", "Low-rank methods at equal numbers of parameters", "table 5.10"),
-    _study("lowrank-same-samples", "Low-rank methods from as many entries of K", "table 5.11"),
+    _study("lowrank-same-samples", "Low-rank methods from the same number of entries of K", "table 5.11"),
     _study("lowrank-seconds", "Run times of low-rank methods", "table 5.12"),
-    _study("lowrank-ridge", "Ridge regression by a factor and by all of K", "table 5.13"),
+    _study("lowrank-ridge", "Ridge regression with a factor and with all of K", "table 5.13"),
     _study("stable-rank", "Stable rank by bandwidth", "figure 5.1"),
     _study("lowrank-error-curves", "Spectral error by parameters", "figure 5.2"),
     _study("lowrank-ridge-curves", "Ridge regression by parameters", "figure 5.3", "figure 5.6"),
@@ -81,7 +79,7 @@ PEERS = ("standard nystrom", "standard kmeans-nystrom", "meka", "fourier")
 
 
 def _over(method: str, others: Sequence[str], measure: str, pick: Callable[[list[float]], float]) -> SetValues:
-    """By data set, a method's mean over that of the best (`min`) or the worst (`max`) of the measured others."""
+    """By data set, the mean of a method relative to the best (`min`) or the worst (`max`) of the others."""
 
     def values(rows: Rows) -> dict[str, float | None]:
         ratios: dict[str, float | None] = {}
@@ -108,23 +106,24 @@ def _largest_step(rows: Rows) -> dict[str, float | None]:
 FINDINGS: tuple[Finding, ...] = (
     finding("At equal numbers of parameters ALS has a lower error than Nystrom, k-means Nystrom, MEKA and RFF.",
             f"{BHARDWAJ}, Table 5.10", "lowrank-spectral-error",
-            _over("als", PEERS, "spectral", min), "spectral error over that of the best of them", below=1),
+            _over("als", PEERS, "spectral", min), "spectral error relative to the best of them", below=1),
     finding("RFF has the largest error.", f"{BHARDWAJ}, Table 5.10", "lowrank-spectral-error",
-            _over("fourier", ("als", *PEERS[:3]), "spectral", max), "spectral error over that of the worst other",
+            _over("fourier", ("als", *PEERS[:3]), "spectral", max), "spectral error relative to the worst other method",
             above=1),
     finding("ALS comes close to the optimum, the SVD.", f"{BHARDWAJ}, Table 5.10", "lowrank-spectral-error",
-            _over("als", ["svd"], "spectral", min), "spectral error over that of the SVD of all points", below=1.25),
-    finding("From as many entries of K, ALS has a lower error than Nystrom and k-means Nystrom.",
+            _over("als", ["svd"], "spectral", min), "spectral error relative to the SVD of all points", below=1.25),
+    finding("From the same number of entries of K, ALS has a lower error than Nystrom and k-means Nystrom.",
             f"{BHARDWAJ}, Table 5.11", "lowrank-same-samples",
-            _over("als", PEERS[:2], "spectral", min), "spectral error over that of the better of them", below=1),
+            _over("als", PEERS[:2], "spectral", min), "spectral error relative to the better of them", below=1),
     finding("ALS takes the longest.", f"{BHARDWAJ}, Table 5.12", "lowrank-seconds",
-            _over("als", PEERS, "seconds", max), "seconds over those of the slowest of them", above=1),
-    finding("A start from k-means Nystrom ends better than a random one.", f"{BHARDWAJ}, Table 5.8", "lowrank-starts",
+            _over("als", PEERS, "seconds", max), "seconds relative to the slowest of them", above=1),
+    finding("Starting from k-means Nystrom gives a lower error than a random start.",
+            f"{BHARDWAJ}, Table 5.8", "lowrank-starts",
             _over("als from kmeans-nystrom", ["als from random"], "spectral", min),
-            "spectral error over that from a random start", below=1),
+            "spectral error relative to a random start", below=1),
     finding("The stable rank falls with the bandwidth.", f"{BHARDWAJ}, Figure 5.1", "stable-rank",
-            _largest_step, "largest ratio to the one before", below=1),
-    finding("Ridge regression by a low-rank factor predicts as well as by all of K.", f"{BHARDWAJ}, Table 5.13",
+            _largest_step, "largest ratio to the next smaller bandwidth", below=1),
+    finding("Ridge regression with a low-rank factor predicts as well as with all of K.", f"{BHARDWAJ}, Table 5.13",
             "lowrank-ridge", _over("pivoted-cholesky", ["exact"], "rmse", min),
-            "error over that of the exact one, rank 1,000", below=1.02),
+            "error relative to exact ridge regression, rank 1,000", below=1.02),
 )

@@ -1,4 +1,4 @@
-"""Measurements of low-rank methods: the data sets of the thesis, and what is measured on them."""
+"""Measurements of low-rank methods on the data sets of the thesis."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from bochner.studies.results_file import Result
 
 Kind = Literal["factor", "seconds", "optimum", "stable rank", "split", "folds"]
 ERROR_POINTS = 1000
-# Added to the seed for the points on which errors are measured: with the same seed they would be the landmarks.
+# Added to the seed for the points on which errors are measured; with the same seed they would be the landmarks.
 ERROR_SEED = 1_000_000
 TEST_SHARE = 0.2
-WARM_POINTS = 10_000  # up to this many points a first, unmeasured fit loads libraries and fills caches
+WARM_POINTS = 10_000  # up to this many points, an untimed first fit loads libraries and fills caches
 FOLDS = 10
 
 
@@ -86,7 +86,7 @@ def load(name: str, data_dir: Path, *, seed: int) -> Points:
     point_set = SETS[name]
     path = data_dir / point_set.file
     if not path.exists():
-        raise FileNotFoundError(f"data_dir: {path} does not exist; it must hold {point_set.inputs!r} of {name}.")
+        raise FileNotFoundError(f"data_dir: {path} does not exist; it must contain {point_set.inputs!r} of {name}.")
     with np.load(path) as arrays:
         X = torch.as_tensor(arrays[point_set.inputs]).double()
         y = torch.zeros(len(X)).double() if point_set.targets is None else torch.as_tensor(arrays[point_set.targets])
@@ -110,7 +110,7 @@ def unit(columns: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Cell:
-    """What is measured; `samples` is |Omega| in units of n log n, None is the method's own default.
+    """One measurement; `samples` is |Omega| in units of n log n, None for the default of the method.
 
     "factor"       error, parameters and condition number of a method
     "seconds"      duration of a fit, the second of two where that is short; nothing else should run on the machine
@@ -138,7 +138,7 @@ def measure(cell: Cell, data_dir: Path) -> Result:
 
 
 def operations(cell: Cell) -> float:
-    """Of `measure`; kernel values count 60, which are those of about 20 inputs and an exponential."""
+    """Operations of `measure`; a kernel value counts 60, for about 20 inputs and an exponential."""
     point_set, r = SETS[cell.data], cell.rank
     n = point_set.drawn or point_set.num_points
     K, errors = 60.0 * n**2, costs.eigenvalues(ERROR_POINTS)
@@ -222,7 +222,7 @@ _KINDS: Mapping[Kind, Callable[[Cell, Points], Result]] = MappingProxyType({
 
 
 def predict(cell: Cell, X: Tensor, y: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
-    """Ridge regression on centred targets: predictions for X and for new points, by a factor or by all of K."""
+    """Ridge regression on centred targets: predictions for X and for new points, with a factor or with all of K."""
     mean = y.mean()
     if cell.method == "exact":
         weights = _solve(_kernel(cell)(X), cell.ridge, y - mean)

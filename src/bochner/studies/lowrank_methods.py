@@ -1,4 +1,4 @@
-"""The methods of the tables: those of `bochner.lowrank`, and those that the thesis compares, with its settings."""
+"""The methods of the tables: those of `bochner.lowrank`, and those of the thesis with its settings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SCHEMES = (
     "l1", "l2", "approximate-l2", "uniform", "clustering", "uniform+clustering", "uniform+diagonal",
     "uniform+clustering+diagonal",
 )  # fmt: skip
-# Options of `fit_als` for the starts of the thesis; those far from K need a smaller penalty
+# Options of `fit_als` for the starts of the thesis; starts far from K need a smaller penalty
 # (docs/lowrank.md#alternating-least-squares).
 START_OPTIONS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
@@ -58,7 +58,7 @@ def _als(**options: Any) -> StudiedFit:
 
 
 def _nystrom(landmarks: str, truncation: str) -> StudiedFit:
-    """4 r landmarks, or as many columns of K as have |Omega| entries."""
+    """4 r landmarks, or as many as there are columns of K in |Omega| entries."""
 
     def fit(k: Kernel, X: Tensor, r: int, g: Generator, samples: float | None, rounds: int) -> Factor:
         m = THESIS_LANDMARKS * r if samples is None else round(samples * math.log(len(X)))

@@ -14,35 +14,35 @@ from bochner.studies.results_file import Results
 from bochner.studies.study import Size
 
 MISSING = "-"
-# The same method looks the same in every figure; the bounds, dashed, are never together in one.
+# A method has the same style in every figure; the two dashed bounds never share a figure.
 METHODS = ("nystrom", "standard nystrom", "als", "standard kmeans-nystrom", "meka", "fourier")
 BOUNDS = ("optimum", "exact", "svd")
 STYLES = {name: style for style, name in enumerate(METHODS)} | dict.fromkeys(BOUNDS, len(METHODS))
 PROTOCOL = """\
 Gaussian kernel exp(-‖x - y‖² / 2 bandwidth²), the thesis's bandwidths, ranks r and numbers of samples |Ω|;
-points in float64. The error is the spectral norm ‖K - U Uᵀ‖ on 1,000 random points (the mean of 5 such draws), on
-all points where there are no more. Every number is the mean over seeds, ± their standard deviation, and in parentheses
-the thesis's. "ijcnn1 small" is 1,000 points drawn by each seed; the thesis's draw is not known, and its optimum
-varies by a tenth from draw to draw.
+points in float64. The error is the spectral norm ‖K - U Uᵀ‖ on 1,000 random points (the mean of 5 such draws), or on
+all points if there are no more. Every number is the mean over seeds ± their standard deviation, with that of the thesis
+in parentheses. "ijcnn1 small" is 1,000 points drawn by each seed; the draw of the thesis is not known, and the optimum
+varies by a tenth between draws.
 
-- *standard* (k-means) Nystrom is the thesis's: 4 r landmarks, of whose own matrix the r largest eigenpairs are kept.
-- *nystrom* and *kmeans-nystrom* are this library's: the n x 8r factor truncated to its best rank r, from random pivots
-  and from k-means centres. *cut* ones are the same from as many landmarks as their *standard* neighbours.
+- *standard* (k-means) Nystrom is that of the thesis: the r largest eigenpairs of the kernel matrix of 4 r landmarks.
+- *nystrom* and *kmeans-nystrom* are those of this library: the n x 8r factor truncated to its best rank r, from random
+  pivots and from k-means centres. The *cut* methods do the same with as many landmarks as the *standard* ones.
 - *als* is `fit_als` with its defaults and |Ω| as in Table 5.9; it starts from *nystrom*. It has 3 rounds, 4 on cadata
   and 5 on ijcnn1 scaled (the thesis has about 3).
 - *meka* has 5 clusters, and ranks such that its parameters are just above n r; links between clusters are fitted on
   points sampled by leverage.
 - *thesis als* and *thesis meka*, and the rows *Algorithm 2*, are the methods as published (`algorithm="thesis"`): ALS
   starts from 4 r k-means centres by the standard Nystrom method, its penalty is toward zero (1e-8; the thesis does not
-  state its own), and 3 rounds are taken whether or not they help; MEKA has standard Nystrom blocks, and its links are
-  fitted on uniform points.
-- *optimum on the points* is eigenvalue r + 1 of the kernel matrix of the 1,000 points alone. That is what the thesis
-  prints as SVD (satimage: 0.12): a bound below every column of rank r, but not the error of any factor of all n points.
-  The optimum for those is *svd*, over all of them: on some of the points another factor can be a little below it.
+  state a value), and it always makes 3 rounds; MEKA has standard Nystrom blocks, and its links are fitted on uniform
+  points.
+- *optimum on the points* is eigenvalue r + 1 of the kernel matrix of the 1,000 points alone. The thesis prints it as
+  SVD (satimage: 0.12): a lower bound for every method of rank r, but not the error of any factor of all n points. The
+  optimum for those is *svd*, over all points; on a sample of them another factor can be slightly better.
 
-Starts "random" and "sparse-svd" have ridge 0.05, the latter single entries and not blocks. Ridge regression centres
-the targets; sets called "scaled" have inputs and targets of mean 0 and variance 1. New points are predicted through the
-factor's own map; the thesis multiplies its weights with exact kernel values there."""
+Starts "random" and "sparse-svd" have penalty 0.05, the latter with single entries instead of blocks. Ridge regression
+centres the targets; sets called "scaled" have inputs and targets of mean 0 and variance 1. New points are predicted
+through the factor's map; the thesis multiplies its weights by exact kernel values instead."""
 
 
 def write_page(
@@ -81,7 +81,7 @@ def panels_of(figure: Figure, results: Results[Cell]) -> list[Panel]:
 
 
 def points_of(curve: EntryCurve, results: Results[Cell]) -> list[tuple[float, float, float]]:
-    """x, y and the spread of y of every entry that is measured and finite."""
+    """x, y and the spread of y of every measured, finite entry."""
     points = []
     for entry in curve.entries:
         x, y = summarize(entry, results, measure=curve.against), summarize(entry, results)
@@ -91,7 +91,7 @@ def points_of(curve: EntryCurve, results: Results[Cell]) -> list[tuple[float, fl
 
 
 def entry_text(entry: Entry, results: Results[Cell]) -> str:
-    """A mean, its spread, and the thesis's in parentheses."""
+    """A mean, its spread, and the value of the thesis in parentheses."""
     summary = summarize(entry, results)
     ours = MISSING if summary is None else _with_spread(summary)
     if entry.published is None:
@@ -101,7 +101,7 @@ def entry_text(entry: Entry, results: Results[Cell]) -> str:
 
 
 def shown(value: float | None, digits: int = 3) -> str:
-    """A number with few digits, and without an exponent where that is short.
+    """A number with few digits, without an exponent where that is short.
 
     >>> shown(28780.4), shown(1.6658), shown(1.28e-6), shown(None)
     ('28780', '1.67', '1.28e-06', '-')
@@ -122,8 +122,8 @@ def _head(whole: Plan, results: Results[Cell], command: str) -> str:
     count = f"{len(measured):,} of {len(cells):,}" if len(measured) < len(cells) else "All"
     seeds = sorted({cell.seed for cell in cells})
     return (
-        "# Low-rank tables\n\nTables 5.1 to 5.13 and Figures 5.1 to 5.6 of Bhardwaj's thesis (2015) beside this "
-        "library's.\n[Which method to choose](lowrank.md#which-low-rank-method) draws the conclusions. This page is "
+        "# Low-rank tables\n\nTables 5.1 to 5.13 and Figures 5.1 to 5.6 of Bhardwaj's thesis (2015), measured with "
+        "this library.\nFor conclusions see [which method to choose](lowrank.md#which-low-rank-method). This page is "
         "written by\n\n"
         f"```sh\n{command}\n```\n\n{count} cells are measured; seeds {seeds[0]} to {seeds[-1]}, "
         f"threads {', '.join(map(str, threads))}."
@@ -169,7 +169,7 @@ def _section(table: Table, results: Results[Cell]) -> str:
 
 
 def _ratios(table: Table, results: Results[Cell]) -> str:
-    """Seconds over those of standard k-means Nystrom, ours and the thesis's."""
+    """Seconds relative to standard k-means Nystrom, ours and those of the thesis."""
     place, rows = table.columns.index("standard kmeans-nystrom"), []
     for label, entries in table.rows.items():
         ours, theirs = summarize(entries[place], results), entries[place].published

@@ -1,6 +1,6 @@
 """Tables 5.1 to 5.13 and Figures 5.1 to 5.6 of the thesis as grids of cells; 5.9, the setup, is `lowrank_cells.SETS`.
 
-The thesis's abalone is not among the data sets: the scaled wine takes its place in Figures 5.5 and 5.6.
+The thesis's abalone is not available: the scaled wine replaces it in Figures 5.5 and 5.6.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from bochner.studies.study import Size
 THESIS_METHODS = ("standard nystrom", "standard kmeans-nystrom", "thesis meka", "meka", "fourier", "thesis als", "als")
 OUR_METHODS = ("nystrom", "kmeans-nystrom", "svd")
 MANY_POINTS = 10_000
-FEW_SEEDS = 2  # of what takes long and hardly varies
+FEW_SEEDS = 2  # for measurements that take long and hardly vary
 RIDGE_RANK = 1000
-# Of the figures.
+# Methods of the figures.
 BANDWIDTHS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0)
 RANKS = (10, 25, 50, 100, 200)
 CURVE_METHODS = ("standard nystrom", "standard kmeans-nystrom", "als", "nystrom")
@@ -36,7 +36,7 @@ INSTEAD_OF_ABALONE = "wine scaled"
 
 
 class Entry(NamedTuple):
-    """One number of ours, the mean of a cell over several seeds, and the thesis's."""
+    """One number, the mean of a cell over several seeds, and that of the thesis."""
 
     cells: tuple[Cell, ...]
     measure: str = "spectral"
@@ -45,7 +45,7 @@ class Entry(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """Mean and standard deviation over the seeds that are measured."""
+    """Mean and standard deviation over the measured seeds."""
 
     mean: float
     spread: float
@@ -54,7 +54,7 @@ class Summary(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of entries, as many as there are columns; `label` is the head of the first column."""
+    """Rows with one entry per column; `label` is the heading of the first column."""
 
     number: str
     title: str
@@ -99,7 +99,7 @@ class Plan(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """The data sets and seeds of a size; seeds 0 and 1 tuned the defaults of `fit_als` and are not among them."""
+    """The data sets and seeds of a size; seeds 0 and 1, on which the defaults of `fit_als` were tuned, are excluded."""
 
     sets: tuple[str, ...]
     seeds: tuple[int, ...]
@@ -138,7 +138,7 @@ def plan(size: Size, *, sets: Sequence[str] | None = None, parts: Sequence[str] 
 
 
 def summarize(entry: Entry, results: Results[Cell], *, measure: str | None = None) -> Summary | None:
-    """An entry as far as it is measured, None while none of its cells is; `measure` replaces its own."""
+    """The measured part of an entry, None if no cell is measured; `measure` replaces its own."""
     values = [result[measure or entry.measure] for result in map(results.get, entry.cells) if result is not None]
     if not values:
         return None
@@ -241,7 +241,7 @@ def _same_samples(sets: Sequence[PointSet], seeds: Sequence[int]) -> Table:
         for chosen in sets
         if chosen.name in published
     }
-    return Table("5.11", "spectral error from as many entries of K", "set", columns, rows)
+    return Table("5.11", "spectral error from the same number of entries of K", "set", columns, rows)
 
 
 def _seconds(sets: Sequence[PointSet], seeds: Sequence[int]) -> Table:
@@ -366,7 +366,7 @@ def _factors(
     rank: int | None = None,
     samples: float | None = None,
 ) -> tuple[Cell, ...]:
-    """A method on a data set with the thesis's settings; without `samples` only ALS has its |Omega|.
+    """A method on a data set with the thesis's settings; without `samples` only ALS uses |Omega|.
 
     `fit_als` takes more rounds on the larger sets, Algorithm 2 the 3 of the thesis.
     """

@@ -29,7 +29,7 @@ PROTOCOL = (
 
 @dataclass(frozen=True)
 class Case:
-    """A map, and the function that makes it with any number of features."""
+    """A map, and the function that draws it with any number of features."""
 
     family: str
     map: str
@@ -38,7 +38,7 @@ class Case:
 
 
 def digits() -> tuple[Tensor, Tensor]:
-    """Standardised images to choose landmarks from, and 500 others."""
+    """Standardised images to choose landmarks from, and 500 other images."""
     X = torch.as_tensor(load_digits().data, dtype=torch.float32)
     X = (X - X.mean(dim=0)) / X.std(dim=0).clamp_min(1e-6)
     X = X[torch.randperm(len(X), generator=Generator().manual_seed(0))]
@@ -46,7 +46,7 @@ def digits() -> tuple[Tensor, Tensor]:
 
 
 def cases(train: Tensor) -> list[Case]:
-    """Every map, with bandwidths by the median rule."""
+    """Every map, with bandwidths from the median rule."""
 
     def scaled(kernel: Stationary) -> Stationary:
         return kernel.with_bandwidth("median", train)
@@ -133,7 +133,7 @@ def cells(size: Size) -> list[Cell]:
 
 
 def prepare(context: Context) -> Callable[[Cell], Result]:
-    """The digits come with scikit-learn: no file is read."""
+    """The digits are part of scikit-learn; no file is read."""
     train, heldout = (X.to(context.device) for X in digits())
     known = {case.map: case for case in cases(train)}
 
@@ -161,7 +161,7 @@ def show(page: Page, rows: Sequence[Row]) -> None:
             points = [(count, fmean(errors), min(errors), max(errors)) for count, errors in sizes]
             curves.append(Curve(name, points, style))
         panel = Panel(family, "features D", "relative kernel error", curves)
-        drawn.append((draw_panel(panel), f"{family}: mean over seeds, with least and most."))
+        drawn.append((draw_panel(panel), f"{family}: mean over seeds, with minimum and maximum."))
     page.figures(drawn)
     body = [
         [*key, fmean(row["error"] for row in seeds), len(seeds)]
@@ -171,7 +171,7 @@ def show(page: Page, rows: Sequence[Row]) -> None:
 
 
 def orthogonal_is_lower(rows: Sequence[Row]) -> Decision | None:
-    """Orthogonal against independent frequencies in the same form, at every number of features."""
+    """Compare orthogonal and independent frequencies in the same form, at every number of features."""
     means = {key: fmean(row["error"] for row in seeds) for key, seeds in by(rows, "map", "num_features").items()}
     sizes = sorted(count for name, count in means if name == "orthogonal" and ("iid, paired", count) in means)
     if not sizes:
@@ -182,7 +182,7 @@ def orthogonal_is_lower(rows: Sequence[Row]) -> Decision | None:
 
 # fmt: off
 STUDIES = (
-    Study("map-error", "Kernel error of every feature map", "every map of the papers, side by side", PROTOCOL,
+    Study("map-error", "Kernel error of every feature map", "comparison of all maps of the papers", PROTOCOL,
           "map_error", Cell, cells, prepare, show, operations=lambda cell: costs.CELL + 1e6 * cell.num_features),
 )
 FINDINGS = (

@@ -1,4 +1,4 @@
-"""Nystrom maps against random Fourier features: the cells of May 2018, chapter 6, and what is measured in a cell."""
+"""Nystrom maps and random Fourier features: the cells and measurements of May 2018, chapter 6."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def measure(cell: Cell, parts: Parts) -> Result:
 def make_map(cell: Cell, X: Tensor) -> FeatureMap:
     kernel, generator = make_kernel(cell.data, cell.kernel, X), Generator().manual_seed(cell.seed)
     if cell.map == RFF:
-        form = "cosine"  # the papers' form, whose norms vary; those of the paired form do not
+        form = "cosine"  # the papers' form, whose norms vary, unlike those of the paired form
         projection = "auto" if cell.kernel == "sparse-gaussian" else "iid"
         draw = partial(FourierMap.draw, kernel, num_inputs=X.shape[1], num_features=cell.num_features)
         return draw(projection=projection, form=form, generator=generator).to(X.device)
@@ -70,7 +70,7 @@ def make_map(cell: Cell, X: Tensor) -> FeatureMap:
 
 
 def make_kernel(data: str, name: str, X: Tensor) -> Kernel:
-    """The Gaussian with the set's own bandwidth, other kernels with the median rule's."""
+    """The Gaussian kernel with the bandwidth of the set, other kernels with that of the median rule."""
     if name == "gaussian":
         return Gaussian(bandwidth=(2 * TASKS[data].gamma) ** -0.5)
     return kernel_named(name, num_inputs=X.shape[1]).with_bandwidth("median", X[:BANDWIDTH_ROWS])
@@ -83,7 +83,7 @@ def memory(z: FeatureMap) -> int:
 
 
 def _performance(cell: Cell, z: FeatureMap, parts: Parts) -> Result:
-    """Preconditioned SGD to convergence: the features are compared, and not how far training has come."""
+    """Preconditioned SGD to convergence, so that features are compared and not the progress of training."""
     train_rows, heldout = (ArraySource(block.X, block.y) for block in (parts.train, parts.heldout))
     loss, criterion = ("squared", "mse") if parts.num_classes is None else ("softmax", "ce")
     head = LinearHead.zeros(num_features=z.num_features, num_outputs=parts.num_classes or 1).to(parts.train.X.device)
@@ -95,13 +95,13 @@ def _performance(cell: Cell, z: FeatureMap, parts: Parts) -> Result:
     with torch.no_grad():
         before = evaluate(model, heldout, loss=loss).summary()[criterion]
     history = train(model, train_rows, heldout, settings, verbose=False)
-    scores = evaluate(model, heldout, loss=loss).summary()  # the last epoch may have been undone
+    scores = evaluate(model, heldout, loss=loss).summary()  # the last epoch may have been reverted
     performance = scores["mse"] ** 0.5 if loss == "squared" else scores["err"]
     return {"performance": performance, "loss": scores[criterion], "start_loss": before, "epochs_run": len(history)}
 
 
 def operations(cell: Cell) -> float:
-    """Of `measure`: the map, its errors on pairs, and the epochs of a model."""
+    """Operations of `measure`: the map, its errors on pairs, and the epochs of a model."""
     rows, d, outputs = costs.SHAPES[cell.data]
     N, D, P = min(rows, cell.num_rows or rows), cell.num_features, cell.pairs_of
     total = costs.CELL + 4 * P**2 * (D + d) + costs.features(P, d, D)
@@ -114,18 +114,18 @@ def operations(cell: Cell) -> float:
 
 # -- kernel errors ----------------------------------------------------------------------------------------------
 
-LARGE = 0.25  # kernel values from here on are large
+LARGE = 0.25  # kernel values of at least this size are large
 POWERS = (2.5, 3.5, 5.5)
 OUTLIER = 0.035
-ERROR_EDGES = torch.linspace(-0.105, 0.105, 22, dtype=torch.float64)  # bins of 0.01, one about 0
+ERROR_EDGES = torch.linspace(-0.105, 0.105, 22, dtype=torch.float64)  # bins of 0.01, one of them centred at 0
 NORM_EDGES = torch.linspace(0.0, 2.0, 41, dtype=torch.float64)
 
 
 def measure_errors(z: FeatureMap, X: Tensor) -> Result:
     """Over all pairs of different rows of X [P, d]; bias is the mean error, so that mse = bias^2 + variance.
 
-    Powers are means of |error|^r. Histograms are shares of the pairs, the outermost bins with all beyond them. None
-    where no pair is of that kind. O(P^2 (d + D)), P^2 numbers.
+    Powers are means of |error|^r. Histograms are shares of the pairs; the outermost bins include everything beyond
+    them. None if there is no such pair. O(P^2 (d + D)), P^2 numbers.
     """
     K, Z = z.kernel(X.double()), z(X).double()
     rows, columns = torch.triu_indices(len(X), len(X), offset=1)
@@ -172,9 +172,9 @@ KERNELS = ("gaussian", "laplacian", "sparse-gaussian")
 
 @dataclass(frozen=True)
 class Grid:
-    """Sets, rows, features of each kind; `seeds` up to `few_above` features, one seed above.
+    """Sets, rows and features of each kind; `seeds` up to `few_above` features, one seed above.
 
-    Further seeds of `draws` measure errors alone: a map without a model is cheap, and bias needs several draws.
+    Additional seeds, `draws`, measure errors only: a map without a model is cheap, and bias needs several draws.
     `effect_sets` and `effect_features` are those of the other kernels.
     """
 
@@ -215,7 +215,7 @@ GRIDS: Mapping[Size, Grid] = MappingProxyType(
 
 
 def cells(size: Size) -> list[Cell]:
-    """The Gaussian kernel by all three maps, small ones first.
+    """The Gaussian kernel with all three maps, small ones first.
 
     >>> smoke = cells("smoke")
     >>> len(smoke), sum(cell.epochs > 0 for cell in smoke)  # 3 sets, 3 draws of 5 + 3 maps and 3 by k-means
@@ -233,7 +233,7 @@ def cells(size: Size) -> list[Cell]:
 
 
 def effect_cells(size: Size) -> list[Cell]:
-    """Fourier features of three kernels, with three seeds at size paper, which decide the finding."""
+    """Fourier features of three kernels, with three seeds at size paper."""
     grid = GRIDS[size]
     return [
         _cell(grid, name, RFF, count, seed, kernel)

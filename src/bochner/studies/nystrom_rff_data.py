@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from bochner.speech.manifest import Utterance
 
 HELDOUT_SHARE = 0.1
-SPLIT_SEED = 0  # parts are the same for every seed of a map
+SPLIT_SEED = 0  # all seeds of a map use the same parts
 
 
 @dataclass(frozen=True)
 class Task:
     """The file of a data set; `gamma` is 1 / (2 sigma^2), from May's Table D.1 for the sets that are in it.
 
-    Those of house and mnist were the best of four and of three on heldout rows (3,000 training rows, 1,000 Fourier
-    features, one seed); digits hardly depends on it. `paper` is the papers' set that it is or stands for.
+    Those of house and mnist are the best of four and of three values on heldout rows (3,000 training rows, 1,000
+    Fourier features, one seed); digits hardly depends on it. `paper` is the papers' data set that it is or replaces.
     """
 
     name: str
@@ -45,13 +45,13 @@ class Task:
 
 
 _ALL = (
-    Task("digits", None, 0.005, "none, for a first look: scikit-learn's digits"),
+    Task("digits", None, 0.005, "none: scikit-learn's digits, for a quick check"),
     Task("a9a", "a9a.npz", 0.1, "ADULT"),
     Task("covtype", "covtype_sample.npz", 0.6, "COVTYPE, of which it is a sixth", "X_raw", "y_binary"),
     Task("covtype, all rows", "covtype.npz", 0.6, "COVTYPE", "X_raw", "y_binary"),
     Task("cpu", "cpu_rahimi.npz", 0.03, "CPU", classes=False),
     Task("house", "house_16h.npz", 0.1, "a stand-in for CENSUS: 16 of its inputs", "X", "y", classes=False),
-    Task("mnist", "mnist.npz", 0.0005, "an addition: not in May's chapter"),
+    Task("mnist", "mnist.npz", 0.0005, "not in May's chapter"),
     Task("timit", "timit_nltk_sample.zip", 0.0015, "a stand-in for TIMIT: 16 of its 630 speakers, 48 phones"),
 )
 TASKS: Mapping[str, Task] = MappingProxyType({task.name: task for task in _ALL})
@@ -59,7 +59,7 @@ FILES: Mapping[str, str] = MappingProxyType({task.name: task.file for task in _A
 
 
 class Parts(NamedTuple):
-    """Rows to fit and heldout rows; float32 inputs of unit variance, classes 0 .. C - 1 or centred numbers."""
+    """Training and heldout rows; float32 inputs of unit variance, classes 0 .. C - 1 or centred numbers."""
 
     train: Block
     heldout: Block
@@ -115,7 +115,7 @@ def _split(X: Tensor, y: Tensor) -> tuple[Block, Block]:
 
 
 def _standardized(train: Block, heldout: Block) -> tuple[Block, Block]:
-    """Mean 0 and variance 1 by the training rows; inputs of only two values stay as they are."""
+    """Mean 0 and variance 1 by the training rows; inputs with only two values are unchanged."""
     low, high = train.X.min(dim=0).values, train.X.max(dim=0).values
     binary = torch.isclose(torch.maximum(train.X - low, high - train.X), high - low).all(dim=0)
     mean, std = train.X.mean(dim=0), train.X.std(dim=0)
@@ -134,7 +134,7 @@ def _timit(archive: Path) -> tuple[Block, Block]:
     return train, heldout
 
 
-# -- TIMIT: frames with the phones that were marked by hand -----------------------------------------------------
+# -- TIMIT: frames with hand-labelled phones --------------------------------------------------------------------
 
 Array = NDArray[Any]
 RATE, SHIFT, MIDDLE = 16000, 0.01, 0.0125  # windows of 25 ms every 10 ms
@@ -168,7 +168,7 @@ def timit_frames(archive: Path) -> Mapping[str, tuple[Array, Array]]:
 
 
 def frame_labels(utterance: Utterance, num_frames: int) -> Array:
-    """The phone in the middle of each frame's window, by its place among the 48: int [T]."""
+    """The phone at the centre of each frame's window, by its index among the 48: int [T]."""
     from bochner.speech.score.protocol import PHONES_48  # the speech extra
 
     ends = [segment.end for segment in utterance.phones]

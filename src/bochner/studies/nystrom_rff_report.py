@@ -15,7 +15,7 @@ from bochner.studies.nystrom_rff import ERROR_EDGES, KMEANS, NORM_EDGES, NYSTROM
 from bochner.studies.nystrom_rff_data import TASKS
 from bochner.studies.study import Row
 
-ALIKE = 2.0  # errors within this factor are compared
+ALIKE = 2.0  # errors are compared within this factor
 
 
 class Point(NamedTuple):
@@ -38,7 +38,7 @@ def curve(rows: Sequence[Row], x: str, y: str) -> list[Point]:
 
 
 def level_at(points: Sequence[Point], x: float) -> float | None:
-    """log y at x by straight lines between log x and log y; None beyond the ends.
+    """log y at x by linear interpolation in log x and log y; None outside the range.
 
     >>> round(level_at([Point(1, 1, 1, 1), Point(100, 0.01, 0, 0)], 10.0), 6)
     0.1
@@ -65,7 +65,7 @@ def slope(points: Sequence[Point]) -> float | None:
 
 
 def matched(first: Sequence[Row], second: Sequence[Row], name: str) -> tuple[Row, Row] | None:
-    """The two rows, one of each, whose values of `name` are most alike; None if they differ by a factor of 2."""
+    """The pair of rows, one of each, with the most similar values of `name`; None if they differ by a factor of 2."""
     pairs = [(abs(np.log(a[name] / b[name])), a, b) for a in first for b in second if a[name] and b[name]]
     distance, *pair = min(pairs, key=lambda pair: pair[0], default=(np.inf, {}, {}))
     return (pair[0], pair[1]) if distance < np.log(ALIKE) else None
@@ -87,7 +87,7 @@ def performance_label(data: str) -> str:
 
 
 def show_sets(page: Page, rows: Sequence[Row]) -> None:
-    """The papers' set that each set is or stands for."""
+    """The papers' data set that each set is or replaces."""
     chosen = [TASKS[name] for name, _ in sets_of(rows)]
     page.table(["set", "in the thesis", "1 / (2 σ²)"], [[task.name, task.paper, task.gamma] for task in chosen])
 
@@ -122,7 +122,7 @@ def powers(page: Page, rows: Sequence[Row]) -> None:
 
 
 def bias_and_variance(page: Page, rows: Sequence[Row]) -> None:
-    """Table 6.2 and Figure 6.4, for the Nystrom and the Fourier map whose mean square errors are most alike."""
+    """Table 6.2 and Figure 6.4, for the Nystrom and the Fourier map with the most similar mean squared errors."""
     table: list[list[Any]] = []
     for name, group in sets_of(rows):
         pair = alike(group)
@@ -153,7 +153,7 @@ def norms(page: Page, rows: Sequence[Row]) -> None:
             for style, ((count,), seeds) in enumerate(by_size):
                 color = COLORS[style % len(COLORS)]
                 axes.stairs(seeds[0]["norm_histogram"], NORM_EDGES.numpy(), color=color, label=f"D = {count:,}")
-            drawn.append((finish(figure, axes), f"{name}: squared norms by {kind}; the kernel's own are 1."))
+            drawn.append((finish(figure, axes), f"{name}: squared norms by {kind}; those of the kernel are 1."))
     page.figures(drawn)
 
 
@@ -175,7 +175,7 @@ def effect_of_features(page: Page, rows: Sequence[Row]) -> None:
 
 
 def alike(rows: Sequence[Row]) -> tuple[Row, Row] | None:
-    """The Nystrom and the Fourier row of a set whose mean square errors are most alike."""
+    """The Nystrom and the Fourier row of a set with the most similar mean squared errors."""
     return matched([r for r in rows if r["map"] == NYSTROM], [r for r in rows if r["map"] == RFF], "mse")
 
 

@@ -68,7 +68,7 @@ def ball(setup: Setup, generator: Generator) -> Result:
     """Theorem 4: with e half of k(x, x) - ||z(x)||^2, all y with |x - y| < (gap - e) / (C (m / lambda_r + 1)) have
     k(x, y) - z(x) . z(y) > e.
 
-    `left` is the least of (k - z.z) / e over points y in such balls, `right` is 1.
+    `left` is the minimum of (k - z.z) / e over points y in such balls, `right` is 1.
     """
     z, kernel = setup.z, setup.z.kernel
     assert isinstance(kernel, Gaussian)
@@ -81,7 +81,7 @@ def ball(setup: Setup, generator: Generator) -> Result:
     y = x[:, None] + radius[:, None, None] * lengths * directions / directions.norm(dim=2, keepdim=True)
     k = torch.stack([kernel(a[None], b)[0] for a, b in zip(x, y, strict=True)])
     errors = k - (z(x)[:, None] * z(y.flatten(0, 1)).view(*y.shape[:2], -1)).sum(dim=2)
-    far = half > ROUNDING  # else both sides are rounding
+    far = half > ROUNDING  # otherwise both sides are rounding errors
     least = float((errors[far] / half[far, None]).min()) if bool(far.any()) else math.inf
     return {"left": least, "right": 1.0, "holds": least > 1, "radius": float(radius.median())}
 
@@ -95,7 +95,7 @@ def tail(setup: Setup, generator: Generator) -> Result:
 def probability(setup: Setup, generator: Generator) -> Result:
     """Theorem 6: P[k(X, X) - ||z(X)||^2 >= e] >= 1 - exp(-2 (R - e)^2), R the tail of Theorem 5, at five e <= R.
 
-    `left` and `right` are those of the e at which they are nearest.
+    `left` and `right` are those of the e at which they are closest.
     """
     R, gaps = centred_tail(setup.K, len(setup.z.landmarks)), setup.gaps
     sides = [
@@ -167,11 +167,11 @@ def show(page: Page, rows: Sequence[Row]) -> None:
         held = sum(bool(row["holds"]) for row in group)
         nearest = min(group, key=lambda row: row["left"] - row["right"])
         lines.append([theorem, name, f"{held} of {len(group)}", nearest["left"], nearest["right"]])
-    page.table(["theorem", "set", "held", "left side, where nearest", "right side"], lines)
+    page.table(["theorem", "set", "held", "left side, where closest", "right side"], lines)
     page.note(
-        "Corollaries: least k(x, x) - ||z||^2 against 0. 4: least of (k - z.z) / e in the ball, against 1. 5: mean of "
-        "k(x, x) - ||z||^2 against the tail of the centred spectrum. 6: probability against its bound. 7: mean error "
-        "over all pairs against the squared distance of the mean map."
+        "Corollaries: minimum of k(x, x) - ||z||^2, at least 0. 4: minimum of (k - z.z) / e in the ball, > 1. 5: mean "
+        "of k(x, x) - ||z||^2 against the tail of the centred spectrum. 6: probability against its bound. 7: mean "
+        "error over all pairs against the squared distance of the mean map."
     )
 
 
@@ -185,7 +185,7 @@ STUDY = Study(
 
 
 def holds(theorem: str) -> Criterion:
-    """A theorem must hold in all cases."""
+    """Whether a theorem holds in all cases."""
 
     def decide(rows: Sequence[Row]) -> Decision | None:
         cases = [row for row in rows if row["theorem"] == theorem]

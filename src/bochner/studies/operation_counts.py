@@ -1,4 +1,4 @@
-"""Costs of the papers' tables against operations that are counted while the methods run."""
+"""Costs in the papers' tables compared with operations counted while the methods run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from bochner.studies.results_file import Result
 from bochner.studies.study import Row, Size, Study
 from bochner.studies.workers import Context
 
-# Of an n x n matrix, times n^3, or of [m, n] times m n^2, as in Golub and Van Loan.
+# Operations for an n x n matrix, divided by n^3, or for [m, n], divided by m n^2, as in Golub and Van Loan.
 FACTORISATIONS = MappingProxyType(
     {"linalg_cholesky_ex": 1 / 3, "linalg_eigh": 9.0, "_linalg_eigh": 9.0, "_linalg_svd": 14.0, "linalg_qr": 4.0}
 )
@@ -33,9 +33,9 @@ TRIANGULAR = ("linalg_solve_triangular", "triangular_solve", "cholesky_solve")
 
 
 class CountOperations(TorchDispatchMode):
-    """Counts floating-point operations: products, factorisations, and one for each number that other operations give.
+    """Counts floating-point operations: products, factorisations, and one per number in the result of other operations.
 
-    Views count nothing.
+    Views count as 0.
 
     >>> A = torch.ones(10, 20)
     >>> with CountOperations() as counter:
@@ -110,12 +110,12 @@ VARIED = {"nystrom": "NdDm", "rff": "NdD", "structured rff": "NdD"} | dict.fromk
 
 
 def cells(size: Size) -> list[Cell]:
-    """Each method once, and once more with every letter of its cost doubled."""
+    """Each method once, and again with each symbol of its cost doubled."""
     scale = {"smoke": 1, "small": 2, "paper": 4}[size]
     bases = [Cell(TABLE_23, "nystrom", 10_000 * scale, 256, 64, 128)]
     bases += [Cell(TABLE_23, name, 5_000 * scale, 256, 1_024, 0) for name in ("rff", "structured rff")]
     bases += [Cell(TABLE_31, name, 1_000 * scale, 8, 32, 128) for name in ("low-rank nystrom", "als", "meka")]
-    bases += [Cell(TABLE_31, "svd", EXACT_POINTS + 100 * scale, 8, 32, 128)]  # fewer points: all eigenvalues
+    bases += [Cell(TABLE_31, "svd", EXACT_POINTS + 100 * scale, 8, 32, 128)]  # fewer points for all eigenvalues
     return [
         cell
         for base in bases
@@ -124,7 +124,7 @@ def cells(size: Size) -> list[Cell]:
 
 
 def _doubled(cell: Cell, letter: str) -> dict[str, Any]:
-    """Landmarks of the low-rank methods are four for each column."""
+    """Low-rank methods have four landmarks per column."""
     changes = {letter: 2 * getattr(cell, letter)}
     return changes | ({"m": 2 * cell.m} if letter == "D" and cell.table == TABLE_31 else {})
 
@@ -172,7 +172,7 @@ def prepare(context: Context) -> Callable[[Cell], Result]:
 
 
 def growths(rows: Rows, table: str, count: str, formula: str) -> dict[str, float]:
-    """By method and doubled letter, the growth of a count over that of its formula."""
+    """By method and doubled symbol, the growth of a count divided by that of its formula."""
     found = {}
     for (method,), group in by([row for row in rows if row["table"] == table], "method").items():
         base = min(group, key=lambda row: (row["N"], row["d"], row["D"], row["m"]))
@@ -208,7 +208,7 @@ def _at_most(table: str, count: str, formula: str) -> Callable[[Rows], Decision 
 MARGIN = 1.3  # lower-order terms of small problems
 PROTOCOL = (
     "Operations are counted while a method runs on standard normal points: 2 m n k for products, textbook counts for "
-    "factorisations, one for each number that any other operation gives. Every size of a table's formula is doubled in "
+    "factorisations, one per number in the result of any other operation. Every size in a formula is doubled in "
     "turn, and the growth of the count is compared with that of the leading terms. ALS has 8 r n samples, MEKA 4 "
     "clusters of rank r / 4. k-means and index arithmetic on integers are not counted."
 )

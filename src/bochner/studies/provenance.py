@@ -19,7 +19,7 @@ LIBRARIES = ("torch", "numpy", "scikit-learn")
 
 
 def provenance(data_dir: Path, files: Iterable[str]) -> dict[str, Any]:
-    """Everything that a run depends on, as plain values, without names of machines or persons.
+    """Everything that a run depends on, as plain values, without names of machines or people.
 
     >>> sorted(provenance(Path("data"), []))
     ['bochner', 'commit', 'data', 'machine', 'versions']
@@ -45,7 +45,8 @@ def machine() -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """The commit of the checkout this package lies in, with "+ changes" if files differ from it; None outside one."""
+    """The commit of the checkout that contains this package, with "+ changes" if files differ; None outside a
+    checkout."""
     directory = Path(__file__).parent
     if _git(directory, "ls-files", "--error-unmatch", "__init__.py") is None:  # an installed copy
         return None

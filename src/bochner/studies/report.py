@@ -24,7 +24,7 @@ BEGIN, END = "<!-- bochner study report: begin -->", "<!-- bochner study report:
 
 
 class Assessment(NamedTuple):
-    """A finding and its decision, None without rows; `open` while cells are missing whose data file is there."""
+    """A finding and its decision, None without rows; `open` while cells with an available data file are missing."""
 
     finding: Finding
     decision: Decision | None
@@ -69,11 +69,11 @@ def make_page(
     page.figure(_bars(assessments), "Findings of each paper by decision.")
     page.table(PAPERS, _by_paper(assessments))
     page.text(
-        "A decision is computed from the rows of its study. Where a paper speaks of data in general, three of four "
-        "data sets must show the same, half of them where it says many; the number of each set is given with its 95 % "
-        "interval over seeds. A set whose interval holds the limit is undecided, and so is a claim that such sets "
+        "A decision is computed from the rows of its study. A claim about data in general must hold on three quarters "
+        "of the data sets, a claim about many cases on half of them; the number of each set is given with its 95 % "
+        "interval over seeds. A set whose interval contains the limit is undecided, and so is a claim that such sets "
         "could change, or whose cells have fewer than three seeds. Theorems and spectra need no interval. A study's "
-        "name leads to its plots, protocol and command. Only the numbers in parentheses are from the papers' own runs."
+        "name links to its plots, protocol and command. Only the numbers in parentheses are those of the papers."
     )
     page.table(COLUMNS, [_line(assessment, titles) for assessment in assessments], cards=True)
     for study in studies:
@@ -81,8 +81,8 @@ def make_page(
         _section(page, study, saved.get(study.name), size)
     page.heading("Data and machines")
     page.text(
-        "The papers' licensed corpora (Babel Bengali and Cantonese, Broadcast News, the whole of TIMIT) are not here. "
-        "Sets that stand in for others say so in their sections; nothing is presented as the original."
+        "The papers' licensed corpora (Babel Bengali and Cantonese, Broadcast News, all of TIMIT) are not available. "
+        "Each section states which data sets replace others."
     )
     _data(page, saved)
     return page
@@ -122,7 +122,7 @@ def between(text: str, part: str, path: Path) -> str:
     before, begin, rest = text.partition(f"{BEGIN}\n")
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"results: {path} must have the lines {BEGIN!r} and {END!r}, between which the overview goes.")
+        raise ValueError(f"results: {path} must contain the lines {BEGIN!r} and {END!r} around the overview.")
     return f"{before}{begin}{part}{end}{after}"
 
 
@@ -130,11 +130,11 @@ def _summary(assessments: Sequence[Assessment]) -> str:
     counts = Counter(assessment.word for assessment in assessments)
     incomplete = sum(assessment.open for assessment in assessments)
     parts = [
-        f"{counts['yes']} of {len(assessments)} findings of the papers hold here",
+        f"{counts['yes']} of {len(assessments)} findings of the papers hold on these data",
         f"{counts['no']} do not hold",
         f"{counts[UNDECIDED]} undecided",
         f"{counts[NOT_MEASURED]} not measured",
-        f"{incomplete} decided by some of their cells only",
+        f"{incomplete} decided from only some of their cells",
     ]
     return f"{parts[0]}; {', '.join(part for part in parts[1:] if not part.startswith('0 '))}.".replace("; .", ".")
 
@@ -150,7 +150,7 @@ def _by_paper(assessments: Sequence[Assessment]) -> list[list[Cell]]:
 
 
 def _bars(assessments: Sequence[Assessment]) -> Any:
-    """How many findings of each paper hold, do not hold or are open."""
+    """The number of findings of each paper that hold, do not hold or are open."""
     from matplotlib.figure import Figure
 
     lines = _by_paper(assessments)
@@ -193,11 +193,11 @@ def _data(page: Page, saved: Mapping[str, SavedRows]) -> None:
     runs = {str(run): run for rows in saved.values() for run in rows.runs}.values()
     checksums = {name: value for run in runs for name, value in run.get("data", {}).items()}
     page.table(["file", "SHA-256"], [[name, value] for name, value in sorted(checksums.items())])
-    page.table(["study", "cells asked for", "commit", "machine", "libraries"], [_run(run) for run in runs])
+    page.table(["study", "cells requested", "commit", "machine", "libraries"], [_run(run) for run in runs])
 
 
 def _run(run: Mapping[str, Any]) -> list[Cell]:
-    if "note" in run:  # cells that were added from another results file
+    if "note" in run:  # cells added from another results file
         return [run["study"], run["cells"], "-", run["note"], "-"]
     machine = run["machine"]
     kind = f"{machine['processor']}, {machine['cores']} cores, {machine['threads']} threads"

@@ -24,10 +24,10 @@ class Results(Protocol[AnyCell]):
 
 
 class ResultsFile(Generic[Cell]):
-    """Results by cell, stored in a file to which lines are only ever appended; lines of other files may be added.
+    """Results by cell, stored in an append-only file; lines of other files may be added.
 
-    A cell is a frozen dataclass of plain values and of tuples of them. Beside `NAME.jsonl` stands `NAME.runs.jsonl`,
-    which records the provenance of each run that added lines.
+    A cell is a frozen dataclass of plain values and of tuples of them. `NAME.runs.jsonl` next to `NAME.jsonl` records
+    the provenance of each run that added lines.
 
     >>> import tempfile
     >>> from bochner.studies.adapted_bases import Cell
@@ -51,13 +51,13 @@ class ResultsFile(Generic[Cell]):
                     self._measured[cell] = line["device"], line["seconds"]
             except (TypeError, KeyError) as error:
                 text = json.dumps(line)[:80]
-                raise ValueError(f"{path} must hold measured cells; remove the line {text}: {error}") from error
+                raise ValueError(f"{path} must contain measured cells; remove the line {text}: {error}") from error
 
     def get(self, cell: Cell) -> Result | None:
         return self._results.get(cell)
 
     def add(self, cell: Cell, result: Result, *, seconds: float | None = None, device: str = "cpu") -> None:
-        """Store a result, with the seconds it took on a device where they are known."""
+        """Store a result, with the seconds it took on a device, if known."""
         stored: Any = cell
         line: dict[str, Any] = {"cell": asdict(stored), "result": result}
         if seconds is not None:
@@ -81,8 +81,8 @@ class ResultsFile(Generic[Cell]):
 def read_lines(path: Path) -> list[Any]:
     """The values of a JSONL file, none if it does not exist.
 
-    A process that is killed, a full disk or a loss of power may leave a part of a line. It is skipped with a warning:
-    the cell counts as not measured.
+    A killed process, a full disk or a power failure may leave an incomplete line. It is skipped with a warning, and its
+    cell counts as not measured.
     """
     if not path.exists():
         return []
@@ -98,7 +98,7 @@ def read_lines(path: Path) -> list[Any]:
 def append_line(path: Path, value: Mapping[str, Any]) -> None:
     """Append one value to a JSONL file, in place of an incomplete last line; on disk when this returns."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+b") as file:  # writes go to the end, wherever the file was read
+    with path.open("a+b") as file:  # writes are appended, whatever the position
         file.seek(max(0, file.seek(0, 2) - 1))
         if file.read(1) not in (b"", b"\n"):
             file.seek(0)
@@ -114,7 +114,7 @@ def append_line(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def _is_json(line: bytes) -> bool:
-    """No proper beginning of a JSON object is JSON, so that a cut line is always recognized."""
+    """No proper prefix of a JSON object is valid JSON, so a truncated line is always detected."""
     try:
         json.loads(line)
     except ValueError:

@@ -32,7 +32,7 @@ def prepare(context: Context) -> Callable[[Cell], Result]:
 
 
 def prepare_best(context: Context) -> Callable[[BestCell], Result]:
-    """The same for the best model of a kind; models in the cache are not trained again."""
+    """The same for the best model of a kind; cached models are not trained again."""
     setup = task_setup(context)
 
     def measure_cell(cell: BestCell) -> Result:
@@ -46,7 +46,7 @@ def prepare_best(context: Context) -> Callable[[BestCell], Result]:
 def task_setup(
     context: Context, overrides: Callable[[str, Size], Mapping[str, object]] | None = None
 ) -> Callable[[str, Size], Experiment]:
-    """Each task is set up when its first cell is measured, and kept; `overrides` replace those of the sizes."""
+    """Each task is set up once, when its first cell is measured; `overrides` replace those of the sizes."""
     temporary = TemporaryDirectory() if context.cache_dir is None else None  # lives as long as `setup`
 
     @cache
@@ -62,16 +62,16 @@ def task_setup(
 
 
 PROTOCOL = (
-    "The speech is synthetic (espeak-ng's voices in simulated rooms and noise) and stands beside the papers' licensed "
-    "corpora, which are not here; results say nothing about recordings of people. No voice is in "
+    "The speech is synthetic (espeak-ng's voices in simulated rooms and noise) and replaces the papers' licensed "
+    "corpora; results do not apply to recordings of people. No voice is in "
     "two parts. Frames are labelled with states by a GMM-HMM's forced alignment. Kernel models are softmax regression "
     "on paired random Fourier features by preconditioned SGD, with and without a bottleneck, and the model of an epoch "
     "is the mean of its iterates. Networks have tanh units, layer-wise pre-training and plain SGD. "
     "The rate is halved by the heldout cross-entropy or by ERLL; bandwidth and first rate are chosen on heldout. CE, "
     "ENT, ERLL and ERR are of heldout frames, TER of dev, decoded with an n-gram of train's texts at the acoustic "
-    "weight and word penalty of least error on dev: TER dev is optimistic alike for all. Means over seeds. "
+    "weight and word penalty of lowest error on dev, so that TER dev is equally optimistic for all. Means over seeds. "
     "Size smoke has four minutes of speech and three epochs, in which plain SGD does not converge: it shows that "
-    "everything runs, not what is better."
+    "everything runs, not which model is better."
 )
 
 
@@ -108,7 +108,7 @@ STUDIES = (
           operations=speech_cells.best_operations),
     _study("speech-features", "Acoustic models of few and of many features", "Figure 3 and Table 6",
            speech_cells.feature_cells, speech_report.show_features),
-    _study("speech-metrics", "Which heldout metric goes with the token error rate", "Figure 2",
+    _study("speech-metrics", "Correlation of heldout metrics with the token error rate", "Figure 2",
            speech_cells.all_cells, speech_report.show_metrics),
     _study("speech-perplexity", "Perplexity with silence as many states or as one", "slides, Results",
            speech_cells.perplexity_cells, speech_report.show_perplexity),

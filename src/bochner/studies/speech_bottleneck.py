@@ -1,4 +1,4 @@
-"""What a linear bottleneck does to the error rate, with and without it trained by the same optimizer."""
+"""The effect of a linear bottleneck on the error rate, with the same optimizer with and without it."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def cells(size: Size) -> list[Cell]:
 
 
 def operations(cell: Cell) -> float:
-    """Of training a model and of decoding dev."""
+    """Operations for training a model and decoding dev."""
     sizes = SIZES[cell.effort]
     hours = float(str(sizes.recipe["corpus.hours"]))
     outputs = cell.rank or int(str(sizes.recipe.get("alignment.num_leaves", speech_cells.NUM_STATES)))
@@ -134,7 +134,7 @@ def _groups(rows: Rows) -> dict[tuple[object, ...], list[Row]]:
 
 
 def change(model: str, training: str) -> Callable[[Rows], float | None]:
-    """The mean change of the error rate by a bottleneck, over widths and criteria and over all ranks."""
+    """The mean change of the error rate by a bottleneck, over widths, criteria and ranks."""
 
     def number(rows: Rows) -> float | None:
         means = {key: fmean(row["ter"] for row in group) for key, group in _groups(rows).items()}
@@ -149,13 +149,13 @@ def change(model: str, training: str) -> Callable[[Rows], float | None]:
 
 
 PROTOCOL = (
-    "Synthetic speech, which says nothing about recordings of people. Gaussian kernel, softmax regression on paired "
+    "Synthetic speech; results do not apply to recordings of people. Gaussian kernel, softmax regression on paired "
     "Fourier features, by plain SGD without averaging (rate halved after less than 1 % improvement, ten halvings) or "
-    "by preconditioned SGD with averaging, alike with and without a bottleneck; tanh networks of four layers with "
+    "by preconditioned SGD with averaging, both with and without a bottleneck; tanh networks of four layers with "
     "layer-wise pre-training, by plain SGD. The rate is halved by the heldout cross-entropy or by ERLL. TER is that "
-    "of dev, at the decoding weights of least error."
+    "of dev, at the decoding weights of lowest error."
 )
-_CHANGE = "change of TER in percent points, mean over ranks and criteria"
+_CHANGE = "change of TER in percentage points, mean over ranks and criteria"
 # fmt: off
 STUDIES = (
     Study("speech-bottleneck", "Bottlenecks with and without preconditioning", f"{MAY}, Tables 4 and 5", PROTOCOL,

@@ -14,7 +14,7 @@ from bochner.studies.study import Size
 MAY = "May et al. 2019"
 NETWORK = "network"
 DEPTH = 4
-# Heldout metrics that are shown, and those whose correlation with the token error rate is measured.
+# Heldout metrics in the tables, and those whose correlation with the token error rate is measured.
 HELDOUT = ("ce", "ent", "erll", "err")
 PERPLEXITIES = ("perplexity", "perplexity_silence_collapsed")
 BETAS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
@@ -32,7 +32,7 @@ class Sizes:
     """Which tasks and models are measured.
 
     The ablations have `num_features`, `widths` and 4 layers; other studies vary them over `features` and `depths`.
-    `tricks` are pairs of (bottleneck, criterion). `recipe` has changes to the recipe of every task.
+    `tricks` are pairs of (bottleneck, criterion). `recipe` changes the recipe of every task.
     """
 
     tasks: tuple[str, ...]
@@ -80,7 +80,7 @@ SIZES: Mapping[Size, Sizes] = MappingProxyType(
 )  # fmt: skip
 
 
-# For the estimated time of cells: hours of speech of the recipes, and what dev of an hour takes to decode.
+# For time estimates: hours of speech of the recipes, and the operations to decode dev per hour.
 HOURS = MappingProxyType({"synthetic broadcast-like": 4.0})
 FRAMES_PER_HOUR, FRAME_INPUTS, NUM_STATES, DECODING = 360_000, 429, 300, 3e12
 
@@ -107,7 +107,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class BestCell:
-    """The model of a kind, "kernel" or "network", that is best on dev over some seeds; it is then tested."""
+    """The model of a kind, "kernel" or "network", that is best on dev over some seeds; only this model is tested."""
 
     data: str
     kind: str
@@ -116,7 +116,8 @@ class BestCell:
 
 
 def operations(cell: Cell) -> float:
-    """Of training a model and of decoding dev, without the corpus and its alignment, which the first cell makes."""
+    """Operations for training a model and decoding dev, without the preparation of the corpus, which the first cell
+    includes."""
     sizes = SIZES[cell.effort]
     hours = float(str(sizes.recipe.get("corpus.hours", HOURS.get(cell.data, 1.0))))
     frames, outputs = 0.7 * hours * FRAMES_PER_HOUR, sizes.rank if cell.bottleneck else NUM_STATES
@@ -129,7 +130,7 @@ def operations(cell: Cell) -> float:
 
 
 def best_operations(cell: BestCell) -> float:
-    """Of the ablation of a kind; models in the cache take nothing."""
+    """Operations for the ablation of a kind; cached models cost nothing."""
     cells = [model for model in all_cells(cell.effort) if model.data == cell.data and model.seed in cell.seeds]
     return sum(operations(model) for model in cells if (model.model == NETWORK) == (cell.kind == NETWORK))
 

@@ -1,4 +1,4 @@
-"""The papers' findings about acoustic models, from one number per task. Error rates are in percent points."""
+"""The papers' findings about acoustic models, from one number per task. Error rates are in percentage points."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from bochner.studies.speech_cells import CE, DEPTH, ERLL, MAY, NETWORK
 from bochner.studies.speech_report import NAMES, averaged, correlations
 from bochner.studies.study import Row
 
-CLOSE = 0.5  # percent points of TER
+CLOSE = 0.5  # percentage points of TER
 CLEAR = 0.05  # of a correlation; the papers have 0.6 to 1.2
 
 
 def change_by(trick: str, *, off: object = False, on: object = True) -> Callable[[Rows], float | None]:
-    """The mean change of the error rate by a trick, over pairs of models that differ in nothing else."""
+    """The mean change of the error rate by a trick, over pairs of models that differ only in it."""
 
     def number(rows: Rows) -> float | None:
         others = [name for name in NAMES if name != trick]
@@ -29,34 +29,34 @@ def change_by(trick: str, *, off: object = False, on: object = True) -> Callable
 
 
 def laplacian_gain(rows: Rows) -> float | None:
-    """The reduction of the error rate by selection for the Laplacian kernel, less the largest for another kernel."""
+    """The reduction of the error rate by selection for the Laplacian kernel minus the largest for another kernel."""
     changes = {kernel: change_by("selection")(_of(rows, kernel)) for kernel in KERNELS}
     known = {kernel: -change for kernel, change in changes.items() if change is not None}
     return known.pop("laplacian") - max(known.values()) if len(known) == len(KERNELS) else None
 
 
 def sparse_ahead(rows: Rows) -> float | None:
-    """The least error rate of Laplacian and sparse Gaussian models, less that of Gaussian ones."""
+    """The lowest error rate of Laplacian and sparse Gaussian models minus that of Gaussian models."""
     best = {kernel: min((row["ter"] for row in averaged(_of(rows, kernel))), default=None) for kernel in KERNELS}
     known = {kernel: value for kernel, value in best.items() if value is not None}
     return 100 * (min(known["laplacian"], known["sparse-gaussian"]) - known["gaussian"]) if len(known) == 3 else None
 
 
 def kernel_behind(rows: Rows) -> float | None:
-    """The error rate of the best kernel on test less that of the best network."""
+    """The test error rate of the best kernel model minus that of the best network."""
     errors = {row["kind"]: row["test_ter"] for row in rows}
     return 100 * (errors["kernel"] - errors["network"]) if len(errors) == 2 else None
 
 
 def erll_ahead(rows: Rows) -> float | None:
-    """The correlation of ERLL with the error rate less that of the cross-entropy."""
+    """The correlation of ERLL with the error rate minus that of the cross-entropy."""
     measured = correlations(rows)
     ours, theirs = measured["erll:1"], measured["erll:0"]
     return None if ours is None or theirs is None else ours - theirs
 
 
 def family_ahead(name: str) -> Callable[[Rows], float | None]:
-    """The correlation with the error rate of a family's best member less that of the cross-entropy."""
+    """The correlation of a family's best member with the error rate minus that of the cross-entropy."""
 
     def number(rows: Rows) -> float | None:
         measured = correlations(rows)
@@ -75,17 +75,17 @@ def features_change(rows: Rows) -> float | None:
 
 
 def deeper_gain(rows: Rows) -> float | None:
-    """The mean error rate over widths of four layers, less the least of more layers."""
+    """The mean error rate of four layers over widths minus the lowest of more layers."""
     means = {depth: fmean(row["ter"] for row in group) for (depth,), group in by(averaged(rows), "depth").items()}
     deeper = [mean for depth, mean in means.items() if depth > DEPTH]
     return 100 * (means[DEPTH] - min(deeper)) if DEPTH in means and deeper else None
 
 
 def collapsed_ratio(rows: Rows) -> float | None:
-    """Perplexity with all silence as one state, the selected Laplacian kernel's over the network's."""
+    """Perplexity with all silence as one state: selected Laplacian kernel divided by network."""
     values: dict[bool, list[float]] = {}
     for row in rows:
-        if "perplexity_silence_collapsed" in row:  # not in cells of 0.1
+        if "perplexity_silence_collapsed" in row:  # absent in cells of 0.1
             values.setdefault(row["model"] == NETWORK, []).append(row["perplexity_silence_collapsed"])
     return fmean(values[False]) / fmean(values[True]) if len(values) == 2 else None
 
@@ -104,7 +104,7 @@ def _task_finding(
     return finding(claim, f"{MAY}, {place}", study, per_set(number), quantity, **limits)
 
 
-_PAIRS = "percent points of TER, mean over pairs of models"
+_PAIRS = "percentage points of TER, mean over pairs of models"
 _kernels = partial(_task_finding, "speech-kernels", "Table 5")
 _networks = partial(_task_finding, "speech-networks", "Table 4")
 # fmt: off
@@ -112,27 +112,27 @@ FINDINGS: tuple[Finding, ...] = (
     _kernels("Halving the rate by ERLL instead of the cross-entropy lowers the token error rate of kernel models.",
              change_by("criterion", off=CE, on=ERLL), f"change in {_PAIRS}", below=0),
     _kernels("Feature selection helps the Laplacian kernel most.",
-             laplacian_gain, f"gain, Laplacian's less the next, in {_PAIRS}", above=0),
+             laplacian_gain, f"gain of the Laplacian minus the next largest, in {_PAIRS}", above=0),
     _kernels("The best kernel models are Laplacian or sparse Gaussian.",
-             sparse_ahead, "TER, the better of them less the best Gaussian, percent points", below=0),
+             sparse_ahead, "TER, the better of them minus the best Gaussian, percentage points", below=0),
     _networks("Halving the rate by ERLL lowers the token error rate of networks, too.",
               change_by("criterion", off=CE, on=ERLL), f"change in {_PAIRS}", below=0),
     _task_finding("speech-best", "Table 7", "The best kernel model is as good as the best network.",
-                  kernel_behind, "TER on test, kernel less network, percent points", below=CLOSE),
+                  kernel_behind, "TER on test, kernel minus network, percentage points", below=CLOSE),
     _task_finding("speech-metrics", "Figure 2",
-                  "ERLL goes with the token error rate clearly better than the cross-entropy does.",
-                  erll_ahead, "correlation with TER, ERLL's less cross-entropy's", above=CLEAR),
+                  "ERLL correlates clearly better with the token error rate than the cross-entropy.",
+                  erll_ahead, "correlation with TER, ERLL minus cross-entropy", above=CLEAR),
     _task_finding("speech-features", "Figure 3 and Table 6", "More features lower the token error rate.",
-                  features_change, "change of TER from the fewest to the most, percent points", below=0),
+                  features_change, "change of TER from the fewest to the most features, percentage points", below=0),
     _task_finding("speech-metrics", "Figure 2",
-                  "The capped log loss goes with the token error rate clearly better than the cross-entropy does.",
-                  family_ahead("capped"), "correlation with TER, the best λ's less cross-entropy's", above=CLEAR),
+                  "The capped log loss correlates clearly better with the token error rate than the cross-entropy.",
+                  family_ahead("capped"), "correlation with TER, best λ minus cross-entropy", above=CLEAR),
     _task_finding("speech-metrics", "Figure 2",
-                  "The top-k log loss goes with the token error rate clearly better than the cross-entropy does.",
-                  family_ahead("topk"), "correlation with TER, the best k's less cross-entropy's", above=CLEAR),
+                  "The top-k log loss correlates clearly better with the token error rate than the cross-entropy.",
+                  family_ahead("topk"), "correlation with TER, best k minus cross-entropy", above=CLEAR),
     _task_finding("speech-perplexity", "slides",
                   "With silence as one state, kernel models have the lower perplexity.",
-                  collapsed_ratio, "perplexity, selected Laplacian kernel's over the network's", below=1),
-    _task_finding("speech-depth", "Table 3", "More than four layers bring nothing.",
-                  deeper_gain, "TER, four layers less the best of more, percent points", below=CLOSE),
+                  collapsed_ratio, "perplexity, selected Laplacian kernel / network", below=1),
+    _task_finding("speech-depth", "Table 3", "More than four layers do not help.",
+                  deeper_gain, "TER, four layers minus the best of more, percentage points", below=CLOSE),
 )

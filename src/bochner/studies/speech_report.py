@@ -1,4 +1,4 @@
-"""The papers' tables and figures of acoustic models, with their own numbers in parentheses."""
+"""The papers' tables and figures of acoustic models, with the papers' numbers in parentheses."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def averaged(rows: Sequence[Row]) -> list[Row]:
 
 
 def correlations(rows: Sequence[Row]) -> dict[str, float | None]:
-    """Pearson's between each heldout metric and the token error rate, over the models of one task.
+    """Pearson correlations between each heldout metric and the token error rate, over the models of one task.
 
-    None where there are fewer than three models, or a metric that is the same for all.
+    None for fewer than three models, or for a metric that is the same for all.
     """
     models = averaged(rows)
     errors = [row["ter"] for row in models]
@@ -60,14 +60,14 @@ ORIGINALS = {
     "synthetic bengali-like": "Beng.",
     "synthetic broadcast-like": "BN-50",
 }
-"""The corpus of the papers that each stands in for; none of them is here."""
+"""The corpus of the papers that each replaces; none of them is available."""
 WIDTHS = ("1000", "2000", "4000")
 BEST = {"ter": "TER (dev)", "test_ter": "TER (test)"}
 CORRELATED = {"erll:1": "erll_beta_1", "erll:0": "cross_entropy"}
 
 
 def published_kernel(row: Row, metric: str) -> float | None:
-    """The same kernel and tricks, on the corpus that the task stands in for."""
+    """The same kernel and tricks, on the corpus that the task replaces."""
     chosen = {"kernel": row["model"], "feature_selection": "yes" if row["selection"] else "no"}
     return _value("kernels", _about(row, metric) | chosen)
 
@@ -87,7 +87,7 @@ def published_best(data: str, kind: str, metric: str) -> float | None:
 
 
 def published_correlation(data: str, metric: str) -> float | None:
-    """Known for ERLL with beta = 1 and for the cross-entropy."""
+    """Published for ERLL with beta = 1 and for the cross-entropy."""
     return _value("correlation", {"metric": CORRELATED.get(metric, "")}, column=ORIGINALS[data])
 
 
@@ -141,7 +141,7 @@ def show_networks(page: Page, rows: Sequence[Row]) -> None:
 
 
 def show_best(page: Page, rows: Sequence[Row]) -> None:
-    """Table 7: one line per metric, the network beside the kernel."""
+    """Table 7: one line per metric, with the network and the kernel model."""
     for data, group in sets_of(rows):
         kinds = {row["kind"]: row for row in group}
         lines: list[list[TableCell]] = [
@@ -150,7 +150,7 @@ def show_best(page: Page, rows: Sequence[Row]) -> None:
         ]
         page.table([data, *(f"best {kind}" for kind in kinds)], lines)
         chosen = "; ".join(f"{kind}: {row['model']}, of {row['models']}" for kind, row in kinds.items())
-        page.note(f"Chosen on dev, and the only ones that read test ({group[0]['tokens']:,.0f} tokens): {chosen}.")
+        page.note(f"Chosen on dev, and the only models evaluated on test ({group[0]['tokens']:,.0f} tokens): {chosen}.")
     page.note(_origin(rows))
 
 
@@ -167,7 +167,7 @@ def show_features(page: Page, rows: Sequence[Row]) -> None:
         ["set", "kernel", "selection", "D", "CE", "TER dev %"],
         [[*_kind(row), row["num_features"], row["ce"], 100 * row["ter"]] for row in models],
     )
-    page.note("Beside it, from the papers, TER dev % on Broadcast News, which is not here:")
+    page.note("For comparison, TER dev % on Broadcast News from the papers:")
     page.table(
         ["kernel", "selection", "D", "TER dev %"],
         [
@@ -178,7 +178,7 @@ def show_features(page: Page, rows: Sequence[Row]) -> None:
 
 
 def show_perplexity(page: Page, rows: Sequence[Row]) -> None:
-    """The slides' table: perplexity, the same with all silence as one state, and TER; theirs below."""
+    """The slides' table: perplexity, the same with all silence as one state, and TER; the slides' numbers below."""
     names = ("perplexity", "perplexity_silence_collapsed")
     lines: list[list[TableCell]] = [
         [row["data"], "network" if row["model"] == NETWORK else "Laplacian, selected", len(group),
@@ -187,7 +187,7 @@ def show_perplexity(page: Page, rows: Sequence[Row]) -> None:
         if all(name in one for one in group for name in names) and (row := group[0])
     ]  # fmt: skip
     page.table(["set", "model", "seeds", "perplexity", "silence as one state", "TER dev %"], lines)
-    page.note("Beside it, from the slides, of other speech, Babel's:")
+    page.note("For comparison, from the slides, on other speech (Babel):")
     theirs = published_table("speech_perplexity")
     head = ["data", "method", "perplexity", "collapsed", "ter"]
     page.table(head, [[line[name] if name in head[:2] else float(line[name]) for name in head] for line in theirs])
@@ -202,7 +202,7 @@ def show_depth(page: Page, rows: Sequence[Row]) -> None:
             [depth, *(errors.get((depth, width)) for width in widths)] for depth in sorted({d for d, _ in errors})
         ]
         page.table([f"{data}: layers", *(f"{width} units: TER dev %" for width in widths)], lines)
-    page.note("Beside it, from the papers, TER dev % on Broadcast News, which is not here:")
+    page.note("For comparison, TER dev % on Broadcast News from the papers:")
     page.table(
         ["layers", *(f"{width} units" for width in WIDTHS)],
         [
@@ -222,9 +222,9 @@ def _pair(row: Row, metric: str, theirs: float | None) -> str:
 
 
 def _origin(rows: Sequence[Row]) -> str:
-    """The numbers in parentheses are of another corpus, not of the stand-in."""
+    """States that the numbers in parentheses are of another corpus."""
     originals = ", ".join(f"{ORIGINALS[data]} beside {data}" for data, _ in sets_of(rows))
-    return f"In parentheses the papers' numbers, of other speech: {originals}. Levels cannot be compared, only order."
+    return f"In parentheses, the papers' numbers on other speech: {originals}. Only their order is comparable."
 
 
 def _curves(data: str, rows: Sequence[Row], metric: str) -> Any:
@@ -249,11 +249,11 @@ FAMILIES = {
 
 
 def show_metrics(page: Page, rows: Sequence[Row]) -> None:
-    """The three panels of Figure 2, the models they are of, and all correlations."""
+    """The three panels of Figure 2, their models, and all correlations."""
     measured = {data: correlations(group) for data, group in sets_of(rows)}
     drawn = [(_family(name, measured), f"Correlation of the {FAMILIES[name][0]} with TER on dev.") for name in FAMILIES]
     scattered = [
-        (_models(data, group, metric, label), f"{data}: a point is a model of the ablations.")
+        (_models(data, group, metric, label), f"{data}: each point is a model of the ablations.")
         for data, group in sets_of(rows)
         for metric, label in (("erll:0", "cross-entropy"), ("erll:1", "ERLL, β = 1"))
     ]

@@ -22,7 +22,7 @@ from bochner.studies.workers import Context
 KERNEL, NETWORK, GMM, BOTH = "kernel", "network", "gmm", "combination"
 SYSTEMS = {NETWORK: "network", KERNEL: "kernel", BOTH: "both", GMM: "GMM"}
 PROTOCOLS = ("modern", "papers")
-CLOSE = 0.5  # percent points of TER
+CLOSE = 0.5  # percentage points of TER
 # Recorded tasks: the recipe, and the file or directory of the corpus.
 RECORDED = MappingProxyType(
     {
@@ -36,7 +36,7 @@ SYNTHETIC = tuple(f"synthetic {name}-like" for name in ("timit", "cantonese", "b
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """Tasks, the models of the first candidates, and the processor seconds of each side's search for a model."""
+    """Tasks, the models of the first candidates, and the CPU seconds of each side's model search."""
 
     tasks: tuple[str, ...]
     num_features: tuple[int, ...]
@@ -70,7 +70,7 @@ SIZES: Mapping[Size, Sizes] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Cell:
-    """All systems of a task, trained by a protocol with some seeds."""
+    """All systems of a task, trained by a protocol with several seeds."""
 
     data: str
     protocol: str
@@ -134,7 +134,7 @@ def candidates(protocol: str, size: Size) -> dict[str, list[dict[str, Any]]]:
 
 
 def overrides_of(data: str, effort: Size, context: Context) -> dict[str, object]:
-    """Those of the recipe of a task: the source of a recorded corpus, or the hours of synthetic speech."""
+    """Overrides of the recipe of a task: the source of a recorded corpus, or the hours of synthetic speech."""
     if data in RECORDED:
         return {"corpus.source": str((context.data_dir / RECORDED[data][1]).resolve())}
     return dict(SIZES[effort].recipe)
@@ -156,13 +156,13 @@ def prepare(context: Context) -> Callable[[Cell], Result]:
 
 
 def show(page: Page, rows: Sequence[Row]) -> None:
-    """Test errors of the systems, and the difference of each to the network with its interval."""
+    """Test errors of the systems, and the difference between each and the network with its interval."""
     lines: list[list[TableCell]] = []
     for row in rows:
         systems = [_system(row["systems"].get(name)) for name in SYSTEMS]
         behind = [_difference(row["differences"].get(name)) for name in SYSTEMS if name != NETWORK]
         lines.append([row["data"], row["protocol"], row["test_tokens"], *systems, *behind])
-    others = [f"{name} less network" for kind, name in SYSTEMS.items() if kind != NETWORK]
+    others = [f"{name} minus network" for kind, name in SYSTEMS.items() if kind != NETWORK]
     page.table(["task", "protocol", "test tokens", *(f"{name}, TER %" for name in SYSTEMS.values()), *others], lines)
     for row in rows:
         spent = ", ".join(
@@ -196,13 +196,13 @@ def _difference(difference: Sequence[float] | None) -> str:
 
 
 def kernel_behind(protocol: str) -> Callable[[Rows], Decision | None]:
-    """The error of the kernel model less that of the network, with the paired interval of the test part."""
+    """The error of the kernel model minus that of the network, with the paired interval of the test part."""
 
     def criterion(rows: Rows) -> Decision | None:
         found = {row["data"]: row["differences"][KERNEL] for row in rows if row["protocol"] == protocol}
         values = {name: 100 * numbers[0] for name, numbers in found.items()}
         ends = {name: (100 * numbers[1], 100 * numbers[2]) for name, numbers in found.items()}
-        return over_sets(values, "TER on test, kernel less network, percent points", ends, below=CLOSE)
+        return over_sets(values, "TER on test, kernel minus network, percentage points", ends, below=CLOSE)
 
     return criterion
 
@@ -211,11 +211,11 @@ PROTOCOL = (
     "Protocol papers: plain SGD, halved after less than 1 % improvement, ten halvings, no averaging, pre-trained tanh "
     "networks. Protocol modern: preconditioned and averaged kernel models with learned metrics; networks with batch "
     "normalisation, dropout, shortcuts and one cycle of AdamW, fully connected or with time delays. Each side tries "
-    "models in a fixed order, with the first seed, until its processor seconds exceed the budget (on a GPU: seconds), "
-    "which is the same for both; the model of least error on dev is trained with the other seeds, and test is read by "
+    "models in a fixed order, with the first seed, until its CPU seconds exceed the budget (on a GPU: seconds), "
+    "which is the same for both; the model of lowest error on dev is trained with the other seeds, and test is read by "
     "the chosen models alone. Differences are of errors averaged over seeds; their 95 % intervals are by the paired "
-    "bootstrap over speakers, or over utterances where there are fewer than ten speakers. Synthetic speech says "
-    "nothing about recordings of people."
+    "bootstrap over speakers, or over utterances if there are fewer than ten speakers. Results on synthetic speech "
+    "do not apply to recordings of people."
 )
 # fmt: off
 STUDIES = (
@@ -224,9 +224,9 @@ STUDIES = (
           operations=operations),
 )
 FINDINGS = tuple(
-    Finding(claim, f"{MAY}, Table 7", "speech-tasks", kernel_behind(protocol), exact=True)  # with intervals of its own
+    Finding(claim, f"{MAY}, Table 7", "speech-tasks", kernel_behind(protocol), exact=True)  # has its own intervals
     for claim, protocol in (
         ("At equal budgets kernel models are as good as networks, both trained as in the papers.", "papers"),
-        ("At equal budgets kernel models are as good as networks, both with what helps today.", "modern"),
+        ("At equal budgets kernel models are as good as networks, both with current methods.", "modern"),
     )
 )

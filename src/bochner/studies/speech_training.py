@@ -46,7 +46,7 @@ REPLICATIONS = 10_000
 
 
 def recipe_of(data: str, effort: Size, overrides: Mapping[str, object] | None = None) -> AsrRecipe:
-    """The recipe of a task, with `overrides` or those of the size; studies train models of their own.
+    """The recipe of a task, with `overrides` or those of the size; its models are replaced by those of the study.
 
     >>> recipe = recipe_of("synthetic timit-like", "small")
     >>> recipe.name, recipe.corpus.hours
@@ -60,7 +60,7 @@ def recipe_of(data: str, effort: Size, overrides: Mapping[str, object] | None = 
 def set_up_task(
     data: str, effort: Size, directory: Path, *, device: str, overrides: Mapping[str, object] | None = None
 ) -> Experiment:
-    """The task with its corpus, alignment and graph, which are computed below `directory` unless they are there."""
+    """The task with its corpus, alignment and graph, which are computed below `directory` unless they exist."""
     return setup(recipe_of(data, effort, overrides), directory, device=device)
 
 
@@ -68,7 +68,7 @@ def settings_of(cell: Cell, experiment: Experiment) -> ModelSettings:
     """The settings of a cell's model; the others are the defaults of recipes."""
     sizes = SIZES[cell.effort]
     if cell.model == NETWORK:
-        shared = {**PROTOCOLS["papers"]["network"], **_shared(cell, sizes)}  # their networks, trained as they did
+        shared = {**PROTOCOLS["papers"]["network"], **_shared(cell, sizes)}  # networks and training as in the papers
         return NetworkSettings(hidden=(cell.width,) * cell.depth, **shared)
     selection = SelectionParams(rounds=sizes.rounds) if cell.selection else None
     return KernelSettings(
@@ -176,14 +176,14 @@ def search_models(models: Sequence[ModelSettings], experiment: Experiment, seed:
 
 
 def spent(rows: Sequence[Row], experiment: Experiment) -> float:
-    """The processor seconds of training, on a GPU the seconds."""
+    """The CPU seconds of training; on a GPU, the wall-clock seconds."""
     if experiment.device != "cpu":
         return sum(row.seconds for row in rows)
     return sum(row.seconds if row.cpu_seconds is None else row.cpu_seconds for row in rows)
 
 
 def differences(systems: Mapping[str, Sequence[Score]], reference: str) -> dict[str, tuple[float, float, float]]:
-    """The error rate of each system less that of `reference`, and the ends of its 95 % interval.
+    """The error rate of each system minus that of `reference`, and the limits of its 95 % interval.
 
     Errors are averaged over the scores of a system, one per seed. All systems share the resampled speakers, or
     utterances where there are fewer than ten speakers. Source: Bisani and Ney, 2004.
@@ -210,16 +210,17 @@ def differences(systems: Mapping[str, Sequence[Score]], reference: str) -> dict[
 
 
 def metrics_of(row: Row, experiment: Experiment) -> dict[str, float]:
-    """The heldout metrics that a schedule could watch, by name."""
+    """The heldout metrics that a schedule can use, by name."""
     module = load(experiment.root / row.directory / ACOUSTIC / MODULE, device=experiment.device)
     scores = evaluate(module, experiment.heldout_rows, loss="softmax")
     return {name: Criterion.parse(name).of(scores) for name in METRICS}
 
 
 def measure_best(cell: BestCell, experiment: Experiment) -> Result:
-    """The least value of each metric over the ablation's models of the kind, as in the papers' table of the best.
+    """The lowest value of each metric over the ablation's models of the kind, as in the papers' table of the best
+    models.
 
-    The model of least error on dev alone reads test. Values are means over seeds.
+    Only the model of lowest error on dev is evaluated on test. Values are means over seeds.
     """
     rows = [experiment.train(settings_of(model, experiment), model.seed) for model in _ablation(cell)]
     chosen = [experiment.test(row) for row in experiment.results(rows).chosen(cell.kind)]
@@ -239,7 +240,7 @@ def _ablation(cell: BestCell) -> list[Cell]:
 
 
 def _least(rows: Sequence[Row], value: Callable[..., float]) -> float:
-    """The least over models of the mean over seeds."""
+    """The minimum over models of the mean over seeds."""
     by_model: dict[str, list[float]] = {}
     for row in rows:
         by_model.setdefault(row.model, []).append(value(row))

@@ -1,4 +1,4 @@
-"""What a study is, how it is run, and the rows it saves."""
+"""Studies: their definition, how they are run, and the rows they save."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class Study:
     show : function of a page and rows
         Adds the plots and tables of the study to the page.
     files : mapping
-        The data file of a cell by its field `data`, for sets that are in a file.
+        The data file of a cell by its field `data`, for sets stored in a file.
     options : tuple of str
-        Keyword arguments that `cells` accepts beside the size.
+        Keyword arguments that `cells` accepts besides the size.
     operations : function of a cell, optional
         The floating-point operations of a cell, roughly, from which the time of a run is estimated before it starts.
     """
@@ -67,7 +67,7 @@ class Study:
         return self.files.get(getattr(cell, "data", ""))
 
     def rows(self, cells: Iterable[Any], results: Results[Any]) -> list[Row]:
-        """The cells that are measured."""
+        """The rows of the measured cells."""
         return [{**asdict(cell), **result} for cell in cells if (result := results.get(cell)) is not None]
 
     def results_file(self, output_dir: Path) -> ResultsFile[Any]:
@@ -130,7 +130,7 @@ class SavedRows:
 
     @classmethod
     def read(cls, output_dir: Path, study: str, size: str) -> SavedRows | None:
-        """What a run saved; None if the study was not run at that size."""
+        """The rows saved by a run; None if the study was not run at that size."""
         path = cls.path(output_dir, study, size)
         return cls(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
 
@@ -148,11 +148,11 @@ def run_study(
     device: str = "cpu",
     on_cost: Callable[[Cost], object] | None = None,
 ) -> SavedRows:
-    """Measure the cells that `output_dir` does not hold yet, and save the rows of all that it holds.
+    """Measure the cells that `output_dir` does not contain yet, and save the rows of all cells in it.
 
-    Cells whose file is not in `data_dir` are skipped, which is logged and saved. Cells that fail are logged, the
-    others are saved all the same, and then it is an error. `output_dir` is locked meanwhile. `device` "auto" is the
-    GPU if there is one. `on_cost` is called with the estimated cost before anything is measured.
+    Cells whose file is not in `data_dir` are skipped, which is logged and saved. If cells fail, this is logged, the
+    others are measured and saved, and an error is raised at the end. `output_dir` is locked during the run. `device`
+    "auto" is the GPU if there is one. `on_cost` is called with the estimated cost before anything is measured.
     """
     options = {name: value for name, value in (options or {}).items() if value is not None}
     cells = study.select(size, seeds=seeds, **options)
@@ -187,7 +187,7 @@ def _measure(
     if not cells:
         return
     pool = workers.pool(study.name, context)
-    # Recorded before the cells are measured, so that those of a run that is killed have a provenance, too.
+    # Recorded before the cells are measured, so that cells of a killed run have a provenance, too.
     origin = provenance(context.data_dir, {name for cell in cells if (name := study.file_of(cell))})
     run = {"study": study.name, "cells": len(cells), "device": context.device, **origin, **workers.provenance()}
     results.add_run(run)

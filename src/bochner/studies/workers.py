@@ -1,6 +1,6 @@
-"""Who measures the cells of a study: this process, processes of this machine, or the workers of a Dask cluster.
+"""Where the cells of a study are measured: in this process, in processes of this machine, or on a Dask cluster.
 
-The process that was started alone writes the results file. Workers receive the name of a study, a context and a cell.
+Only the main process writes the results file. Workers receive the name of a study, a context and a cell.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Cell = TypeVar("Cell")
 Measure = Callable[[Any], Result]
 # Not "fork": a forked copy of a process with threads, such as torch's, may deadlock.
 START_METHOD = "forkserver" if "forkserver" in get_all_start_methods() else "spawn"
-SECONDS = "cell_seconds"  # how long a cell took, in its result until it is stored
-# Files that cannot be written are not the fault of a cell: the study stops.
+SECONDS = "cell_seconds"  # the duration of a cell, kept in its result until it is stored
+# If files cannot be written, the cause is not the cell, and the study stops.
 WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 
 @dataclass(frozen=True)
 class Context:
-    """Where cells are measured: a directory of data files, a device, and a directory for intermediate files.
+    """The resources of a cell: a directory of data files, a device, and a directory for intermediate files.
 
     Without `cache_dir` intermediate files are temporary.
     """
@@ -50,7 +50,7 @@ class Context:
 
 
 class WorkerPool(Protocol):
-    """Measures cells elsewhere. A future fails when its cell does, and when the process that measures it dies."""
+    """Measures cells in other processes. A future fails if its cell fails or if the process that measures it dies."""
 
     def submit(self, cell: Any) -> Future[Result]: ...
 
@@ -63,7 +63,7 @@ class WorkerPool(Protocol):
 class WorkerOptions:
     """This process alone; or several `workers` of this machine; or those of the Dask scheduler at address `cluster`.
 
-    Workers measure a cell that fails up to `retries` more times. They know registered studies only.
+    Workers repeat a failed cell up to `retries` times. They can only run registered studies.
 
     >>> WorkerOptions(workers=4, cluster="tcp://10.0.0.1:8786")
     Traceback (most recent call last):
@@ -80,16 +80,16 @@ class WorkerOptions:
             raise ValueError(f"workers must be 1 with cluster {self.cluster!r}, which has its own, got {self.workers}.")
 
     def pool(self, study: str, context: Context) -> WorkerPool | None:
-        """A pool ready to work, None for this process alone. Intermediate files of workers are temporary."""
+        """A pool of workers, None for this process alone. Intermediate files of workers are temporary."""
         measure = StudyMeasure(study, replace(context, data_dir=context.data_dir.resolve(), cache_dir=None))
         if self.cluster is not None:
             return DaskWorkers(measure, address=self.cluster)
         return LocalWorkers(measure, count=self.workers) if self.workers > 1 else None
 
     def provenance(self) -> dict[str, Any]:
-        """What a run records beside the machine, nothing for this process alone. An address may name a machine."""
+        """What a run records besides the machine, nothing for this process alone. Addresses may name a machine."""
         if self.cluster is not None:
-            return {"workers": "of a Dask cluster, on machines of their own"}
+            return {"workers": "of a Dask cluster, on other machines"}
         return {"workers": self.workers} if self.workers > 1 else {}
 
 
@@ -97,7 +97,7 @@ class WorkerOptions:
 class StudyMeasure:
     """The measure of a registered study as plain data, to be sent to another process; never code.
 
-    A process with another version of this package refuses to measure.
+    A process with another version of this package raises an error.
 
     >>> from bochner.studies.map_error import Cell
     >>> sorted(StudyMeasure("map-error", Context(Path("data")))(Cell("orthogonal", num_features=64, seed=0)))
@@ -110,14 +110,14 @@ class StudyMeasure:
 
     def __call__(self, cell: Any) -> Result:
         if self.version != __version__:
-            raise RuntimeError(f"bochner {self.version} calls a worker that has {__version__}; install the same.")
+            raise RuntimeError(f"bochner {self.version} called a worker with {__version__}; install the same version.")
         return timed(_prepared(self.study, self.context), cell)
 
 
 @lru_cache(maxsize=1)
 def _prepared(study: str, context: Context) -> Measure:
     """Kept between cells: many studies read their data here."""
-    from bochner.studies.registry import study_named  # every study: only where cells are measured
+    from bochner.studies.registry import study_named  # imports every study, so only where cells are measured
 
     return study_named(study).prepare(context)
 
@@ -132,7 +132,7 @@ def timed(measure: Measure, cell: Any) -> Result:
 # -- the loop over cells ---------------------------------------------------------------------------------------
 
 Outcome = tuple[Any, Result | BaseException]
-"""A cell, and its result or the error with which it failed for good."""
+"""A cell, and its result or the error of its last attempt."""
 
 
 def measure_cells(
@@ -144,10 +144,10 @@ def measure_cells(
     verbose: bool | None = None,
     device: str = "cpu",
 ) -> int:
-    """Measure the cells that `results` does not have and store each result at once; return how many those were.
+    """Measure the cells that `results` does not contain, store each result at once, and return their number.
 
-    A cell that fails is logged, the others are measured all the same, and at the end it is an error. An error in
-    writing the results is raised at once. `verbose` None shows a progress bar on a terminal only.
+    If a cell fails, this is logged, the others are measured, and an error is raised at the end. An error in writing the
+    results is raised at once. `verbose` None shows a progress bar on a terminal only.
     """
     missing = [cell for cell in dict.fromkeys(cells) if results.get(cell) is None]
     failed: dict[object, str] = {}
@@ -166,12 +166,12 @@ def measure_cells(
 
 
 def measure_here(cells: Iterable[Any], measure: Measure) -> Iterator[Outcome]:
-    """One cell after the other in this process. A failed one is not repeated: it would fail in the same way."""
+    """One cell after the other in this process. A failed cell is not repeated, since it would fail in the same way."""
     for cell in cells:
         result: Result | BaseException
         try:
             result = timed(measure, cell)
-        except Exception as error:  # whatever it is, the others are measured
+        except Exception as error:  # whatever the error, the others are measured
             _raise_write_error(error)
             logger.warning("%s failed: %s", cell, error_text(error))
             result = error
@@ -179,7 +179,7 @@ def measure_here(cells: Iterable[Any], measure: Measure) -> Iterator[Outcome]:
 
 
 def measure_by(pool: WorkerPool, cells: Iterable[Any], *, retries: int) -> Iterator[Outcome]:
-    """All cells by the workers of `pool`, those that fail up to `retries` more times."""
+    """Measure all cells by the workers of `pool`, and repeat failed ones up to `retries` times."""
     running = {pool.submit(cell): (cell, 1) for cell in cells}
     while running:
         for future in wait(running, return_when=FIRST_COMPLETED).done:
@@ -198,7 +198,7 @@ def measure_by(pool: WorkerPool, cells: Iterable[Any], *, retries: int) -> Itera
 
 
 def error_text(error: BaseException) -> str:
-    """The message, with the type of the error unless it is the general one.
+    """The message, with the type of the error unless it is RuntimeError.
 
     >>> error_text(KeyError("X_train")), error_text(RuntimeError("out of memory"))
     ("KeyError: 'X_train'", 'out of memory')
@@ -215,7 +215,7 @@ def _raise_write_error(error: BaseException) -> None:
 
 
 class LocalWorkers:
-    """`count` processes that share this one's threads; each has a thread here that waits for its results.
+    """`count` processes that share the threads of this one; each has a thread here that waits for its results.
 
     >>> from bochner.studies.map_error import Cell
     >>> with LocalWorkers(StudyMeasure("map-error", Context(Path("data"))), count=1) as workers:
@@ -252,7 +252,8 @@ class LocalWorkers:
 
 
 class _Worker:
-    """A process and a pipe to it, started with its first cell and again if it dies. `measure` must be importable."""
+    """A process and a pipe to it, started with its first cell and restarted if it dies. `measure` must be
+    importable."""
 
     def __init__(self, measure: Measure, *, num_threads: int) -> None:
         self._measure, self._num_threads = measure, num_threads
@@ -290,7 +291,7 @@ class _Worker:
         self._pipe, worker_end = context.Pipe()
         self._process = context.Process(target=_serve, args=(worker_end, self._measure, self._num_threads), daemon=True)
         self._process.start()
-        worker_end.close()  # otherwise the end of the process would not end the pipe
+        worker_end.close()  # otherwise the pipe would stay open after the process ends
 
 
 def _serve(pipe: Connection, measure: Measure, num_threads: int) -> None:
@@ -319,8 +320,8 @@ def _attempt(measure: Measure, cell: Any) -> Result | BaseException:
 class DaskWorkers:
     """The workers that the scheduler at `address` has, and those that join later; `measure` must be importable there.
 
-    The scheduler itself gives a cell whose worker dies to another one, up to its setting
-    `distributed.scheduler.allowed-failures` times; then the future fails.
+    If a worker dies, the scheduler assigns its cell to another one, up to `distributed.scheduler.allowed-failures`
+    times; then the future fails.
     """
 
     def __init__(self, measure: Measure, *, address: str) -> None:

@@ -1,4 +1,4 @@
-"""Processes that work together, as tests start them: by a server that has imported everything once."""
+"""Process groups for tests, started by a server that has imported everything once."""
 
 from __future__ import annotations
 

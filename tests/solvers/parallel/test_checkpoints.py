@@ -1,4 +1,4 @@
-"""Checkpoints go from one team to another; every row is seen once, whoever reads it; a file cannot run code."""
+"""Checkpoints are read by other process groups; every row is used once; files cannot run code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class StoppedError(Exception):
 
 
 class StoppingSource(ArraySource):
-    """Fails after so many reads, as a machine does."""
+    """Fails after a number of reads, as a machine may."""
 
     reads_left = 10**9
 
@@ -50,7 +50,7 @@ class StoppingSource(ArraySource):
 
 
 def go_on(folder: Path, steps: int, group: Workers | None = None) -> dict[str, np.ndarray]:
-    """Train for so many steps, a checkpoint after each, and stop as a machine does."""
+    """Train for a number of steps with a checkpoint after each, then fail."""
     model, left = linear(), iter(range(steps))
 
     def stop_or_step(*arguments: Any, **more: Any) -> None:

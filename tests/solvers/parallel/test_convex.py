@@ -1,4 +1,4 @@
-"""Solvers of convex problems in two processes: the model of one process, from rows that each process reads alone."""
+"""Convex solvers in two processes: the model of one process, from rows that only one of them reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.solvers.rows import Rows
 
 
 class WatchedRows(Rows):
-    """Rows that remember which shards were read."""
+    """Rows that record which shards were read."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)

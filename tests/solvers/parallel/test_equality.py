@@ -77,7 +77,7 @@ def drawn_bottleneck(num_features: int, generator: torch.Generator) -> Bottlenec
 
 
 def selected(num_features: int = 16, *, group: Workers | None = None) -> Numbers:
-    """What a pair of frequencies, a single one, a bottleneck and a penalty choose."""
+    """The selection with pairs of frequencies, single ones, a bottleneck and a penalty."""
     settings: Numbers = {"num_features": num_features, "verbose": False, "group": group}
     rounds = {"rounds": 3, "rows_per_round": 120}
     cosine, rows = partial(drawn_map, form="cosine"), sources()[0]
@@ -92,7 +92,7 @@ def selected(num_features: int = 16, *, group: Workers | None = None) -> Numbers
 
 
 def linear_models(count: int = 4, *, group: Workers | None = None) -> list[Numbers]:
-    """What both ways of dividing must get right: optimizers with memory, penalty, mean, rate and directions."""
+    """Cases for both kinds of division: optimizers with state, penalty, averaging, rate and preconditioner."""
     cases = [
         (linear(form="cosine"), replace(SETTINGS, learning_rate=1.0, alpha=1e-3)),
         (linear(), replace(SETTINGS, optimizer="momentum", learning_rate=1.0, preconditioner_rank=4, alpha=1e-3)),
@@ -117,7 +117,7 @@ def all_models(group: Workers | None = None) -> list[Numbers]:
 @pytest.fixture(scope="module")
 def alone() -> list[Numbers]:
     with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)  # models that learn nothing would show nothing
+        warnings.simplefilter("error", ConvergenceWarning)  # the models must have learned something to be compared
         return all_models()
 
 

@@ -1,4 +1,4 @@
-"""torchrun's own agent: a process that is killed is started anew with the others, and the model is the same."""
+"""torchrun's agent: a killed process is restarted with the others, and the model is the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A made language: phones are Gaussians in 6 dimensions with a drift, words are two to four of them."""
+"""An artificial language: phones are Gaussians in 6 dimensions with a drift, words have two to four phones."""
 
 from dataclasses import dataclass
 

@@ -33,7 +33,7 @@ def test_each_speaker_gets_the_transform_that_fits():
 
 
 def test_a_second_round_goes_on_from_the_first():
-    """Estimated on frames that are adapted already, composed with what they were adapted by."""
+    """Estimated on adapted frames, composed with the transform that adapted them."""
     true = np.hstack([np.eye(3) * 0.8, [[1.0], [-2.0], [0.5]]])
     frames, pdfs = spoken(true, seed=3)
     crude = np.hstack([np.eye(3) * 0.5, [[3.0], [1.0], [1.0]]])

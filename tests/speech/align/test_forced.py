@@ -26,7 +26,7 @@ from tests.speech.align.conftest import SHIFT
 
 @pytest.fixture(scope="module")
 def model(made):
-    """The mixtures of the truth: one Gaussian for each state, fitted to the frames with their known times."""
+    """The true mixtures: one Gaussian per state, fitted to the frames with their known times."""
     from bochner.speech.hmm.contexts import event_pdfs, segment_events
 
     hmm = monophone_hmm(phones=made.lexicon.phones, silence=["SIL"])
@@ -92,7 +92,7 @@ def test_what_cannot_be_aligned_is_reported_with_its_reason(made, model):
 
 
 def test_transition_probabilities_count(made, model):
-    """Where frames say nothing, the state that likes to stay is stayed in."""
+    """For uninformative frames the path stays in the state with the larger self-loop probability."""
     hmm, _ = model
     said = made.utterances[0].replace(text=made.lexicon.words[0])
     nothing = FunctionScores(lambda name: np.zeros((60, hmm.num_pdfs)))
@@ -223,7 +223,7 @@ def test_equal_paths_follow_their_seed(compiler):
 
 
 def test_fewest_frames(compiler):
-    assert compiler.min_frames(["ab", "ba"]) == 9  # the shorter way to say ba
+    assert compiler.min_frames(["ab", "ba"]) == 9  # the shorter pronunciation of ba
 
 
 def test_bad_settings_are_named():

@@ -73,7 +73,7 @@ def test_likelihood_rises_while_the_mixtures_grow(trained):
 
 
 def test_adaptation_makes_speakers_likelier(trained, made):
-    """Speakers of the made language differ by a shift, which SAT takes away."""
+    """Speakers of the artificial language differ by a shift, which SAT removes."""
     stage = GmmHmm.load(trained / "sat")
     speaker_of = {said.id: said.speaker for said in made.utterances}
 
@@ -109,7 +109,7 @@ def test_what_is_there_is_not_trained_again(trained, made, monkeypatch):
 
 
 def test_a_removed_stage_is_trained_to_the_same(trained, made, tmp_path):
-    """Stop after the first stage, go on: the same as in one go."""
+    """Stopping after the first stage and continuing gives the same as one run."""
     for until in ("monophone", "triphone"):
         stage = train_gmm(tmp_path, made.lexicon, made.utterances, made.frames, recipe=RECIPE, until=until)
     np.testing.assert_array_equal(stage.mixtures.means, GmmHmm.load(trained / "triphone").mixtures.means)

@@ -34,7 +34,7 @@ WORDS = {
 
 
 def speech(*, rate: int = 16000) -> tuple[np.ndarray, list[float]]:
-    """All words between two silences, and where each begins."""
+    """All words between two silences, and their start times."""
     text = " ".join(f"[[{phones.replace(' ', '|')}]]" for phones in WORDS.values())
     output = speak(text, voice="en-us+m3", speed=150)
     samples = np.pad(output.samples / 32768, RATE // 4).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Real speech with hand labels: the TIMIT sample, where it lies beside the repository."""
+"""Real speech with hand labels: the TIMIT sample, if it is available."""
 
 import numpy as np
 import pytest

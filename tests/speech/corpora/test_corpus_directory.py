@@ -1,4 +1,4 @@
-"""Archives: whole, and nowhere but in their folder."""
+"""Archives: unpacked completely, and only below their directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AN4, yesno and spoken digits: made files, and the corpora themselves where they are there."""
+"""AN4, yesno and spoken digits: artificial files, and the corpora themselves if available."""
 
 from __future__ import annotations
 

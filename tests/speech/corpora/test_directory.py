@@ -1,4 +1,4 @@
-"""Any folder: transcripts beside, or a table; what is wrong is named."""
+"""Directories of recordings with transcript files or a table; errors name the problem."""
 
 from __future__ import annotations
 

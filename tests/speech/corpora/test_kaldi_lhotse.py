@@ -1,4 +1,4 @@
-"""Kaldi's directories and lhotse's manifests: there and back."""
+"""Round trips of Kaldi's directories and lhotse's manifests."""
 
 from __future__ import annotations
 

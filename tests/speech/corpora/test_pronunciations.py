@@ -1,4 +1,4 @@
-"""The lexicon of a corpus: sources, case, stress, and words that none has."""
+"""The lexicon of a corpus: sources, case, stress, and missing words."""
 
 from __future__ import annotations
 

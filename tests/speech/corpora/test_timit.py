@@ -1,4 +1,4 @@
-"""TIMIT in both layouts: made files for the LDC's, the NLTK sample itself where it is there."""
+"""TIMIT in both layouts: artificial files for that of the LDC, and the NLTK sample if available."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small recogniser and sentences that were never spoken."""
+"""A small recogniser and artificial sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Speech that was never spoken: the pdfs that a sentence passes through, and likelihoods that point at them."""
+"""Artificial speech: the pdfs of the states of a sentence, and likelihoods that are largest for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from bochner.speech.lexicon import Lexicon
 
 
 def triphone_hmm(phones: Sequence[str], *, silence: Sequence[str] = (), asked: int = 1) -> Hmm:
-    """Two pdfs for each of a phone's three states: is the number of the phone before it, modulo 2, the one `asked`?"""
+    """Two pdfs for each of a phone's three states: chosen by whether the number of the phone before it, modulo 2, is
+    `asked`."""
     numbers = range(1, len(phones) + 1)
     odd = frozenset(number for number in numbers if number % 2 == asked)
     pdf = iter(range(6 * len(phones)))
@@ -31,7 +32,7 @@ def triphone_hmm(phones: Sequence[str], *, silence: Sequence[str] = (), asked: i
 
 
 def passed_pdfs(hmm: Hmm, phones: Sequence[str], *, frames_per_state: int = 2) -> list[int]:
-    """The pdf of each frame when phones are said one after the other."""
+    """The pdf of each frame of a sequence of phones."""
     numbers = [0, *(hmm.phone_ids[phone] for phone in phones), 0]
     pdfs = []
     for i in range(1, len(numbers) - 1):

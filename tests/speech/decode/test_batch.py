@@ -1,4 +1,4 @@
-"""Many utterances: resumed, in processes, and with those that cannot be decoded named."""
+"""Decoding of many utterances: resumed, in several processes, and with errors that name utterances."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_wrong_settings_are_no_reason_to_skip(tmp_path, settings, change):
 
 
 def test_each_hypothesis_is_on_disk_before_the_next_is_begun(tmp_path, settings):
-    """So that a kill loses one utterance at most."""
+    """A kill loses at most one utterance."""
     file, there = tmp_path / "hypotheses.jsonl", []
 
     def likelihoods(name):

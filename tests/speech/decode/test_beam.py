@@ -1,4 +1,4 @@
-"""The best path: the right words, against the best of all paths by dynamic programming, and wrong input."""
+"""The best path: the right words, compared with the best of all paths by dynamic programming, and wrong input."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.speech.decode.made import passed_pdfs, pointing_at
 
 
 def least_cost(graph, scores, weight):
-    """The cheapest way to a final state, by relaxing every arc for every frame."""
+    """The lowest cost to a final state, by relaxing every arc for every frame."""
     arcs = [
         (s, a.nextstate, a.ilabel, a.weight.value)
         for s in range(graph.fst.num_states)
@@ -67,7 +67,7 @@ def test_dividing_by_priors_undoes_what_the_classifier_learnt_of_them(recogniser
     """Posteriors under skewed priors are wrong as likelihoods and right after the division."""
     clean = recogniser.likelihoods("moon", height=3.0)
     skewed = np.zeros(recogniser.hmm.num_pdfs)
-    for phone in ("n", "u", "n"):  # noon, as if it were all that was ever said
+    for phone in ("n", "u", "n"):  # noon, as if it were the only word in training
         skewed[3 * (recogniser.hmm.phone_ids[phone] - 1) + np.arange(3)] = 6.0
     biased = clean + skewed
     assert decode(recogniser.graph, biased, acoustic_weight=1.0).words != ("moon",)

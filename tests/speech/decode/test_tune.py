@@ -1,4 +1,4 @@
-"""Tuning reads dev alone, and finds the setting that was put there."""
+"""Tuning reads only dev, and finds the best setting."""
 
 from __future__ import annotations
 

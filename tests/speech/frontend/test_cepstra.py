@@ -1,4 +1,4 @@
-"""Filterbanks, MFCC and PLP against their formulas, and what they refuse."""
+"""Filterbanks, MFCC and PLP compared with their formulas, and errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.speech.frontend import oracles
 
 
 def babble(rate: int, seconds: float = 0.2) -> np.ndarray:
-    """Something with harmonics, noise and a changing level, as 16-bit numbers."""
+    """A signal with harmonics, noise and a changing level, as 16-bit numbers."""
     generator = np.random.default_rng(0)
     t = np.arange(round(rate * seconds)) / rate
     voice = sum(np.sin(2 * np.pi * 120 * k * t * (1 + 0.2 * t)) / k for k in range(1, 20))

@@ -1,4 +1,4 @@
-"""Frames and labels become rows that the trainer's sources read, and no row knows of another utterance."""
+"""Frames and labels exported as rows for training; no row contains frames of another utterance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bochner.speech.frontend.postprocess import export_labelled
 
 @pytest.fixture
 def store(tmp_path: Path) -> FrameStore:
-    """Each frame says which utterance it is of, and its place there."""
+    """Each frame holds the number of its utterance and its position."""
     arrays = ((f"u{i}", np.array([[i, t] for t in range(3 + i)], "float32")) for i in range(6))
     return write_frames(tmp_path / "frames", arrays)
 

@@ -1,4 +1,4 @@
-"""The front end over a corpus: skips with reasons, goes on where it stopped, and does not depend on the processes."""
+"""The front end over a corpus: skipped utterances, resuming, and independence of the number of processes."""
 
 from __future__ import annotations
 

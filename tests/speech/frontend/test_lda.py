@@ -1,4 +1,4 @@
-"""Directions that part classes, against scikit-learn."""
+"""Linear discriminant analysis compared with scikit-learn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MLLT and fMLLR: the objective rises, is the likelihood it says it is, and known transforms are found again."""
+"""MLLT and fMLLR: the objective increases and is the likelihood, and known transforms are recovered."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_few_frames_leave_the_identity() -> None:
 
 
 def correlated(num: int = 4000) -> tuple[Rows, np.ndarray]:
-    """Frames that are diagonal Gaussians after the matrix A, seen before it; variances those of the rows as seen."""
+    """Frames that become diagonal Gaussians by the matrix A, with the variances of the frames before it."""
     X, M, V, _ = mixture(num)
     A = mixing()
     back = np.linalg.inv(A)

@@ -1,4 +1,4 @@
-"""Kaldi's files, written here as its sources write them."""
+"""Kaldi's files, written as Kaldi's sources write them."""
 
 import gzip
 import struct

@@ -87,7 +87,7 @@ def test_heldout_likelihood_is_that_of_each_group_under_the_others():
 
 
 def test_splits_that_only_tell_speakers_apart_are_not_made():
-    """Each left neighbour is said by one speaker alone, and speakers, not neighbours, sound different."""
+    """Each left neighbour occurs with one speaker only, and frames depend on speakers, not on neighbours."""
     generator = np.random.default_rng(4)
     speaker = np.repeat(np.arange(3), 200)
     right = generator.choice(PHONES, size=600)
@@ -196,7 +196,7 @@ def test_no_frames_are_an_error():
 
 
 def test_quinphones_ask_about_the_neighbours_of_neighbours():
-    """The frames depend on the phone two before: only a tree over five phones can tell."""
+    """The frames depend on the second phone before: only a tree over five phones can represent this."""
     generator = np.random.default_rng(0)
     phones = (0, *PHONES)
     combined = itertools.product(phones, PHONES, phones, range(3), phones, phones)

@@ -47,7 +47,7 @@ def test_equals_lmplz(name, text, order, prune):
 
 @pytest.fixture
 def fixed_discounts(monkeypatch):
-    """The oracle takes the discounts as given; how they are found has a test of its own."""
+    """The oracle takes the discounts as given; their estimation is tested separately."""
     monkeypatch.setattr(
         "bochner.speech.lm.kneser_ney._discounts", lambda adjusted, order, fallback: np.array([0.0, *fallback])
     )

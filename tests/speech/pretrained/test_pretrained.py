@@ -1,4 +1,4 @@
-"""The models that come with the package: intact, small, and checked when loaded."""
+"""The models included in the package: intact, small, and checked when loaded."""
 
 from __future__ import annotations
 

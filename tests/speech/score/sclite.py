@@ -1,4 +1,4 @@
-"""NIST's sclite as a judge, where it is installed (Debian: sctk)."""
+"""NIST's sclite as a reference, if it is installed (Debian: sctk)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COMMAND = next((words for words in (["sclite"], ["sctk", "sclite"]) if shutil.wh
 
 
 def by_utterance(reference: Path, hypothesis: Path) -> dict[str, Counts]:
-    """What sclite counts in two trn files, utterance by utterance."""
+    """The counts of sclite for two trn files, by utterance."""
     assert COMMAND is not None
     files = ["-r", str(reference), "trn", "-h", str(hypothesis), "trn"]
     options = ["-s", "-e", "utf-8", "-i", "spu_id", "-o", "pra", "stdout"]

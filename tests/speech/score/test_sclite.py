@@ -66,8 +66,8 @@ def test_counts_of_sclite(
     assert found.by_speaker == by_speaker
 
 
-# What sclite 2.10 (Debian's SCTK 2.4.10) counted. In the last six kaldialign's sclite_mode or a plain edit distance
-# find other totals.
+# Counts of sclite 2.10 (Debian's SCTK 2.4.10). For the last six, kaldialign's sclite_mode and a plain edit distance
+# give other totals.
 FROZEN = [
     ("the cat sat on the mat", "the cat sat on mat", Counts(0, 1, 0, 6)),
     ("a b c", "x a b c", Counts(0, 0, 1, 3)),

@@ -1,4 +1,4 @@
-"""Synthetic corpora: the same bytes however they are made, parts apart, always named as synthetic."""
+"""Synthetic corpora: reproducible bytes, disjoint parts, always marked as synthetic."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_files_are_cut_without_gaps(corpus):
 
 
 def test_speech_is_louder_than_silence(corpus):
-    """The times hold after all effects."""
+    """The times are valid after all effects."""
     ratios = []
     for said in corpus.utterances:
         power = read_audio(said, corpus_dir=corpus.directory).astype(float) ** 2
@@ -100,7 +100,7 @@ def test_two_processes_make_the_same_bytes(corpus, tmp_path):
 
 
 def test_it_goes_on_where_it_was(corpus, tmp_path):
-    """Some speakers made before, in another order; the rest by the call."""
+    """Some speakers exist already, in another order; the call makes the others."""
     (tmp_path / "audio").mkdir()
     speakers = SETTINGS.speakers()
     for place in (5, 2):

@@ -67,7 +67,7 @@ def test_after_a_pause_a_stop_begins_with_its_burst():
 
 
 def test_a_liquid_after_a_vowel_has_its_share_of_the_sound():
-    """The engine announces the l of all when it is over."""
+    """The engine reports the l of "all" only when it has ended."""
     spoken = speak(SENTENCE, voice="en-us")
     vowel, liquid = time_phones(spoken)[5]
     assert liquid.end - liquid.start > 0.03
@@ -76,7 +76,7 @@ def test_a_liquid_after_a_vowel_has_its_share_of_the_sound():
 
 
 def naive_cut(rows, last):
-    """The split of least squares, by trying each."""
+    """The least-squares split, by trying all."""
     spread = [((p - p.mean(axis=0)) ** 2).sum() for k in range(1, last + 1) for p in (rows[:k], rows[k:])]
     return 1 + int(np.argmin(np.add.reduceat(spread, range(0, len(spread), 2))))
 

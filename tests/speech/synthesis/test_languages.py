@@ -1,4 +1,4 @@
-"""Texts: something to learn, and no sentence in two parts."""
+"""Texts: predictable words, and no sentence in two parts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_chain_has_its_frequencies_and_its_habits():
     found = np.array([unigram[word] for word in chain.words])
     assert np.corrcoef(expected, found)[0, 1] > 0.95
     given = entropy(Counter(pairwise(words))) - entropy(unigram)
-    assert given < entropy(unigram) - 1.0  # a bit at least is learned from the word before
+    assert given < entropy(unigram) - 1.0  # the previous word gives at least one bit of information
 
 
 def test_sentences_are_spread_by_their_shares():

@@ -1,4 +1,4 @@
-"""Effects against their definitions."""
+"""Effects compared with their definitions."""
 
 from __future__ import annotations
 
