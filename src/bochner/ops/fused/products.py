@@ -57,12 +57,14 @@ def _load_rows(X, i, k, rows, WIDTH: tl.constexpr):
 
 @jit
 def _power_sums(X, Y, i, j, n, m, NORM: tl.constexpr, INPUTS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """sum_k |x_k - y_k|^NORM from differences, exactly 0 for equal rows."""
+    """sum_k |x_k - y_k|^NORM from differences, exactly 0 for equal rows, for X [d, n] and Y [d, m], d % 4 = 0."""
     sums = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-    for k in tl.range(0, INPUTS, num_stages=1, disable_licm=True):
-        x = tl.load(X + i.to(tl.int64) * INPUTS + k, mask=i < n, other=0.0)
-        y = tl.load(Y + j.to(tl.int64) * INPUTS + k, mask=j < m, other=0.0)
-        sums += _power(tl.abs(x[:, None] - y[None, :]), NORM)
+    for start in tl.range(0, INPUTS, 4, num_stages=1, disable_licm=True):
+        for step in tl.static_range(4):  # loads of four inputs are under way at once
+            k = tl.cast(start + step, tl.int64)
+            x = tl.load(X + k * n + i, mask=i < n, other=0.0)
+            y = tl.load(Y + k * m + j, mask=j < m, other=0.0)
+            sums += _power(tl.abs(x[:, None] - y[None, :]), NORM)
     return sums
 
 
@@ -140,7 +142,7 @@ def radial_product(X: Tensor, Y: Tensor, V: Tensor, radial: Radial, *, tiles: Ti
     parts = cdiv(m, part_columns)
 
     center = Y.mean(dim=0)
-    X, Y = (X - center).contiguous(), (Y - center).contiguous()
+    X, Y = X - center, Y - center
     x_scale, y_scale, v_scale = _scale(X), _scale(Y), _scale(V, dim=0)
     x_squares, y_squares = X.square().sum(dim=1), Y.square().sum(dim=1)
     x_split, y_split = (
@@ -148,10 +150,11 @@ def radial_product(X: Tensor, Y: Tensor, V: Tensor, radial: Radial, *, tiles: Ti
     )
     out = X.new_empty(parts, n, cdiv(c, outputs) * outputs)
     _radial_product[(cdiv(n, tiles.rows), cdiv(c, outputs), parts)](
-        X, *x_split, x_squares, x_squares.amax(), Y, *y_split, y_squares, y_squares.amax(),
+        _padded(X, 4).T.contiguous(), *x_split, x_squares, x_squares.amax(),
+        _padded(Y, 4).T.contiguous(), *y_split, y_squares, y_squares.amax(),
         *_split(V * v_scale, outputs), out, n, m, part_columns, 2 / (x_scale * y_scale),
         radial.factor, radial.error, SPLIT_ERROR, 4 * NEAR,
-        INPUTS=d, WIDTH=cdiv(d, depth) * depth, NORM=radial.norm, POWER=radial.power, DEGREE=radial.degree,
+        INPUTS=cdiv(d, 4) * 4, WIDTH=cdiv(d, depth) * depth, NORM=radial.norm, POWER=radial.power, DEGREE=radial.degree,
         ROWS=tiles.rows, COLUMNS=tiles.columns, DEPTH=depth, OUTPUTS=outputs, STAGES=tiles.stages,
         num_warps=tiles.warps,
     )  # fmt: skip
@@ -169,10 +172,14 @@ def _scale(X: Tensor, dim: Any = None) -> Tensor:
 
 def _split(X: Tensor, multiple: int) -> tuple[Tensor, Tensor]:
     """Two float16 tensors whose sum is X to 22 bits, with columns of zeros up to a `multiple`."""
-    if X.shape[1] % multiple:
-        X = torch.nn.functional.pad(X, (0, -X.shape[1] % multiple))
+    X = _padded(X, multiple)
     high = X.half()
     return high, (X - high).half()
+
+
+def _padded(X: Tensor, multiple: int) -> Tensor:
+    rest = -X.shape[1] % multiple
+    return torch.nn.functional.pad(X, (0, rest)) if rest else X
 
 
 def _tiles(X: Tensor) -> Tiles:
