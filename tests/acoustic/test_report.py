@@ -97,7 +97,7 @@ def test_a_listing_gives_back_the_errors_that_were_counted(run):
     assert read["a", "a"] == 2
 
 
-def test_a_matrix_holds_shares_of_what_was_said():
+def test_a_confusion_matrix_holds_shares_of_reference_tokens():
     axes = confusion_matrix({("a", "a"): 3, ("a", "b"): 1, ("b", None): 2, (None, "b"): 5}).axes[0]
     shares = axes.images[0].get_array().data.tolist()
     assert shares == [[0.75, 0.25, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]

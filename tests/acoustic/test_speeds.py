@@ -32,7 +32,7 @@ def test_played_faster_frames_are_fewer_and_states_keep_step() -> None:
     assert more.frames[f"{name}@0.8"].shape == (len(slow), given.frames[name].shape[1])
 
 
-def test_at_its_own_speed_a_corpus_is_heard_as_it_was() -> None:
+def test_speed_1_gives_the_frames_of_train() -> None:
     """Speed 1 changes no sample: adapted again to the same states, the frames equal those of train."""
     given, again = aligned(), at_speeds(aligned(), [1.0])
     name = given.ids("train")[0]

@@ -39,7 +39,7 @@ class Chain(NamedTuple):
     corpus: Path
     aligned: Path
     decoded: Path
-    said: str
+    output: str
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +80,8 @@ def test_the_trainer_reads_the_labels(chain: Chain) -> None:
     labels = rows.read(0).y
     assert labels is not None
     assert int(labels.max()) < states
-    train = [said for said in read_manifest(chain.corpus) if said.part == "train"]
-    assert sum(rows.shard_sizes) == pytest.approx(sum(said.duration for said in train) / 0.01, rel=0.02)
+    train = [utterance for utterance in read_manifest(chain.corpus) if utterance.part == "train"]
+    assert sum(rows.shard_sizes) == pytest.approx(sum(utterance.duration for utterance in train) / 0.01, rel=0.02)
 
 
 def test_weights_are_those_of_least_error_on_dev(chain: Chain) -> None:
@@ -171,7 +171,7 @@ def test_a_folder_is_prepared_with_letters_for_phones(tmp_path: Path, capsys: Ca
     outcome = run(capsys, "speech", "prepare", "folder", source, tmp_path / "corpus")
     assert outcome.code == 0
     assert f"bochner speech align {tmp_path / 'corpus'}" in outcome.out
-    assert {said.text for said in read_manifest(tmp_path / "corpus")} == {"good morning"}
+    assert {utterance.text for utterance in read_manifest(tmp_path / "corpus")} == {"good morning"}
     assert (tmp_path / "corpus" / "lexicon.txt").read_text() == "good g o o d\nmorning m o r n i n g\n"
     again = run(capsys, "speech", "prepare", "folder", source, tmp_path / "corpus")
     assert "finished already" in again.out
@@ -294,9 +294,9 @@ def test_timits_phones_are_folded_from_what_the_corpus_has(tmp_path: Path) -> No
     from bochner.speech.manifest import write_manifest
     from bochner.speech.score import PHONES_48, PHONES_61
 
-    said = Utterance(id="a", speaker="s", part="test", text="sil", audio="a.wav", rate=16000, duration=1.0)
+    utterance = Utterance(id="a", speaker="s", part="test", text="sil", audio="a.wav", rate=16000, duration=1.0)
     for size, phones in (("61", PHONES_61), ("48", PHONES_48)):
-        write_manifest(tmp_path, [said])
+        write_manifest(tmp_path, [utterance])
         (tmp_path / "lexicon.txt").write_text("".join(f"{phone} {phone}\n" for phone in phones))
         corpus = SpeechCorpus.read(tmp_path)
         assert corpus.tokens_are_phones

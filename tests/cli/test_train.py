@@ -294,7 +294,7 @@ def test_quiet_prints_nothing(tmp_path: Path, capsys: Capture) -> None:
     assert run(capsys, "train", data, "--target=ring", f"--output_dir={tmp_path / 'm'}", "--quiet") == (0, "", "")
 
 
-def test_a_finished_run_is_kept_unless_told_otherwise(tmp_path: Path, capsys: Capture) -> None:
+def test_a_finished_run_is_kept_without_overwrite(tmp_path: Path, capsys: Capture) -> None:
     data, directory = rings_csv(tmp_path / "rings.csv", 60), tmp_path / "m"
     words = ["train", data, "--target=ring", f"--output_dir={directory}"]
     run(capsys, *words)

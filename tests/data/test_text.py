@@ -44,7 +44,7 @@ def write(folder: Path, text: str | bytes) -> Path:
         ("a,y\n1,0\n1,1e999\n", r"t\.csv: column 'y' must be finite, but row 1 is inf"),
     ],
 )
-def test_what_is_wrong_is_said(text: str | bytes, message: str, tmp_path: Path) -> None:
+def test_errors_name_the_problem(text: str | bytes, message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
         open_source(write(tmp_path, text), target="y")
 

@@ -51,13 +51,13 @@ def command() -> ArgumentParser:
 
 def read_config(path: Path) -> object:
     """Options of `bochner train --config`; an error takes one line, with exit code 2."""
-    said = io.StringIO()
+    stderr = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(stderr):
             return command().parse_args([f"--config={path}"])
     except SystemExit as error:
-        assert (error.code, said.getvalue().count("\n")) == (2, 1), said.getvalue()
-        raise ValueError(f"{path}: {said.getvalue()}") from error
+        assert (error.code, stderr.getvalue().count("\n")) == (2, 1), stderr.getvalue()
+        raise ValueError(f"{path}: {stderr.getvalue()}") from error
 
 
 def stopped_run(folder: Path) -> Path:

@@ -79,9 +79,9 @@ def cepstra() -> bytes:
 
 
 def manifest() -> str:
-    said = {"id": "ann-1", "speaker": "ann", "part": "train", "text": "yes no", "audio": "1.wav", "rate": 8000}
-    said |= {"start": 0.0, "duration": 1.5, "phones": [["Y", 0.0, 0.5], ["N", 0.5, 1.5]]}
-    return "".join(json.dumps({**said, "id": name}) + "\n" for name in ("ann-1", "ann-2"))
+    utterance = {"id": "ann-1", "speaker": "ann", "part": "train", "text": "yes no", "audio": "1.wav", "rate": 8000}
+    utterance |= {"start": 0.0, "duration": 1.5, "phones": [["Y", 0.0, 0.5], ["N", 0.5, 1.5]]}
+    return "".join(json.dumps({**utterance, "id": name}) + "\n" for name in ("ann-1", "ann-2"))
 
 
 def frames(folder: Path) -> Path:
@@ -101,12 +101,12 @@ def read_frames(path: Path) -> list[Any]:
 def lhotse(damaged: str) -> Callable[[Path], Path]:
     recording = {"id": "r", "sources": [{"type": "file", "channels": [0], "source": "r.wav"}], "sampling_rate": 8000}
     recording |= {"num_samples": 400, "duration": 0.05}
-    said = {"id": "r-1", "recording_id": "r", "start": 0.0, "duration": 0.05, "text": "yes no", "speaker": "ann"}
-    said |= {"custom": {"part": "train"}, "alignment": {"word": [["yes", 0.0, 0.02], ["no", 0.02, 0.03]]}}
+    supervision = {"id": "r-1", "recording_id": "r", "start": 0.0, "duration": 0.05, "text": "yes no", "speaker": "ann"}
+    supervision |= {"custom": {"part": "train"}, "alignment": {"word": [["yes", 0.0, 0.02], ["no", 0.02, 0.03]]}}
 
     def make(folder: Path) -> Path:
         (folder / "recordings.jsonl").write_text(json.dumps(recording) + "\n")
-        (folder / "supervisions.jsonl").write_text(json.dumps(said) + "\n")
+        (folder / "supervisions.jsonl").write_text(json.dumps(supervision) + "\n")
         return folder / f"{damaged}.jsonl"
 
     return make
@@ -119,8 +119,8 @@ def read_lhotse(path: Path) -> object:
 
 def hypotheses(folder: Path) -> Path:
     write_skipped(folder, [Skipped("bob-1", "no samples")])
-    said = ({"id": name, "words": ["yes", "no"]} for name in ("ann-1", "ann-2"))
-    return written("hypotheses.jsonl", "".join(json.dumps(one) + "\n" for one in said))(folder)
+    hypotheses = ({"id": name, "words": ["yes", "no"]} for name in ("ann-1", "ann-2"))
+    return written("hypotheses.jsonl", "".join(json.dumps(one) + "\n" for one in hypotheses))(folder)
 
 
 def kaldi_model(damaged: str) -> Callable[[Path], Path]:

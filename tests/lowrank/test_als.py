@@ -241,7 +241,7 @@ def test_with_few_samples_importance_weights_keep_the_fit() -> None:
 
 
 def test_a_round_that_is_worse_on_all_points_is_not_returned() -> None:
-    """Up to 2,048 points the rounds are compared on all of them: on half of them a worse one can look better."""
+    """Up to 1,000 points the rounds are compared on all of them: on half of them a worse one can look better."""
     for seed in range(4):
         X = points(1000, 8, seed=seed)
         kernel = Gaussian(bandwidth=4.0)

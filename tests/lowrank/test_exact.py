@@ -88,7 +88,7 @@ def test_zero_targets_have_zero_coefficients() -> None:
     assert (solved.coefficients == 0).all()
 
 
-def test_stopping_early_is_said() -> None:
+def test_stopping_early_warns() -> None:
     X = points()
     with pytest.warns(ConvergenceWarning, match="max_iterations=2 .*tolerance 1e-06.* rank"):
         solved = solve_exact(Gaussian(bandwidth=1.5), X, targets(X), alpha=1e-4, max_iterations=2)

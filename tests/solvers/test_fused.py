@@ -105,7 +105,9 @@ def test_stopped_between_superbatches_it_resumes_bit_equal(
 
 @pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-4), ("tf32", 1e-4), ("bf16", 3e-2)])
 @pytest.mark.parametrize("rank", [None, 2])
-def test_evened_steps_are_those_of_the_preconditioner(rank: int | None, precision: str, tolerance: float) -> None:
+def test_preconditioned_steps_are_those_of_the_preconditioner(
+    rank: int | None, precision: str, tolerance: float
+) -> None:
     fast, slow = model(rank=rank), model(rank=rank)
     settings = replace(SETTINGS, precision=precision, preconditioner_rank=6)
     found, wanted = (fit_preconditioner(part, sources()[0], settings) for part in (fast, slow))

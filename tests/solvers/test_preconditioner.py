@@ -80,7 +80,7 @@ def test_is_the_matrix_of_its_definition(preconditioner_rank: int, l2: float) ->
 
 
 @pytest.mark.parametrize("l2", [0.0, 0.3])
-def test_of_a_bottleneck_the_first_factor_is_evened_out(l2: float) -> None:
+def test_the_first_factor_of_a_bottleneck_is_preconditioned(l2: float) -> None:
     X, sizes = points(), {"num_features": 12, "num_outputs": 5, "rank": 3, "dtype": torch.float64}
     head = BottleneckHead.glorot(**sizes, generator=generator(4))
     m = FeatureModel(double_model().feature_map, head)

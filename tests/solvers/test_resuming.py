@@ -35,14 +35,14 @@ CHANGES: dict[str, Change] = {
 }
 
 
-@pytest.mark.parametrize("said", CHANGES)
-def test_what_no_run_can_have_said_is_refused(said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("message", CHANGES)
+def test_impossible_content_is_refused(message: str, tmp_path: Path) -> None:
     train(model(), *sources(), SETTINGS, checkpoint_dir=tmp_path, verbose=False)
     path = tmp_path / "checkpoint.safetensors"
     tensors, state = read_tensors(path)
-    CHANGES[said](tensors, state)
+    CHANGES[message](tensors, state)
     write_tensors(path, tensors, state)
-    with pytest.raises(ValueError, match=f"(?s){tmp_path.name}.*{said}.*delete it"):
+    with pytest.raises(ValueError, match=f"(?s){tmp_path.name}.*{message}.*delete it"):
         train(model(), *sources(), SETTINGS, checkpoint_dir=tmp_path, verbose=False)
 
 

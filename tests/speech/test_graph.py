@@ -65,13 +65,13 @@ def test_a_phone_loop_walks_the_path_of_forced_alignment_at_the_same_cost(hmm, s
     graph = compose_graph(hmm=hmm, lexicon=loop, grammar=grammar)
     scores = 3 * np.random.default_rng(seed).standard_normal((50, hmm.num_pdfs))
     found = decode(graph, scores, acoustic_weight=1.0, search=Search(beam=300.0, max_active=100_000))
-    said = Utterance(
+    utterance = Utterance(
         id="u", speaker="s", part="dev", text=" ".join(found.words), audio="u.wav", rate=16000, duration=0.5
     )
     search = AlignmentSearch(acoustic_scale=1.0, beam=300.0)
-    path = align_utterances(hmm, loop, [said], FunctionScores(lambda name: scores), search=search).paths["u"]
+    path = align_utterances(hmm, loop, [utterance], FunctionScores(lambda name: scores), search=search).paths["u"]
     assert path.tolist() == found.transition_ids.tolist()
-    words = -math.log(10) * grammar.score(grammar.encode([said.text])).sum()
+    words = -math.log(10) * grammar.score(grammar.encode([utterance.text])).sum()
     assert found.graph_cost == pytest.approx(words - transition_weights(hmm)[path].sum(), abs=0.05)
 
 

@@ -13,11 +13,11 @@ from bochner.speech.lexicon import Lexicon
 LEXICON = Lexicon({"no": [("n", "o")], "know": [("n", "o")], "on": [("o", "n"), ("a", "n")]})
 
 
-def said(fst, phones, lexicon):
+def words_of(fst, phones, lexicon):
     """All (words, cost) that L gives for phones."""
     ids = {phone: number for number, phone in enumerate(lexicon.phones, start=1)}
-    spoken = kaldifst.make_linear_acceptor([ids[phone] for phone in phones])
-    both = kaldifst.StdVectorFst(kaldifst.compose(spoken, sorted_by_phone(fst)))
+    acceptor = kaldifst.make_linear_acceptor([ids[phone] for phone in phones])
+    both = kaldifst.StdVectorFst(kaldifst.compose(acceptor, sorted_by_phone(fst)))
     paths = kaldifst.convert_nbest_to_vector(kaldifst.shortest_path(both, n=20))
     found = [kaldifst.get_linear_symbol_sequence(path) for path in paths]
     return {(tuple(lexicon.words[i - 1] for i in labels), round(weight.value, 4)) for _, _, labels, weight in found}
@@ -31,21 +31,21 @@ def sorted_by_phone(fst):
 def test_silence_is_optional_before_between_and_after():
     fst = lexicon_fst(LEXICON, disambiguate=False, silence_probability=0.2)
     on, off = -math.log(0.2), -math.log(0.8)
-    assert said(fst, ["o", "n"], LEXICON) == {(("on",), round(2 * off, 4))}
-    assert said(fst, ["SIL", "a", "n"], LEXICON) == {(("on",), round(on + off, 4))}
-    assert said(fst, ["SIL", "o", "n", "SIL", "o", "n", "SIL"], LEXICON) == {(("on", "on"), round(3 * on, 4))}
-    assert said(fst, ["SIL", "SIL", "o", "n"], LEXICON) == set()
+    assert words_of(fst, ["o", "n"], LEXICON) == {(("on",), round(2 * off, 4))}
+    assert words_of(fst, ["SIL", "a", "n"], LEXICON) == {(("on",), round(on + off, 4))}
+    assert words_of(fst, ["SIL", "o", "n", "SIL", "o", "n", "SIL"], LEXICON) == {(("on", "on"), round(3 * on, 4))}
+    assert words_of(fst, ["SIL", "SIL", "o", "n"], LEXICON) == set()
 
 
 def test_homophones_are_both_there():
     fst = lexicon_fst(LEXICON, disambiguate=False)
-    assert {words for words, _ in said(fst, ["n", "o"], LEXICON)} == {("no",), ("know",)}
+    assert {words for words, _ in words_of(fst, ["n", "o"], LEXICON)} == {("no",), ("know",)}
 
 
 def test_without_silence_phone_words_follow_each_other_at_no_cost():
     plain = Lexicon(LEXICON.entries, silence=None)
     fst = lexicon_fst(plain, disambiguate=False)
-    assert said(fst, ["o", "n", "a", "n"], plain) == {(("on", "on"), 0.0)}
+    assert words_of(fst, ["o", "n", "a", "n"], plain) == {(("on", "on"), 0.0)}
 
 
 def test_disambiguated_it_can_be_determinised():

@@ -100,8 +100,8 @@ def test_a_speaker_in_two_parts_is_an_error(tmp_path):
 
 
 def test_numbers_of_numpy_are_stored(tmp_path):
-    said = utterance(duration=np.float32(0.5), phones=[("a", np.float32(0.25), np.float64(0.5))])
-    write_manifest(tmp_path, [said])
+    stored = utterance(duration=np.float32(0.5), phones=[("a", np.float32(0.25), np.float64(0.5))])
+    write_manifest(tmp_path, [stored])
     assert read_manifest(tmp_path)[0].phones == (Segment("a", 0.25, 0.5),)
 
 

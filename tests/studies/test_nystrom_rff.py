@@ -117,7 +117,7 @@ def test_moments_powers_and_histograms_are_those_of_all_pairs(X: torch.Tensor) -
     assert found["norm"] == pytest.approx(float(z(X).square().sum(dim=1).mean()))
 
 
-def test_where_no_value_is_large_nothing_is_said_of_them(X: torch.Tensor) -> None:
+def test_errors_at_large_values_are_none_if_there_are_none(X: torch.Tensor) -> None:
     z = NystromMap.fit(Gaussian(bandwidth=1e-3), X, num_landmarks=4, generator=Generator().manual_seed(0))
     found = measure_errors(z, X)
     assert (found["large_mse"], found["large_bias"], found["large_histogram"]) == (None, None, None)

@@ -42,7 +42,7 @@ THESIS_LANDMARKS_PER_COLUMN = 4
 # tolerance.
 CHECK_POINTS = 1000
 CHECK_TOLERANCE = 1e-4
-DEFINITE_POINTS = 500  # of these, for the check for negative eigenvalues, which takes all of them
+DEFINITE_POINTS = 500  # the first of these, for the check for negative eigenvalues, which computes all of them
 
 
 class Round(NamedTuple):

@@ -34,12 +34,12 @@ def make(*, seed: int, num_utterances: int) -> Made:
         tokens = generator.choice(lexicon.words, size=4).tolist()
         name, speaker = f"u{number:02d}", f"speaker{number % 4}"
         phones = ["SIL", *"".join(tokens[:2]), "SIL", *"".join(tokens[2:]), "SIL"]
-        frames[name], segments = _spoken(phones, sounds, generator, shift=0.3 * (number % 4))
+        frames[name], segments = _frames_of(phones, sounds, generator, shift=0.3 * (number % 4))
         utterances.append(_utterance(name, speaker, tokens, segments))
     return Made(lexicon, utterances, frames)
 
 
-def _spoken(phones, sounds, generator, *, shift):
+def _frames_of(phones, sounds, generator, *, shift):
     rows, segments, time = [], [], 0
     for phone in phones:
         lasting = generator.integers(2, 5, size=3)

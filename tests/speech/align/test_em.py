@@ -11,7 +11,7 @@ MEANS = np.random.default_rng(0).standard_normal((8, 3)) * 4
 MIXTURES = Mixtures(np.ones(8, int), np.ones(8), MEANS, np.full((8, 3), 0.1))
 
 
-def spoken(matrix, seed, num_frames=1200):
+def sampled_frames(matrix, seed, num_frames=1200):
     """Frames whose transform by `matrix` [A, b] fits the mixtures."""
     generator = np.random.default_rng(seed)
     pdfs = generator.integers(8, size=num_frames)
@@ -24,9 +24,9 @@ def test_each_speaker_gets_the_transform_that_fits():
     true = {
         name: np.hstack([np.eye(3) + 0.2 * generator.standard_normal((3, 3)), [[1.0], [-2.0], [0.5]]]) for name in "ab"
     }
-    frames, pdfs = zip(*(spoken(true[name], seed) for seed, name in enumerate("ab")), strict=True)
-    said, labels = dict(zip("uv", frames, strict=True)), dict(zip("uv", pdfs, strict=True))
-    seen = ViewedFrames(said, View(), {"u": "a", "v": "b"})
+    frames, pdfs = zip(*(sampled_frames(true[name], seed) for seed, name in enumerate("ab")), strict=True)
+    frames_by_id, labels = dict(zip("uv", frames, strict=True)), dict(zip("uv", pdfs, strict=True))
+    seen = ViewedFrames(frames_by_id, View(), {"u": "a", "v": "b"})
     found = estimate_fmllr(MIXTURES, seen, labels)
     for name in "ab":
         np.testing.assert_allclose(found[name], true[name], atol=0.05)
@@ -35,14 +35,14 @@ def test_each_speaker_gets_the_transform_that_fits():
 def test_a_second_round_goes_on_from_the_first():
     """Estimated on adapted frames, composed with the transform that adapted them."""
     true = np.hstack([np.eye(3) * 0.8, [[1.0], [-2.0], [0.5]]])
-    frames, pdfs = spoken(true, seed=3)
+    frames, pdfs = sampled_frames(true, seed=3)
     crude = np.hstack([np.eye(3) * 0.5, [[3.0], [1.0], [1.0]]])
     seen = ViewedFrames({"u": frames}, View(), {"u": "a"}, {"a": crude})
     np.testing.assert_allclose(estimate_fmllr(MIXTURES, seen, {"u": pdfs})["a"], true, atol=0.05)
 
 
 def test_a_speaker_of_few_words_and_silence_are_left_alone():
-    frames, pdfs = spoken(np.hstack([np.eye(3) * 0.5, np.ones((3, 1))]), seed=4)
+    frames, pdfs = sampled_frames(np.hstack([np.eye(3) * 0.5, np.ones((3, 1))]), seed=4)
     seen = ViewedFrames({"u": frames}, View(), {"u": "a"})
     few = estimate_fmllr(MIXTURES, seen, {"u": pdfs}, min_count=5000.0)
     silent = estimate_fmllr(MIXTURES, seen, {"u": pdfs}, ignored=range(8))

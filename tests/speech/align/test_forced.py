@@ -30,12 +30,12 @@ def model(made):
     from bochner.speech.hmm.contexts import event_pdfs, segment_events
 
     hmm = monophone_hmm(phones=made.lexicon.phones, silence=["SIL"])
-    frames = np.concatenate([made.frames[said.id] for said in made.utterances])
+    frames = np.concatenate([made.frames[utterance.id] for utterance in made.utterances])
     times = {"frame_shift": SHIFT, "offset": 0.0}
     pdfs = np.concatenate(
         [
-            event_pdfs(hmm, segment_events(hmm, said.phones, len(made.frames[said.id]), **times))
-            for said in made.utterances
+            event_pdfs(hmm, segment_events(hmm, utterance.phones, len(made.frames[utterance.id]), **times))
+            for utterance in made.utterances
         ]
     )
     count = np.arange(hmm.num_pdfs)
@@ -49,22 +49,22 @@ def test_known_times_are_found(made, model):
     hmm, mixtures = model
     found = align_utterances(hmm, made.lexicon, made.utterances, MixtureScores(mixtures, made.frames))
     assert not found.skipped
-    for said in made.utterances:
-        segments = phone_segments(hmm, found.paths[said.id], frame_shift=SHIFT)
-        assert [one.label for one in segments] == [one.label for one in said.phones]
-        errors = [abs(a.start - b.start) for a, b in zip(segments, said.phones, strict=True)]
+    for utterance in made.utterances:
+        segments = phone_segments(hmm, found.paths[utterance.id], frame_shift=SHIFT)
+        assert [one.label for one in segments] == [one.label for one in utterance.phones]
+        errors = [abs(a.start - b.start) for a, b in zip(segments, utterance.phones, strict=True)]
         assert np.mean(errors) < SHIFT / 2
         assert max(errors) < 3.5 * SHIFT
 
 
 def test_any_function_can_align(made, model):
     hmm, mixtures = model
-    said = made.utterances[:5]
-    by_mixtures = align_utterances(hmm, made.lexicon, said, MixtureScores(mixtures, made.frames))
+    utterances = made.utterances[:5]
+    by_mixtures = align_utterances(hmm, made.lexicon, utterances, MixtureScores(mixtures, made.frames))
     constant = lambda name: mixtures.log_likelihoods(made.frames[name]) + 7.0  # noqa: E731
-    by_function = align_utterances(hmm, made.lexicon, said, FunctionScores(constant))
-    for one in said:
-        np.testing.assert_array_equal(by_function.paths[one.id], by_mixtures.paths[one.id])
+    by_function = align_utterances(hmm, made.lexicon, utterances, FunctionScores(constant))
+    for utterance in utterances:
+        np.testing.assert_array_equal(by_function.paths[utterance.id], by_mixtures.paths[utterance.id])
 
 
 def test_what_cannot_be_aligned_is_reported_with_its_reason(made, model):
@@ -94,15 +94,19 @@ def test_what_cannot_be_aligned_is_reported_with_its_reason(made, model):
 def test_transition_probabilities_count(made, model):
     """For uninformative frames the path stays in the state with the larger self-loop probability."""
     hmm, _ = model
-    said = made.utterances[0].replace(text=made.lexicon.words[0])
+    utterance = made.utterances[0].replace(text=made.lexicon.words[0])
     nothing = FunctionScores(lambda name: np.zeros((60, hmm.num_pdfs)))
     for patient in (0, 2):
         state_stays = np.where(hmm.table.state == patient, 0.9, 0.1)
         probabilities = np.where(hmm.table.self_loop, state_stays, 1.0 - state_stays)
         patient_hmm = hmm.with_log_probabilities(np.log(probabilities))
         path = align_utterances(
-            patient_hmm, made.lexicon, [said], nothing, search=Search(self_loop_scale=1.0, beam=500.0, retry_beam=900.0)
-        ).paths[said.id]
+            patient_hmm,
+            made.lexicon,
+            [utterance],
+            nothing,
+            search=Search(self_loop_scale=1.0, beam=500.0, retry_beam=900.0),
+        ).paths[utterance.id]
         assert np.bincount(hmm.table.state[path]).argmax() == patient
 
 

@@ -38,9 +38,9 @@ def trained(made, tmp_path_factory):
 def agreement(stage, made, paths=None):
     paths = stage.alignments.paths if paths is None else paths
     pairs = [
-        (said.phones, phone_segments(stage.hmm, paths[said.id], frame_shift=SHIFT))
-        for said in made.utterances
-        if said.id in paths
+        (utterance.phones, phone_segments(stage.hmm, paths[utterance.id], frame_shift=SHIFT))
+        for utterance in made.utterances
+        if utterance.id in paths
     ]
     return compare_all(pairs, frame_shift=SHIFT)
 
@@ -75,7 +75,7 @@ def test_likelihood_rises_while_the_mixtures_grow(trained):
 def test_adaptation_makes_speakers_likelier(trained, made):
     """Speakers of the artificial language differ by a shift, which SAT removes."""
     stage = GmmHmm.load(trained / "sat")
-    speaker_of = {said.id: said.speaker for said in made.utterances}
+    speaker_of = {utterance.id: utterance.speaker for utterance in made.utterances}
 
     def likelihood(stage):
         scores = stage.scores(made.frames, speaker_of)
@@ -87,10 +87,10 @@ def test_adaptation_makes_speakers_likelier(trained, made):
 
 def test_new_speakers_are_adapted_from_the_stage_before(trained, made):
     before, stage = GmmHmm.load(trained / "lda_mllt"), GmmHmm.load(trained / "sat")
-    renamed = {said.id: f"new-{said.speaker}" for said in made.utterances}
+    renamed = {utterance.id: f"new-{utterance.speaker}" for utterance in made.utterances}
     adapted = adapt_to_speakers(stage, made.frames, renamed, paths=before.alignments.paths, hmm=before.hmm)
     assert sorted(adapted.transforms) == sorted(set(renamed.values()))
-    utterances = [said.replace(speaker=renamed[said.id]) for said in made.utterances]
+    utterances = [utterance.replace(speaker=renamed[utterance.id]) for utterance in made.utterances]
     found = TrainingSet(made.lexicon, utterances, made.frames, Search()).align(adapted)
     assert agreement(adapted, made, found.paths).boundaries_within > 0.95
 

@@ -27,17 +27,19 @@ def sample(tmp_path_factory, shared_data):
     archive = shared_data("timit_nltk_sample.zip")
     folder = tmp_path_factory.mktemp("timit")
     prepared = prepare_timit(archive, folder / "corpus", tokens="phones")
-    utterances = [fold_utterance(said, FOLDING) for said in prepared.utterances]
+    utterances = [fold_utterance(utterance, FOLDING) for utterance in prepared.utterances]
     raw = extract(utterances, folder / "raw", corpus_dir=folder / "corpus", frontend=Mfcc()).store
-    frames = write_normalized(raw, folder / "frames", groups={said.id: said.speaker for said in utterances})
+    frames = write_normalized(
+        raw, folder / "frames", groups={utterance.id: utterance.speaker for utterance in utterances}
+    )
     return utterances, frames
 
 
 def test_boundaries_of_unseen_speakers_are_found(sample, tmp_path):
     utterances, frames = sample
-    train = [said for said in utterances if said.part == "train"]
-    test = [said for said in utterances if said.part == "test"]
-    assert (len({said.speaker for said in train}), len({said.speaker for said in test})) == (12, 4)
+    train = [utterance for utterance in utterances if utterance.part == "train"]
+    test = [utterance for utterance in utterances if utterance.part == "test"]
+    assert (len({utterance.speaker for utterance in train}), len({utterance.speaker for utterance in test})) == (12, 4)
     lexicon = Lexicon({phone: [(phone,)] for phone in set(FOLDING.values())}, silence=None)
     growth = Growth(num_gaussians=500, iterations=6, grow_until=5, realign=())
     recipe = Recipe(silence=("sil",), monophone=Monophone(start="known", growth=growth))
@@ -45,7 +47,8 @@ def test_boundaries_of_unseen_speakers_are_found(sample, tmp_path):
     found = TrainingSet(lexicon, test, frames, recipe.search).align(stage)
     assert not found.skipped
     agreement = compare_all(
-        (said.phones, phone_segments(stage.hmm, found.paths[said.id], offset=recipe.offset)) for said in test
+        (utterance.phones, phone_segments(stage.hmm, found.paths[utterance.id], offset=recipe.offset))
+        for utterance in test
     )
     assert agreement.boundaries_within > 0.75
     assert agreement.frames_right > 0.75

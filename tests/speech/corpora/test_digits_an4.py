@@ -36,10 +36,10 @@ def an4(tmp_path):
 
 def test_an4_keeps_frames_text_and_dictionary(an4, tmp_path):
     made = prepare_an4(an4, tmp_path / "corpus", heldout=1 / 6, dev=1 / 6)
-    assert Counter(said.part for said in made.utterances) == {"train": 4, "heldout": 1, "dev": 1, "test": 1}
-    said = made.utterances[0]
-    assert (said.text, said.duration, said.audio) == ("YES ZERO", pytest.approx(0.2), None)
-    frames = np.load(tmp_path / "corpus" / said.frames)
+    assert Counter(utterance.part for utterance in made.utterances) == {"train": 4, "heldout": 1, "dev": 1, "test": 1}
+    utterance = made.utterances[0]
+    assert (utterance.text, utterance.duration, utterance.audio) == ("YES ZERO", pytest.approx(0.2), None)
+    frames = np.load(tmp_path / "corpus" / utterance.frames)
     assert frames.dtype == np.float32
     assert (frames == len("an4_train/s0/u-s0-b")).all()
     lexicon = read_lexicon(tmp_path / "corpus" / "lexicon.txt")
@@ -68,9 +68,9 @@ def test_yesno_reads_the_names(tmp_path):
         write_wav(tmp_path / "w" / f"{'_'.join(f'{k:08b}')}.wav", tone(rate=8000), rate=8000)
     write_wav(tmp_path / "w" / "1_1.wav", tone()[:0])
     made = prepare_yesno(tmp_path / "w", tmp_path / "corpus")
-    texts = {said.id: said.text for said in made.utterances}
+    texts = {utterance.id: utterance.text for utterance in made.utterances}
     assert texts["0_0_0_0_0_1_1_0"] == "NO NO NO NO NO YES YES NO"
-    assert {said.part for said in made.utterances} == {"train", "heldout", "dev", "test"}
+    assert {utterance.part for utterance in made.utterances} == {"train", "heldout", "dev", "test"}
     assert [(one.id, one.reason) for one in made.skipped] == [("1_1", "no samples")]
 
 
@@ -79,20 +79,22 @@ def test_digits_are_split_by_speaker(tmp_path):
         for digit in (0, 7):
             write_wav(tmp_path / "w" / f"{digit}_{speaker}_3.wav", tone(rate=8000), rate=8000)
     made = prepare_digits(tmp_path / "w", tmp_path / "corpus")
-    assert Counter(said.part for said in made.utterances) == {"train": 6, "heldout": 2, "dev": 2, "test": 2}
-    said = next(said for said in made.utterances if said.id == "eve_lyn-7-03")
-    assert (said.text, said.speaker) == ("seven", "eve_lyn")
+    assert Counter(utterance.part for utterance in made.utterances) == {"train": 6, "heldout": 2, "dev": 2, "test": 2}
+    utterance = next(utterance for utterance in made.utterances if utterance.id == "eve_lyn-7-03")
+    assert (utterance.text, utterance.speaker) == ("seven", "eve_lyn")
 
 
 def test_the_corpora_themselves(shared_data, tmp_path):
     an4 = prepare_an4(shared_data("an4_cepstra.zip"), tmp_path / "an4", heldout=0, dev=0)
-    assert Counter(said.part for said in an4.utterances) == {"train": 948, "test": 130}
-    assert len({said.speaker for said in an4.utterances}) == 84
-    read_lexicon(tmp_path / "an4" / "lexicon.txt").require(token for said in an4.utterances for token in said.tokens)
-    frames = sum(round(said.duration / said.frame_shift) for said in an4.utterances)
+    assert Counter(utterance.part for utterance in an4.utterances) == {"train": 948, "test": 130}
+    assert len({utterance.speaker for utterance in an4.utterances}) == 84
+    read_lexicon(tmp_path / "an4" / "lexicon.txt").require(
+        token for utterance in an4.utterances for token in utterance.tokens
+    )
+    frames = sum(round(utterance.duration / utterance.frame_shift) for utterance in an4.utterances)
     assert frames == 289252
     assert read_sphinx_cepstra(tmp_path / "an4/source/an4/feat/an4_clstk/fash/an251-fash-b.mfc").shape[1] == 13
     yesno = prepare_yesno(shared_data("yesno.zip"), tmp_path / "yesno")
     assert len(yesno.utterances) == 60
-    assert all(len(said.tokens) == 8 for said in yesno.utterances)
+    assert all(len(utterance.tokens) == 8 for utterance in yesno.utterances)
     assert not yesno.skipped

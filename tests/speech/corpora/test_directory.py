@@ -23,7 +23,9 @@ def folder(tmp_path):
 
 def test_transcripts_beside_the_recordings(folder, tmp_path):
     made = prepare_directory(folder, tmp_path / "corpus")
-    assert Counter(said.part for said in made.utterances) == dict.fromkeys(["train", "heldout", "dev", "test"], 2)
+    assert Counter(utterance.part for utterance in made.utterances) == dict.fromkeys(
+        ["train", "heldout", "dev", "test"], 2
+    )
     assert made.utterances[0].text == "Good morning"
     assert (made.utterances[0].id, made.utterances[0].speaker) == ("ann-ann_0", "ann")
     assert "8 utterances, none skipped" in str(made)
@@ -43,12 +45,14 @@ def test_what_cannot_be_used_is_reported(folder, tmp_path):
 def test_recordings_are_read_at_the_lowest_rate_but_at_most_16_khz(folder, tmp_path):
     write_wav(folder / "ann" / "high.wav", rate=48000).with_suffix(".txt").write_text("x")
     made = prepare_directory(folder, tmp_path / "first")
-    assert {said.rate for said in made.utterances} == {16000}
-    high = next(said for said in made.utterances if said.id == "ann-high")
+    assert {utterance.rate for utterance in made.utterances} == {16000}
+    high = next(utterance for utterance in made.utterances if utterance.id == "ann-high")
     assert (high.duration, len(read_audio(high, corpus_dir=made.directory))) == (0.5, 8000)
     write_wav(folder / "ann" / "low.wav", rate=8000).with_suffix(".txt").write_text("x")
-    assert {said.rate for said in prepare_directory(folder, tmp_path / "second").utterances} == {8000}
-    assert {said.rate for said in prepare_directory(folder, tmp_path / "third", rate=11025).utterances} == {11025}
+    assert {utterance.rate for utterance in prepare_directory(folder, tmp_path / "second").utterances} == {8000}
+    assert {utterance.rate for utterance in prepare_directory(folder, tmp_path / "third", rate=11025).utterances} == {
+        11025
+    }
 
 
 def test_a_channel_of_stereo_recordings(folder, tmp_path):
@@ -67,7 +71,7 @@ def test_a_table_with_speakers_and_parts(folder, tmp_path, name, mark):
     rows += [["bob/bob_0.wav", "good bye", "bob", "test"]]
     (folder / name).write_text("\n".join(mark.join(row) for row in rows) + "\n")
     made = prepare_directory(folder, tmp_path / "corpus")
-    found = [(said.speaker, said.part, said.text) for said in made.utterances]
+    found = [(utterance.speaker, utterance.part, utterance.text) for utterance in made.utterances]
     assert found == [("Mary_Ann", "train", "hello"), ("bob", "test", "good bye")]
 
 
@@ -94,10 +98,10 @@ def test_one_speaker_is_split_by_recording(tmp_path, caplog):
     with pytest.raises(ValueError, match="four parts need four speakers"):
         prepare_directory(tmp_path / "talk", tmp_path / "corpus", speakers="folder")
     made = prepare_directory(tmp_path / "talk", tmp_path / "corpus")
-    assert len({said.speaker for said in made.utterances}) == 5
+    assert len({utterance.speaker for utterance in made.utterances}) == 5
     assert "each recording is treated as a speaker" in caplog.text
     whole = prepare_directory(tmp_path / "talk", tmp_path / "corpus", speakers="prefix", sizes={"train": 1})
-    assert {(said.speaker, said.part) for said in whole.utterances} == {("x", "train")}
+    assert {(utterance.speaker, utterance.part) for utterance in whole.utterances} == {("x", "train")}
 
 
 def test_nothing_usable_is_an_error(tmp_path):

@@ -14,7 +14,7 @@ from bochner.speech.corpora.lhotse import prepare_lhotse, write_lhotse
 from bochner.speech.manifest import Segment, write_manifest
 from tests.speech.made import tone, utterance, write_wav
 
-SAID = [
+UTTERANCES = [
     utterance(id="ann-1", audio="audio/a.wav", duration=0.25, words=(Segment("yes", 0.0, 0.1),), text="yes"),
     utterance(id="ann-2", audio="audio/a.wav", start=0.25, duration=0.25, phones=(Segment("n", 0.05, 0.125),)),
     utterance(id="bob-1", speaker="bob", part="test", audio="audio/b.wav", synthetic=True, language="english"),
@@ -25,18 +25,20 @@ SAID = [
 def corpus(tmp_path):
     for name in "ab":
         write_wav(tmp_path / "corpus" / "audio" / f"{name}.wav")
-    write_manifest(tmp_path / "corpus", SAID)
+    write_manifest(tmp_path / "corpus", UTTERANCES)
     return tmp_path / "corpus"
 
 
 def test_kaldi_there_and_back(corpus, tmp_path):
-    write_kaldi(SAID, tmp_path / "data", corpus_dir=corpus)
+    write_kaldi(UTTERANCES, tmp_path / "data", corpus_dir=corpus)
     assert (tmp_path / "data" / "train" / "spk2utt").read_text() == "ann ann-1 ann-2\n"
     segments = (tmp_path / "data" / "train" / "segments").read_text()
     assert segments.splitlines()[1] == "ann-2 audio_a.wav 0.250000 0.500000"
     sources = {part: tmp_path / "data" / part for part in ("train", "test")}
     back = prepare_kaldi(sources, corpus, language="english").utterances
-    assert [said.replace(words=(), phones=(), synthetic=False, language="english") for said in SAID] == back
+    assert [
+        utterance.replace(words=(), phones=(), synthetic=False, language="english") for utterance in UTTERANCES
+    ] == back
 
 
 def kaldi(folder, **tables):
@@ -51,7 +53,7 @@ def test_kaldi_frames_without_audio(tmp_path):
     kaldiio.save_ark(str(tmp_path / "f.ark"), matrices, scp=str(tmp_path / "f.scp"))
     sources = kaldi(tmp_path / "data", feats_scp=(tmp_path / "f.scp").read_text())
     made = prepare_kaldi(sources, tmp_path / "corpus", frame_shift=0.005)
-    assert [said.duration for said in made.utterances] == [pytest.approx(0.15), pytest.approx(0.2)]
+    assert [each.duration for each in made.utterances] == [pytest.approx(0.15), pytest.approx(0.2)]
     assert kaldiio.load_mat(str(tmp_path / "corpus" / made.utterances[1].frames)).shape == (40, 13)
 
 
@@ -65,7 +67,7 @@ def test_kaldi_lines_that_cannot_be_used_are_reported(tmp_path):
         "segments": "u1 a 0.0 0.2\nu2 piped 0 1\nu3 gone 0 1\nu4 a zero one\nu5 a 7.0 8.0\nu6 other 0 1\n",
     }
     made = prepare_kaldi(kaldi(tmp_path / "data", **tables), tmp_path / "corpus")
-    assert [said.id for said in made.utterances] == ["u1"]
+    assert [each.id for each in made.utterances] == ["u1"]
     reasons = [one.reason.partition(" (")[0] for one in made.skipped]
     assert reasons == [
         "command in wav.scp", "no such file", "broken line", "segment outside of the recording", "not in wav.scp",
@@ -89,8 +91,8 @@ def test_kaldi_mistakes_are_named(tmp_path):
 
 
 def test_lhotse_there_and_back(corpus, tmp_path):
-    recordings, supervisions = write_lhotse(SAID, tmp_path / "out", corpus_dir=corpus)
-    assert prepare_lhotse(recordings, supervisions, corpus).utterances == SAID
+    recordings, supervisions = write_lhotse(UTTERANCES, tmp_path / "out", corpus_dir=corpus)
+    assert prepare_lhotse(recordings, supervisions, corpus).utterances == UTTERANCES
 
 
 def test_what_lhotse_itself_writes(tmp_path):
@@ -100,27 +102,30 @@ def test_what_lhotse_itself_writes(tmp_path):
         "id": "r", "sources": [{"type": "file", "channels": [0], "source": "r.wav"}], "sampling_rate": 16000,
         "num_samples": 32000, "duration": 2.0, "channel_ids": [0],
     }  # fmt: skip
-    said = {
+    supervision = {
         "id": "a", "recording_id": "r", "start": 0.5, "duration": 1.0, "channel": 0, "text": "hi", "language": "en",
         "speaker": "x", "alignment": {"word": [["hi", 0.6, 0.2, None]]},
     }  # fmt: skip
     stereo = {**recording, "id": "two", "sources": [{"type": "file", "channels": [0, 1], "source": "r.wav"}]}
     with gzip.open(tmp_path / "r.jsonl.gz", "wt") as file:
         file.writelines(json.dumps(line) + "\n" for line in (recording, stereo))
-    others = [{**said, "id": "b", "recording_id": "gone"}, {**said, "id": "c", "recording_id": "two"}]
-    others += [{**said, "id": "d", "duration": -1.0}, {**said, "id": "e", "recording_id": "two", "channel": 2}]
-    others += [{**said, "id": "f", "recording_id": "two", "channel": [0, 1]}]
-    (tmp_path / "s.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [said, *others]))
+    others = [{**supervision, "id": "b", "recording_id": "gone"}, {**supervision, "id": "c", "recording_id": "two"}]
+    others += [
+        {**supervision, "id": "d", "duration": -1.0},
+        {**supervision, "id": "e", "recording_id": "two", "channel": 2},
+    ]
+    others += [{**supervision, "id": "f", "recording_id": "two", "channel": [0, 1]}]
+    (tmp_path / "s.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [supervision, *others]))
     made = prepare_lhotse(tmp_path / "r.jsonl.gz", tmp_path / "s.jsonl", tmp_path / "corpus", part="train")
     assert made.utterances[0].words == (Segment("hi", 0.1, pytest.approx(0.3)),)
-    assert [said.channel for said in made.utterances] == [None, 0, None]
+    assert [each.channel for each in made.utterances] == [None, 0, None]
     assert made.skipped[0].reason == "no recording (gone)"
     assert "duration must be a positive" in made.skipped[1].reason
     assert made.skipped[2].reason == "channel must be one of [0, 1], or all, got 2."
 
 
 def test_lhotse_mistakes_are_named(corpus, tmp_path):
-    recordings, supervisions = write_lhotse(SAID, tmp_path / "out", corpus_dir=corpus)
+    recordings, supervisions = write_lhotse(UTTERANCES, tmp_path / "out", corpus_dir=corpus)
     supervisions.write_text(supervisions.read_text() + '{"id": "x"}\n')
     with pytest.raises(ValueError, match=r"supervisions.jsonl, line 4: expected an object with id, recording_id"):
         prepare_lhotse(recordings, supervisions, tmp_path / "corpus")

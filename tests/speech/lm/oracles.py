@@ -66,8 +66,8 @@ def discounts_of(sentences: list[str]) -> list[float]:
 def sentence_log_prob(entries: dict[Gram, tuple[float, float]], sentence: str, order: int) -> float:
     known = {g[0] for g in entries if len(g) == 1}
     words = ["<s>", *(w if w in known else "<unk>" for w in sentence.split()), "</s>"]
-    spoken = range(1, len(words))
-    return sum(back_off(entries, words[i], tuple(words[max(0, i - order + 1) : i])) for i in spoken)
+    positions = range(1, len(words))
+    return sum(back_off(entries, words[i], tuple(words[max(0, i - order + 1) : i])) for i in positions)
 
 
 __all__ = ["back_off", "discounts_of", "kneser_ney", "sentence_log_prob", "table"]

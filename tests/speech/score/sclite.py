@@ -17,9 +17,9 @@ def by_utterance(reference: Path, hypothesis: Path) -> dict[str, Counts]:
     assert COMMAND is not None
     files = ["-r", str(reference), "trn", "-h", str(hypothesis), "trn"]
     options = ["-s", "-e", "utf-8", "-i", "spu_id", "-o", "pra", "stdout"]
-    said = subprocess.run([*COMMAND, *files, *options], capture_output=True, text=True, check=True).stdout
-    names = re.findall(r"^id: \((\S+)\)$", said, re.MULTILINE)
-    rows = re.findall(r"^Scores: \(#C #S #D #I\) (\d+) (\d+) (\d+) (\d+)$", said, re.MULTILINE)
+    output = subprocess.run([*COMMAND, *files, *options], capture_output=True, text=True, check=True).stdout
+    names = re.findall(r"^id: \((\S+)\)$", output, re.MULTILINE)
+    rows = re.findall(r"^Scores: \(#C #S #D #I\) (\d+) (\d+) (\d+) (\d+)$", output, re.MULTILINE)
     found = {}
     for name, row in zip(names, rows, strict=True):
         correct, substituted, deleted, inserted = map(int, row)

@@ -47,11 +47,11 @@ def random_score(num: int = 200, seed: int = 0, noise: float = 0.3) -> Score:
     generator = np.random.default_rng(seed)
     meant = {f"u{i}": " ".join(generator.choice(list("abcd"), 1 + i % 9)) for i in range(num)}
     wrong = np.random.default_rng(seed + 1)
-    heard = {
+    hypotheses = {
         name: " ".join("x" if wrong.random() < noise else token for token in text.split())
         for name, text in meant.items()
     }
-    return score(meant, heard, protocol=WORDS, speakers={name: f"s{int(name[1:]) % 8}" for name in meant})
+    return score(meant, hypotheses, protocol=WORDS, speakers={name: f"s{int(name[1:]) % 8}" for name in meant})
 
 
 def test_speakers_add_up() -> None:
@@ -129,8 +129,8 @@ def test_interval_is_a_function_of_its_seed() -> None:
 
 def test_interval_by_speaker_is_wider_where_speakers_differ() -> None:
     meant = {f"u{i}": "a b c d" for i in range(80)}
-    heard = {name: "a b c d" if int(name[1:]) % 8 < 4 else "x x x d" for name in meant}
-    found = score(meant, heard, protocol=WORDS, speakers={name: f"s{int(name[1:]) % 8}" for name in meant})
+    hypotheses = {name: "a b c d" if int(name[1:]) % 8 < 4 else "x x x d" for name in meant}
+    found = score(meant, hypotheses, protocol=WORDS, speakers={name: f"s{int(name[1:]) % 8}" for name in meant})
     alone, together = found.interval(seed=0), found.interval(seed=0, by="speaker")
     assert together.high - together.low > 2 * (alone.high - alone.low)
 

@@ -49,9 +49,9 @@ def test_a_strange_phone_is_named() -> None:
 
 
 def test_silence_is_scored_or_ignored() -> None:
-    spoken = "h# q ae tcl t pau"
-    assert Protocol(unit="phones", fold="61-39").tokens(spoken) == ("sil", "ae", "sil", "t", "sil")
-    assert Protocol(unit="phones", fold="61-39", silence="ignored").tokens(spoken) == ("ae", "t")
+    phones = "h# q ae tcl t pau"
+    assert Protocol(unit="phones", fold="61-39").tokens(phones) == ("sil", "ae", "sil", "t", "sil")
+    assert Protocol(unit="phones", fold="61-39", silence="ignored").tokens(phones) == ("ae", "t")
     own = Protocol(unit="phones", silence="ignored", silence_phones=("SIL", "NSN"))
     assert own.tokens("SIL AE NSN T sil") == ("AE", "T", "sil")
 

@@ -54,8 +54,8 @@ def test_counts_of_sclite(
     meant, recognised = texts(vocabulary, noise=noise, longest=longest)
     speakers = {name: f"spk{i % 4}" for i, name in enumerate(meant)}
     files = [
-        write_trn(tmp_path / f"{side}.trn", said, protocol=protocol, speakers=speakers)
-        for side, said in (("ref", meant), ("hyp", recognised))
+        write_trn(tmp_path / f"{side}.trn", texts, protocol=protocol, speakers=speakers)
+        for side, texts in (("ref", meant), ("hyp", recognised))
     ]
     expected = sclite.by_utterance(*files)
     found = score(meant, recognised, protocol=protocol, speakers=speakers)

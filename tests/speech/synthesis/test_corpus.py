@@ -46,31 +46,31 @@ def test_the_directory_says_what_it_is(corpus):
     }
     assert names == expected
     assert "synthetic" in (corpus.directory / "README.txt").read_text().splitlines()[0]
-    assert all(said.synthetic and said.language == "bengali" for said in corpus.utterances)
-    assert sum(said.duration for said in corpus.utterances) >= 36
+    assert all(utterance.synthetic and utterance.language == "bengali" for utterance in corpus.utterances)
+    assert sum(utterance.duration for utterance in corpus.utterances) >= 36
     assert not corpus.skipped
 
 
 def test_every_utterance_is_whole(corpus):
     lexicon = read_lexicon(corpus.directory / "lexicon.txt")
-    for said in corpus.utterances:
-        samples = read_audio(said, corpus_dir=corpus.directory)
-        assert len(samples) == round(said.duration * 8000)
+    for utterance in corpus.utterances:
+        samples = read_audio(utterance, corpus_dir=corpus.directory)
+        assert len(samples) == round(utterance.duration * 8000)
         assert np.abs(samples).max() < 1.0
-        assert tuple(word.label for word in said.words) == said.tokens
-        assert said.phones[0].start == 0.0
-        assert said.phones[-1].end == said.duration
-        assert all(a.end == b.start for a, b in pairwise(said.phones))
-        for word in said.words:
-            inside = [p.label for p in said.phones if word.start <= p.start and p.end <= word.end]
+        assert tuple(word.label for word in utterance.words) == utterance.tokens
+        assert utterance.phones[0].start == 0.0
+        assert utterance.phones[-1].end == utterance.duration
+        assert all(a.end == b.start for a, b in pairwise(utterance.phones))
+        for word in utterance.words:
+            inside = [p.label for p in utterance.phones if word.start <= p.start and p.end <= word.end]
             assert tuple(inside) in lexicon[word.label]
 
 
 def test_the_files_are_cut_without_gaps(corpus):
     ends = defaultdict(float)
-    for said in corpus.utterances:
-        assert said.start == pytest.approx(ends[said.audio])
-        ends[said.audio] = said.start + said.duration
+    for utterance in corpus.utterances:
+        assert utterance.start == pytest.approx(ends[utterance.audio])
+        ends[utterance.audio] = utterance.start + utterance.duration
     for file, end in ends.items():
         assert len(read_samples(corpus.directory / file, rate=8000)) == round(end * 8000)
 
@@ -78,19 +78,23 @@ def test_the_files_are_cut_without_gaps(corpus):
 def test_speech_is_louder_than_silence(corpus):
     """The times are valid after all effects."""
     ratios = []
-    for said in corpus.utterances:
-        power = read_audio(said, corpus_dir=corpus.directory).astype(float) ** 2
-        first, last = round(said.phones[0].end * 8000), round(said.phones[-1].start * 8000)
+    for utterance in corpus.utterances:
+        power = read_audio(utterance, corpus_dir=corpus.directory).astype(float) ** 2
+        first, last = round(utterance.phones[0].end * 8000), round(utterance.phones[-1].start * 8000)
         ratios.append(power[first:last].mean() / power[: first - 160].mean())
     assert np.median(ratios) > 3
 
 
 def test_parts_share_no_speaker_no_voice_and_no_sentence(corpus):
-    assert {said.part for said in corpus.utterances} == set(PARTS)
-    for kind in (lambda said: said.speaker, lambda said: said.speaker.split("-")[1], lambda said: said.text):
+    assert {utterance.part for utterance in corpus.utterances} == set(PARTS)
+    for kind in (
+        lambda utterance: utterance.speaker,
+        lambda utterance: utterance.speaker.split("-")[1],
+        lambda utterance: utterance.text,
+    ):
         parts = defaultdict(set)
-        for said in corpus.utterances:
-            parts[kind(said)].add(said.part)
+        for utterance in corpus.utterances:
+            parts[kind(utterance)].add(utterance.part)
         assert all(len(found) == 1 for found in parts.values())
 
 
@@ -140,10 +144,10 @@ def test_what_the_engine_says_otherwise_is_reported(tmp_path, monkeypatch, unrul
             record_speaker(0, speaker, corpus_dir=tmp_path, settings=replace(SETTINGS, hours=0.1))
         return
     piece = record_speaker(0, speaker, corpus_dir=tmp_path, settings=replace(SETTINGS, hours=0.1))
-    skipped, said = read_skipped(piece), read_manifest(piece)
+    skipped, utterances = read_skipped(piece), read_manifest(piece)
     assert {one.reason.partition(" (")[0] for one in skipped} == {"engine produced other words"}
-    numbers = sorted(int(one.id.rpartition("-")[2]) for one in [*skipped, *said])
-    assert numbers == list(range(1, len(skipped) + len(said) + 1))
+    numbers = sorted(int(one.id.rpartition("-")[2]) for one in [*skipped, *utterances])
+    assert numbers == list(range(1, len(skipped) + len(utterances) + 1))
 
 
 def test_another_seed_is_another_corpus():

@@ -13,7 +13,7 @@ SENTENCE = "[[D|@]] [[k|w|'I|k]] [[b|r|'aU|n]] [[d|'A:|g]], [[p|'i:|p|@|l]] [['O
 
 
 @pytest.mark.parametrize("variant", ["m3", "f1", "klatt4", "zac"])
-def test_what_was_said_before_does_not_matter(variant):
+def test_previous_text_does_not_matter(variant):
     first = speak(SENTENCE, voice=f"en-us+{variant}", speed=160, pitch=40)
     speak("[[h|@|l|'oU]]", voice="en-us+f1")
     again = speak(SENTENCE, voice=f"en-us+{variant}", speed=160, pitch=40)
@@ -21,7 +21,7 @@ def test_what_was_said_before_does_not_matter(variant):
     assert first.events == again.events
 
 
-def test_arguments_are_heard():
+def test_arguments_have_an_effect():
     plain = speak(SENTENCE, voice="en-us")
     for changed in ({"speed": 250}, {"pitch": 90}, {"pitch_range": 5}, {"voice": "en-us+f1"}):
         assert not np.array_equal(speak(SENTENCE, **{"voice": "en-us", **changed}).samples, plain.samples)
@@ -33,15 +33,15 @@ def test_unknown_voices_are_named():
         speak("a", voice="klingon-xx")
 
 
-def level(spoken, start, end):
-    piece = spoken.samples[round(start * RATE) : round(end * RATE)].astype(float)
+def level(speech, start, end):
+    piece = speech.samples[round(start * RATE) : round(end * RATE)].astype(float)
     return np.sqrt(np.mean(piece**2))
 
 
 def test_words_and_phones_are_those_asked_for_and_touch():
     words = time_phones(speak(SENTENCE, voice="en-us"))
-    said = [" ".join(phone.label for phone in word) for word in words]
-    assert said == ["D @", "k w I k", "b r aU n", "d A: g", "p i: p @ l", "O: l"]
+    labels = [" ".join(phone.label for phone in word) for word in words]
+    assert labels == ["D @", "k w I k", "b r aU n", "d A: g", "p i: p @ l", "O: l"]
     for word in words:
         assert all(a.end == b.start for a, b in pairwise(word))
     phones = [phone for word in words for phone in word]
@@ -51,28 +51,28 @@ def test_words_and_phones_are_those_asked_for_and_touch():
 
 def test_a_closure_belongs_to_its_stop():
     """The p in people: silent first, then its burst; the vowel before it sounds to its end."""
-    spoken = speak(SENTENCE, voice="en-us")
-    vowel, stop = time_phones(spoken)[4][1:3]
-    assert level(spoken, vowel.end - 0.01, vowel.end) > 500
-    assert level(spoken, stop.start, stop.start + 0.03) < 50
-    assert level(spoken, stop.end - 0.02, stop.end) > 300
+    speech = speak(SENTENCE, voice="en-us")
+    vowel, stop = time_phones(speech)[4][1:3]
+    assert level(speech, vowel.end - 0.01, vowel.end) > 500
+    assert level(speech, stop.start, stop.start + 0.03) < 50
+    assert level(speech, stop.end - 0.02, stop.end) > 300
 
 
 def test_after_a_pause_a_stop_begins_with_its_burst():
     """The p in people again, the first: what is silent before it cannot be told from the pause."""
-    spoken = speak(SENTENCE, voice="en-us")
-    stop = time_phones(spoken)[4][0]
-    assert level(spoken, stop.start - 0.02, stop.start) < 50
-    assert level(spoken, stop.start, stop.start + 0.01) > 300
+    speech = speak(SENTENCE, voice="en-us")
+    stop = time_phones(speech)[4][0]
+    assert level(speech, stop.start - 0.02, stop.start) < 50
+    assert level(speech, stop.start, stop.start + 0.01) > 300
 
 
 def test_a_liquid_after_a_vowel_has_its_share_of_the_sound():
     """The engine reports the l of "all" only when it has ended."""
-    spoken = speak(SENTENCE, voice="en-us")
-    vowel, liquid = time_phones(spoken)[5]
+    speech = speak(SENTENCE, voice="en-us")
+    vowel, liquid = time_phones(speech)[5]
     assert liquid.end - liquid.start > 0.03
     assert vowel.end - vowel.start > 0.03
-    assert level(spoken, liquid.start, liquid.start + 0.02) > 500
+    assert level(speech, liquid.start, liquid.start + 0.02) > 500
 
 
 def naive_cut(rows, last):
@@ -92,16 +92,16 @@ def test_the_cut_is_that_of_least_squares(seed):
 @pytest.mark.parametrize("variant", ["m3", "f1", "Andy"])
 def test_a_murmur_ends_where_the_vowel_begins(variant):
     """Of m and a: the murmur is even and weak to its end, and 10 ms later the vowel is 4 dB louder at least."""
-    spoken = speak("[[m|'A:|m|'A:|t]]", voice=f"en-us+{variant}")
-    second, vowel = time_phones(spoken)[0][2:4]
-    said = [event.sample / RATE for event in spoken.events if event.label == "'A:"][1]
-    assert 0.01 < said - vowel.start < 0.06
-    assert decibels(spoken, vowel.start + 0.01) > decibels(spoken, vowel.start - 0.02) + 4.0
-    assert abs(decibels(spoken, vowel.start - 0.02) - decibels(spoken, (second.start + vowel.start) / 2)) < 2.0
+    speech = speak("[[m|'A:|m|'A:|t]]", voice=f"en-us+{variant}")
+    second, vowel = time_phones(speech)[0][2:4]
+    announced = [event.sample / RATE for event in speech.events if event.label == "'A:"][1]
+    assert 0.01 < announced - vowel.start < 0.06
+    assert decibels(speech, vowel.start + 0.01) > decibels(speech, vowel.start - 0.02) + 4.0
+    assert abs(decibels(speech, vowel.start - 0.02) - decibels(speech, (second.start + vowel.start) / 2)) < 2.0
 
 
-def decibels(spoken, middle):
-    piece = spoken.samples[round((middle - 0.01) * RATE) : round((middle + 0.01) * RATE)].astype(float)
+def decibels(speech, middle):
+    piece = speech.samples[round((middle - 0.01) * RATE) : round((middle + 0.01) * RATE)].astype(float)
     return 10 * np.log10(np.mean(piece**2))
 
 

@@ -50,7 +50,7 @@ def language(request):
     return request.param()
 
 
-def test_each_sentence_is_said_word_by_word(language):
+def test_each_sentence_is_synthesised_word_by_word(language):
     generator = np.random.default_rng(5)
     for _ in range(15):
         prompt = language.prompt("train", generator)
