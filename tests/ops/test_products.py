@@ -139,9 +139,9 @@ kinds |= dict.fromkeys(["factor", "error", "split_error", "near"], "fp32")
 for capability, inputs, tiles, limit in (
     (90, 50, products.TILES, 227), (90, 128, products.WIDE_TILES, 227), (80, 50, products.SMALL_TILES, 99)
 ):
-    constants = {"INPUTS": -(-inputs // 4) * 4, "WIDTH": -(-inputs // tiles.depth) * tiles.depth}
+    constants = {"INPUTS": inputs, "WIDTH": -(-inputs // tiles.depth) * tiles.depth}
     constants |= {"NORM": 2.0, "POWER": 0.5, "DEGREE": 2, "OUTPUTS": products.MAX_OUTPUTS}
-    constants |= {"ROWS": tiles.rows, "COLUMNS": tiles.columns, "DEPTH": tiles.depth, "STAGES": tiles.stages}
+    constants |= {"ROWS": tiles.rows, "COLUMNS": tiles.columns, "DEPTH": tiles.depth, "STAGES": tiles.stages, "AT_ONCE": 1 + inputs // 100}
     signature = {**kinds, **dict.fromkeys(constants, "constexpr")}
     source = ASTSource(products._radial_product, signature=signature, constexprs=constants)
     options = {"num_warps": tiles.warps}

@@ -82,7 +82,6 @@ def fit_askotch(
     for epoch in range(1, max_epochs + 1):
         seen = squares = 0.0
         for rows in torch.randperm(n, generator=generator).to(X.device).split(size):
-            rows = rows.sort().values  # equal rows then meet in few tiles, which are computed from differences
             product = kernel.matmul(X[rows], X, (roots * ahead).to(X)).double()
             residual = roots[rows] * product + shift * ahead[rows] - targets[rows]
             seen, squares = seen + len(rows), squares + float((residual / roots[rows]).square().sum())

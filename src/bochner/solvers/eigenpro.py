@@ -222,7 +222,6 @@ class _Descent:
             squares = 0.0
             order = torch.randperm(len(self.landmarks), generator=self.generator).to(self.landmarks.device)
             for part in order.split(size):
-                part = part.sort().values  # equal rows then meet in few tiles, which are computed from differences
                 Z = self.landmarks[part]
                 residual = self.kernel.matmul(Z, self.landmarks, delta) - self.added[part]
                 squares += float(residual.square().sum())

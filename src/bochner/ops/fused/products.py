@@ -56,11 +56,14 @@ def _load_rows(X, i, k, rows, WIDTH: tl.constexpr):
 
 
 @jit
-def _power_sums(X, Y, i, j, n, m, NORM: tl.constexpr, INPUTS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """sum_k |x_k - y_k|^NORM from differences, exactly 0 for equal rows, for X [d, n] and Y [d, m], d % 4 = 0."""
+def _power_sums(
+    X, Y, i, j, n, m,
+    NORM: tl.constexpr, INPUTS: tl.constexpr, AT_ONCE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """sum_k |x_k - y_k|^NORM from differences, exactly 0 for equal rows, for X [d, n] and Y [d, m]."""
     sums = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-    for start in tl.range(0, INPUTS, 4, num_stages=1, disable_licm=True):
-        for step in tl.static_range(4):  # loads of four inputs are under way at once
+    for start in tl.range(0, INPUTS, AT_ONCE, num_stages=1, disable_licm=True):
+        for step in tl.static_range(AT_ONCE):  # loads of several inputs are under way at once
             k = tl.cast(start + step, tl.int64)
             x = tl.load(X + k * n + i, mask=i < n, other=0.0)
             y = tl.load(Y + k * m + j, mask=j < m, other=0.0)
@@ -74,6 +77,7 @@ def _radial_product(
     n, m, part_columns, scale, factor, error, split_error, near,
     INPUTS: tl.constexpr, WIDTH: tl.constexpr, NORM: tl.constexpr, POWER: tl.constexpr, DEGREE: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr, OUTPUTS: tl.constexpr, STAGES: tl.constexpr,
+    AT_ONCE: tl.constexpr,
 ):  # fmt: skip
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     c = tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)
@@ -106,9 +110,9 @@ def _radial_product(
                 cancelled = (split_error * squares > error) & (sums < near * squares)
                 cancelled = cancelled & (i < n)[:, None] & (j < m)[None, :]
                 if tl.max(tl.max(cancelled.to(tl.int32), axis=1), axis=0) > 0:
-                    sums = _power_sums(X, Y, i, j, n, m, 2.0, INPUTS, ROWS, COLUMNS)
+                    sums = _power_sums(X, Y, i, j, n, m, 2.0, INPUTS, AT_ONCE, ROWS, COLUMNS)
         else:
-            sums = _power_sums(X, Y, i, j, n, m, NORM, INPUTS, ROWS, COLUMNS)
+            sums = _power_sums(X, Y, i, j, n, m, NORM, INPUTS, AT_ONCE, ROWS, COLUMNS)
         t = factor * _power(sums, POWER)
         K = tl.exp(-t)
         if DEGREE == 1:
@@ -141,6 +145,8 @@ def radial_product(X: Tensor, Y: Tensor, V: Tensor, radial: Radial, *, tiles: Ti
     part_columns = cdiv(cdiv(m, parts), tiles.columns) * tiles.columns
     parts = cdiv(m, part_columns)
 
+    # Differences are the work of other norms, and slow where many inputs need them; else they may take few registers.
+    at_once = 1 if radial.norm == 2 and d <= depth else 4
     center = Y.mean(dim=0)
     X, Y = X - center, Y - center
     x_scale, y_scale, v_scale = _scale(X), _scale(Y), _scale(V, dim=0)
@@ -150,13 +156,13 @@ def radial_product(X: Tensor, Y: Tensor, V: Tensor, radial: Radial, *, tiles: Ti
     )
     out = X.new_empty(parts, n, cdiv(c, outputs) * outputs)
     _radial_product[(cdiv(n, tiles.rows), cdiv(c, outputs), parts)](
-        _padded(X, 4).T.contiguous(), *x_split, x_squares, x_squares.amax(),
-        _padded(Y, 4).T.contiguous(), *y_split, y_squares, y_squares.amax(),
+        _padded(X, at_once).T.contiguous(), *x_split, x_squares, x_squares.amax(),
+        _padded(Y, at_once).T.contiguous(), *y_split, y_squares, y_squares.amax(),
         *_split(V * v_scale, outputs), out, n, m, part_columns, 2 / (x_scale * y_scale),
         radial.factor, radial.error, SPLIT_ERROR, 4 * NEAR,
-        INPUTS=cdiv(d, 4) * 4, WIDTH=cdiv(d, depth) * depth, NORM=radial.norm, POWER=radial.power, DEGREE=radial.degree,
+        INPUTS=cdiv(d, at_once) * at_once, WIDTH=cdiv(d, depth) * depth, NORM=radial.norm, POWER=radial.power, DEGREE=radial.degree,
         ROWS=tiles.rows, COLUMNS=tiles.columns, DEPTH=depth, OUTPUTS=outputs, STAGES=tiles.stages,
-        num_warps=tiles.warps,
+        AT_ONCE=at_once, num_warps=tiles.warps,
     )  # fmt: skip
     result = out[0] if parts == 1 else out.sum(dim=0, dtype=torch.float64)
     return (result[:, :c] / v_scale).float()
