@@ -141,7 +141,8 @@ for capability, inputs, tiles, limit in (
 ):
     constants = {"INPUTS": inputs, "WIDTH": -(-inputs // tiles.depth) * tiles.depth}
     constants |= {"NORM": 2.0, "POWER": 0.5, "DEGREE": 2, "OUTPUTS": products.MAX_OUTPUTS}
-    constants |= {"ROWS": tiles.rows, "COLUMNS": tiles.columns, "DEPTH": tiles.depth, "STAGES": tiles.stages, "AT_ONCE": 1 + inputs // 100}
+    constants |= {"ROWS": tiles.rows, "COLUMNS": tiles.columns, "DEPTH": tiles.depth}
+    constants |= {"STAGES": tiles.stages, "AT_ONCE": 1 + inputs // 100}
     signature = {**kinds, **dict.fromkeys(constants, "constexpr")}
     source = ASTSource(products._radial_product, signature=signature, constexprs=constants)
     options = {"num_warps": tiles.warps}

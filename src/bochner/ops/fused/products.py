@@ -160,7 +160,8 @@ def radial_product(X: Tensor, Y: Tensor, V: Tensor, radial: Radial, *, tiles: Ti
         _padded(Y, at_once).T.contiguous(), *y_split, y_squares, y_squares.amax(),
         *_split(V * v_scale, outputs), out, n, m, part_columns, 2 / (x_scale * y_scale),
         radial.factor, radial.error, SPLIT_ERROR, 4 * NEAR,
-        INPUTS=cdiv(d, at_once) * at_once, WIDTH=cdiv(d, depth) * depth, NORM=radial.norm, POWER=radial.power, DEGREE=radial.degree,
+        INPUTS=cdiv(d, at_once) * at_once, WIDTH=cdiv(d, depth) * depth,
+        NORM=radial.norm, POWER=radial.power, DEGREE=radial.degree,
         ROWS=tiles.rows, COLUMNS=tiles.columns, DEPTH=depth, OUTPUTS=outputs, STAGES=tiles.stages,
         AT_ONCE=at_once, num_warps=tiles.warps,
     )  # fmt: skip
