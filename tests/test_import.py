@@ -12,13 +12,25 @@ import pytest
 import bochner
 from bochner import estimators
 
+FIRST_USE = """
+import sys, bochner
+assert not {'torch', 'sklearn', 'scipy'} & set(sys.modules)
 
-def test_torch_and_scikit_learn_are_imported_on_first_use() -> None:
-    program = (
-        "import sys, bochner; assert not {'torch', 'sklearn', 'scipy'} & set(sys.modules); "
-        "bochner.KernelClassifier; assert {'torch', 'sklearn'} <= set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)
+import torch
+def state():
+    return [torch.get_default_dtype(), torch.get_num_threads(), torch.is_grad_enabled(), torch.get_rng_state().tolist(),
+            torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32,
+            torch.get_float32_matmul_precision()]
+before = state()
+assert 'sklearn' not in sys.modules
+bochner.KernelClassifier
+assert 'sklearn' in sys.modules
+assert state() == before
+"""
+
+
+def test_torch_and_scikit_learn_are_imported_on_first_use_and_torch_is_left_as_it_is() -> None:
+    subprocess.run([sys.executable, "-c", FIRST_USE], check=True)
 
 
 def test_every_public_name_can_be_imported() -> None:

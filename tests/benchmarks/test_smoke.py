@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+
+from benchmarks import gaussian, maps
+from benchmarks.measure import peak_memory
+from benchmarks.memory import peak_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -33,12 +38,18 @@ def page() -> bytes | None:
     return PAGE.read_bytes() if PAGE.exists() else None
 
 
+def peak_of_this_process(prepare: Callable[..., Callable[[], object]], *arguments: Any) -> int:
+    return max(1, peak_of(prepare(*arguments)))  # what an earlier test has freed may serve again
+
+
 @pytest.fixture(scope="module")
 def record(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     output = tmp_path_factory.mktemp("benchmarks") / "maps.json"
     before = page()
-    command = [sys.executable, "-m", "benchmarks.maps", "--quick", "--output", str(output)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["maps", "--quick", "--output", str(output)])
+        patch.setattr(gaussian, "peak_memory", peak_of_this_process)
+        maps.main()
     assert page() == before, "the quick run must not write docs/benchmarks.md"
     return json.loads(output.read_text())
 
@@ -59,3 +70,11 @@ def test_figures_are_finite_and_positive(record: dict[str, Any]) -> None:
 
 def test_machine_is_described(record: dict[str, Any]) -> None:
     assert all(record["machine"][key] for key in ["cpu", "cores", "memory_gib", "python", "torch", "numpy", "sklearn"])
+
+
+def filled(mebibytes: int) -> Callable[[], object]:
+    return lambda: np.ones((mebibytes, 2**20), np.uint8)
+
+
+def test_peak_memory_is_that_of_the_run_in_a_new_process() -> None:
+    assert 60 < peak_memory(filled, 64) / 2**20 < 80

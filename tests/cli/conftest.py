@@ -1,4 +1,4 @@
-"""One trained model of each kind for the tests that only use it."""
+"""One trained model of each kind for the tests that only use it, and brief searches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from bochner.cli import main
+from tests.brief import brief_search
 from tests.cli.files import rings_csv, write_csv
+
+__all__ = ["brief_search"]
 
 
 @pytest.fixture(scope="session")

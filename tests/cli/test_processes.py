@@ -39,7 +39,7 @@ def listening_addresses() -> Iterator[set[str]]:
     done = threading.Event()
 
     def watch() -> None:
-        while not done.wait(0.02):
+        while not done.wait(0.1):  # sockets listen as long as their process lives
             for process in psutil.Process().children(recursive=True):
                 with suppress(psutil.Error):
                     listening = (c for c in process.net_connections("inet") if c.status == psutil.CONN_LISTEN)

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow.csv  # noqa: F401  (before anything is measured)
+import torch
+
+from bochner.data import batches, classes_of, in_order, open_source, split
+from bochner.data.blocks import Shards
+from bochner.features import FourierMap
+from bochner.kernels import Gaussian
+from bochner.models.heads import FeatureModel, LinearHead
+from bochner.solvers.optimizers import SGDSettings
+from bochner.solvers.sgd import train
+from tests.processes import run_apart
 
 MIB = 2**20
 
-CHILD = """
-import json, pathlib, re, sys
-import pyarrow.csv, torch
-from bochner.data import batches, in_order
-from bochner.data import classes_of, open_source, split
-from bochner.features import FourierMap
-from bochner.kernels import Gaussian
-from bochner.models.heads import LinearHead
-from bochner.models.heads import FeatureModel
-from bochner.solvers.sgd import train
-from bochner.solvers.optimizers import SGDSettings
 
-folder = pathlib.Path(sys.argv[1])
-torch.set_num_threads(1)
-
-def fit(path):
+def fit(path: Path) -> float:
     source = open_source(path, shard_rows=1024)
     rows, validation = split(source, 0.1, seed=0)
     kernel, generator = Gaussian(bandwidth=5.0), torch.Generator().manual_seed(0)
@@ -35,28 +31,37 @@ def fit(path):
     history = train(model, rows, validation, SGDSettings(max_epochs=1, learning_rate=1.0), verbose=False)
     return history[-1]["err"]
 
-def read(source, rows):
+
+def read(source: Shards, rows: int) -> None:
     for stream in (in_order(source, rows), batches(source, batch_size=rows, seed=0, epoch=0, buffer=1)):
         assert sum(len(batch.X) for batch in stream) == sum(source.shard_sizes)
-    return source
 
-def peak():  # not ru_maxrss, which begins with the size of the process that started this one
-    return int(re.search(r"VmHWM:\\s+(\\d+) kB", pathlib.Path("/proc/self/status").read_text())[1]) * 1024
 
-JOBS = {
-    "npy": (lambda: fit(folder / "small.X.npy"), lambda: fit(folder / "large.X.npy")),
-    "libsvm": (lambda: None, lambda: classes_of(read(open_source(folder / "wide.libsvm"), 64)).tolist()),
-    "csv": (
-        lambda: read(open_source(folder / "small.csv", target="y"), 4096),
-        lambda: list(read(open_source(folder / "long.csv", target="y"), 4096).labels),
-    ),
-}
-warm_up, job = JOBS[sys.argv[2]]
-warm_up()
-start = peak()
-found = job()
-print(json.dumps([found, peak() - start]))
-"""
+def read_libsvm(path: Path) -> list[int]:
+    source = open_source(path)
+    read(source, 64)
+    return classes_of(source).tolist()
+
+
+def read_csv(path: Path) -> list[str]:
+    source = open_source(path, target="y")
+    read(source, 4096)
+    return list(source.labels)
+
+
+def peak() -> int:
+    # not ru_maxrss, which begins with the size of the process that started this one
+    match = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert match is not None
+    return int(match[1]) * 1024
+
+
+def measure(job: Callable[[Path], object], path: Path, small: Path | None) -> tuple[object, int]:
+    """The result of a job and what it adds to the peak of its process, after the same on a small file."""
+    if small is not None:
+        job(small)
+    start = peak()
+    return job(path), peak() - start
 
 
 def write_arrays(folder: Path, name: str, megabytes: int) -> None:
@@ -78,19 +83,10 @@ def write_csv(path: Path, thousands: int) -> None:
             file.write((f"{i % 2}," * 20 + ("no", "yes")[i % 2] + "\n") * 1000)
 
 
-def read_in_child(folder: Path, kind: str) -> tuple[object, int]:
-    """The result of a child process and its peak memory; separate, since allocators keep memory freed by earlier
-    jobs."""
-    child = subprocess.run([sys.executable, "-c", CHILD, folder, kind], capture_output=True, text=True)
-    assert child.returncode == 0, child.stderr
-    found, peak = json.loads(child.stdout)
-    return found, peak
-
-
 def test_arrays_larger_than_the_memory_they_are_trained_in(tmp_path: Path) -> None:
     write_arrays(tmp_path, "small", 1)
     write_arrays(tmp_path, "large", 150)
-    error, peak = read_in_child(tmp_path, "npy")
+    error, peak = run_apart(measure, fit, tmp_path / "large.X.npy", tmp_path / "small.X.npy")
     assert error == 0
     assert peak < 80 * MIB
 
@@ -98,7 +94,7 @@ def test_arrays_larger_than_the_memory_they_are_trained_in(tmp_path: Path) -> No
 def test_libsvm_text_larger_than_the_memory_it_is_read_in(tmp_path: Path) -> None:
     lines = [f"{i % 2} {i + 1}:1 {50_000 - i}:2\n" for i in range(1500)]  # 286 MiB dense
     (tmp_path / "wide.libsvm").write_text("".join(lines))
-    classes, peak = read_in_child(tmp_path, "libsvm")
+    classes, peak = run_apart(measure, read_libsvm, tmp_path / "wide.libsvm", None)
     assert classes == [0, 1]
     assert peak < 220 * MIB
 
@@ -106,6 +102,6 @@ def test_libsvm_text_larger_than_the_memory_it_is_read_in(tmp_path: Path) -> Non
 def test_csv_text_larger_than_the_memory_it_is_read_in(tmp_path: Path) -> None:
     write_csv(tmp_path / "small.csv", 1)
     write_csv(tmp_path / "long.csv", 2000)  # 305 MiB of float64
-    labels, peak = read_in_child(tmp_path, "csv")
+    labels, peak = run_apart(measure, read_csv, tmp_path / "long.csv", tmp_path / "small.csv")
     assert labels == ["no", "yes"]
     assert peak < 220 * MIB

@@ -1,4 +1,4 @@
-"""Adapted bases take a few steps only: the data sets of these tests are small."""
+"""Searches and adapted bases take a few steps only: the data sets of these tests are small."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from dataclasses import replace
 import pytest
 
 from bochner.search import kernel
+from tests.brief import brief_search
+
+__all__ = ["brief_search"]
 
 
 @pytest.fixture(autouse=True)

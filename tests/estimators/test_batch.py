@@ -168,13 +168,13 @@ def test_dask(path: Path, expected: pandas.DataFrame) -> None:
     assert_equal(result.compute(scheduler="synchronous"), expected)
 
 
-def test_workers_of_dask_load_the_model_once(path: Path, expected: pandas.DataFrame) -> None:
+def test_a_worker_of_dask_loads_the_model_once(path: Path, expected: pandas.DataFrame) -> None:
     frames = pytest.importorskip("dask.dataframe", reason="needs dask[dataframe]")
     distributed = pytest.importorskip("distributed", reason="needs bochner[cluster]")
     rows = frames.from_pandas(people(), npartitions=6)
     predictor = CountingPredictor(path, keep=["who"])
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
         distributed.Client(cluster),
     ):
         result = rows.map_partitions(predictor, meta=predictor(people()[:0])).compute()

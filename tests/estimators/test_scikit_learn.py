@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 
 import pytest
 from sklearn.base import BaseEstimator
@@ -19,6 +20,7 @@ from bochner import (
     NystromFeatures,
     TensorSketchFeatures,
 )
+from bochner.estimators import network
 from bochner.estimators.base import BaseModel
 from bochner.features import LANDMARK_RULES, PROJECTION_NAMES
 from bochner.kernels import STATIONARY_NAMES, Gaussian, Laplacian
@@ -51,20 +53,37 @@ ESTIMATORS = [
 SGD = options(preset=None, solver="sgd", n_components=32, max_epochs=10, batch_size=16, random_state=0)
 STOCHASTIC = [
     KernelClassifier(**SGD),
+    KernelRegressor(**options(SGD, solver="eigenpro")),
+    NetworkClassifier(**options(NETWORK, activation="tanh", rank=1)),
+    NetworkRegressor(**options(NETWORK, standardize=False, alpha=1e-4)),
+]
+OPTIONS = [
     KernelClassifier(kernel="laplacian", **options(SGD, num_blocks=2, learning_rate=1.0)),
     KernelClassifier(**options(SGD, rank=1, learning_rate=2.0)),
     KernelRegressor(**SGD),
     KernelClassifier(**options(SGD, solver="eigenpro")),
-    KernelRegressor(**options(SGD, solver="eigenpro")),
     KernelRegressor(standardize=True, **options(SGD, optimizer="adam", learning_rate=0.05, precision="float64")),
     KernelClassifier(kernel="arc-cosine1", **SGD),
     KernelClassifier(selection=1, **SGD),
     KernelClassifier(selection={"method": "fobos", "rounds": 1}, **SGD),
     *[KernelClassifier(adapt=method, **SGD) for method in ("agop", "uab", "dab")],
     KernelClassifier(bandwidth="search", **SGD),
-    NetworkClassifier(**options(NETWORK, activation="tanh", rank=1)),
-    NetworkRegressor(**options(NETWORK, standardize=False, alpha=1e-4)),
 ]
+# What these look at, the form in which data come, is dealt with before any option of OPTIONS is read.
+CHECKS_OF_INPUTS = {
+    "check_array_api_input",
+    "check_classifier_data_not_an_array",
+    "check_dtype_object",
+    "check_estimator_sparse_array",
+    "check_estimator_sparse_matrix",
+    "check_estimator_sparse_tag",
+    "check_estimators_dtypes",
+    "check_estimators_nan_inf",
+    "check_f_contiguous_array_estimator",
+    "check_positive_only_tag_during_fit",
+    "check_readonly_memmap_input",
+    "check_regressor_data_not_an_array",
+}
 
 REASONS = {
     "ridge": "which rows are held out to choose the penalty, and the median distance, depend on repetitions",
@@ -98,6 +117,12 @@ def expected_failures(estimator: BaseEstimator) -> dict[str, str]:
     return failures
 
 
+@pytest.fixture
+def short_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "NETWORK_PARAMS", replace(network.NETWORK_PARAMS, max_epochs=8))
+
+
+@pytest.mark.usefixtures("short_training")
 @parametrize_with_checks([cls() for cls in PUBLIC], expected_failed_checks=expected_failures)
 def test_defaults(estimator, check) -> None:
     check(estimator)
@@ -117,6 +142,25 @@ def test_solvers(estimator, check) -> None:
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(STOCHASTIC, expected_failed_checks=expected_failures)
 def test_stochastic_solvers(estimator, check) -> None:
+    check(estimator)
+
+
+def checks_of_options() -> pytest.MarkDecorator:
+    """The checks of OPTIONS but for CHECKS_OF_INPUTS, and but for read-only copies of the same data."""
+    checks = parametrize_with_checks(OPTIONS, expected_failed_checks=expected_failures)
+    names, cases = checks.args
+    pairs = [(case, getattr(case, "values", case)[1]) for case in cases]  # expected failures are pytest.param
+    kept = [
+        case
+        for case, check in pairs
+        if check.func.__name__ not in CHECKS_OF_INPUTS and not check.keywords.get("readonly_memmap")
+    ]
+    return pytest.mark.parametrize(names, kept, **checks.kwargs)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@checks_of_options()
+def test_options_of_stochastic_solvers(estimator, check) -> None:
     check(estimator)
 
 

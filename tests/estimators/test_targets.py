@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -15,14 +18,19 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 every_regressor = pytest.mark.parametrize("estimator", REGRESSORS.values(), ids=REGRESSORS)
 
 
+@cache
+def plain_r2(estimator: Any) -> float:
+    """R^2 of 400 waves as they are."""
+    return clone(estimator).fit(*waves(400)).score(*waves(400))
+
+
 @every_regressor
 @pytest.mark.parametrize(("mean", "std"), [(1e6, 1e-3), (-1e9, 1.0), (0.0, 1e-12), (0.0, 1e12)])
 def test_units_and_origin_do_not_matter(estimator, mean: float, std: float) -> None:
     X, y = waves(400)
-    plain = clone(estimator).fit(X, y).score(X, y)
     moved = clone(estimator).fit(X, mean + std * y)
-    assert moved.score(X, mean + std * y) == pytest.approx(plain, abs=0.02)
-    assert plain > least_r2(estimator, 0.85)
+    assert moved.score(X, mean + std * y) == pytest.approx(plain_r2(estimator), abs=0.02)
+    assert plain_r2(estimator) > least_r2(estimator, 0.85)
 
 
 def test_far_targets_survive_a_file(tmp_path) -> None:
@@ -62,8 +70,9 @@ def test_several_numbers_at_once(estimator) -> None:
     np.testing.assert_allclose(predicted[:, 2], 3.0, atol=1e-4)
     assert 1 - np.mean((predicted[:, 1] - Y[:, 1]) ** 2) / y.var() > least_r2(estimator, 0.85)
     assert fitted.predict(torch.as_tensor(X)).shape == (300, 3)
-    assert clone(estimator).fit(X, y[:, None]).predict(X).shape == (300, 1)
-    assert clone(estimator).fit(X, y).predict(X).shape == (300,)
+    X, y = X[:50], y[:50]
+    assert clone(estimator).fit(X, y[:, None]).predict(X).shape == (50, 1)
+    assert clone(estimator).fit(X, y).predict(X).shape == (50,)
 
 
 def test_labels_of_tensors_are_tensors() -> None:

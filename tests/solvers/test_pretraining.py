@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +24,7 @@ from bochner.solvers.optimizers import OPTIMIZERS, SGDSettings
 from bochner.solvers.pretraining import pretrain
 from bochner.solvers.sgd import train
 from tests.oracles.networks import NaiveNetwork
+from tests.processes import start_apart
 from tests.solvers.runs import generator, rings
 
 SETTINGS = SGDSettings(learning_rate=0.3, batch_size=32)
@@ -291,28 +289,25 @@ def test_stopped_in_any_stage_it_resumes_bit_equal(
     assert again.reads == HASHED + 3 * 32 - reads // 8 * 8  # no batch is trained on twice
 
 
-KILLED = """
-import sys
-from pathlib import Path
-from bochner.solvers.pretraining import pretrain
-from tests.solvers.test_pretraining import KILL_RECIPE, draw, generator, sources
-pretrain(draw(), *sources(), KILL_RECIPE, generator=generator(2), checkpoint_dir=Path(sys.argv[1]),
-         checkpoint_seconds=0.0, verbose=False)
-"""
 KILL_RECIPE = SGDSettings(learning_rate=0.1, batch_size=4)
+
+
+def pretrain_with_checkpoints(directory: Path) -> None:
+    options = {"checkpoint_dir": directory, "checkpoint_seconds": 0.0, "verbose": False}
+    pretrain(draw(), *sources(), KILL_RECIPE, generator=generator(2), **options)
 
 
 def test_killed_in_the_second_stage_it_ends_bit_equal(tmp_path: Path) -> None:
     whole = draw()
     expected = pretrain(whole, *sources(), KILL_RECIPE, generator=generator(2), verbose=False)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
-    child = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], env=environment)
+    child = start_apart(pretrain_with_checkpoints, tmp_path)
     reached = tmp_path / "layers-2" / "halvings-0" / "checkpoint.safetensors"
     deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and child.poll() is None and not reached.exists():
+    while time.monotonic() < deadline and child.is_alive() and not reached.exists():
         time.sleep(0.005)
-    child.send_signal(signal.SIGKILL)
-    assert child.wait() == -signal.SIGKILL
+    child.kill()
+    child.join()
+    assert child.exitcode == -signal.SIGKILL
     assert reached.exists()
     resumed = draw()
     assert (

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -24,6 +21,7 @@ from bochner.solvers.learning_rate import find_rate
 from bochner.solvers.optimizers import OPTIMIZERS, SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import evaluate
+from tests.processes import start_apart
 from tests.solvers.runs import model, rings, sources, weights
 
 SHORT = SGDSettings(learning_rate=16.0, batch_size=32, max_epochs=6)
@@ -240,36 +238,30 @@ def test_a_full_disk_keeps_the_last_good_checkpoint(tmp_path: Path, monkeypatch:
     assert torch.equal(resumed.head.weights, whole.head.weights)
 
 
-KILLED = """
-import sys
-from pathlib import Path
-from bochner.solvers.sgd import train
-from bochner.solvers.optimizers import SGDSettings
-from tests.solvers.runs import model, sources
-m = model(num_features=256)
-train(m, *sources(), SGDSettings(learning_rate=16.0, batch_size=8, max_epochs=12), checkpoint_dir=Path(sys.argv[1]),
-      checkpoint_seconds=0.0, verbose=False)
-"""
+LONG = SGDSettings(learning_rate=16.0, batch_size=8, max_epochs=12)
+
+
+def train_with_checkpoints(directory: Path) -> None:
+    train(model(num_features=256), *sources(), LONG, checkpoint_dir=directory, checkpoint_seconds=0.0, verbose=False)
 
 
 def test_killed_again_and_again_it_ends_bit_equal(tmp_path: Path) -> None:
-    settings = SGDSettings(learning_rate=16.0, batch_size=8, max_epochs=12)
     whole = model(num_features=256)
-    expected = train(whole, *sources(), settings, verbose=False)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
+    expected = train(whole, *sources(), LONG, verbose=False)
+    file = tmp_path / "checkpoint.safetensors"
     for _ in range(3):
-        child = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], env=environment)
-        deadline = time.monotonic() + 60
-        file = tmp_path / "checkpoint.safetensors"
         before = file.stat().st_mtime_ns if file.exists() else 0
-        while time.monotonic() < deadline and child.poll() is None:
+        child = start_apart(train_with_checkpoints, tmp_path)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and child.is_alive():
             if file.exists() and file.stat().st_mtime_ns != before:
                 break
             time.sleep(0.01)
-        child.send_signal(signal.SIGKILL)
-        child.wait()
+        child.kill()
+        child.join()
+        assert child.exitcode == -signal.SIGKILL
     resumed = model(num_features=256)
-    assert train(resumed, *sources(), settings, checkpoint_dir=tmp_path, verbose=False) == expected
+    assert train(resumed, *sources(), LONG, checkpoint_dir=tmp_path, verbose=False) == expected
     assert all(torch.equal(a, b) for a, b in zip(weights(resumed), weights(whole), strict=True))
 
 

@@ -1,8 +1,7 @@
-"""Process groups for tests, started by a server that has imported everything once."""
+"""Process groups for tests."""
 
 from __future__ import annotations
 
-import multiprocessing
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +11,7 @@ import torch
 from torch import distributed as dist
 
 from bochner.solvers.parallel import Workers
-
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["tests.solvers.parallel.ranks"])
+from tests.processes import CONTEXT
 
 
 def run_ranks(work: Callable[..., Any], count: int, folder: Path, *arguments: Any, features: int = 1) -> list[Any]:
