@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import tracemalloc
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -189,6 +190,20 @@ def test_the_memory_of_a_long_recording_is_that_of_a_block(tmp_path: Path, monke
         tracemalloc.stop()
         assert recording.words[0].start > seconds - 5
     assert peaks[1] - peaks[0] < 2e6  # the samples of a minute have 3.8 MB, the scores of all states 3 MB
+
+
+def test_phones_stay_in_order_whatever_the_offsets(folder: Path) -> None:
+    model = load_model("en")
+    (plain,) = align_files(folder / "a.wav", model=model).recordings
+    huge = np.where(np.eye(6)[[1, 0, 2, 3, 4, 5]] > 0, 900.0, -900.0).tolist()  # between a stop and a vowel
+    stored = {**model.about["boundary_offsets"], "milliseconds": huge}
+    changed = replace(model, about={**model.about, "boundary_offsets": stored})
+    (recording,) = align_files(folder / "a.wav", model=changed).recordings
+    assert recording.phones != plain.phones
+    assert [phone.label for phone in recording.phones] == [phone.label for phone in plain.phones]
+    assert all(phone.end - phone.start > 0.0049 for phone in recording.phones)
+    assert recording.phones[0].start >= 0.0
+    assert recording.phones[-1].end <= recording.duration
 
 
 def test_arguments_that_do_not_fit_are_named(folder: Path, tmp_path: Path) -> None:

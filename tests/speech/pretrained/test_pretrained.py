@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bochner.speech.pretrained import describe_model, list_models, load_model, model_directory, verify_model
-from bochner.speech.pretrained.build import build_english
+from bochner.speech.pretrained.build import BOUNDARY_OFFSETS, ENGLISH, build_english
 from bochner.speech.pretrained.sphinx import read_sphinx
 
 PHONES = ["+NSN+", "+SPN+", "AA", "SIL"]
@@ -38,6 +39,19 @@ def test_cepstra_and_scores_do_not_depend_on_blocks() -> None:
     scores = model.scores(cepstra)
     parts = [model.scores(cepstra, start, start + 50) for start in range(0, len(cepstra), 50)]
     np.testing.assert_allclose(np.concatenate(parts), scores, rtol=1e-4)
+
+
+def test_boundary_offsets_are_those_of_the_classes_of_phones() -> None:
+    model = load_model("en")
+    assert model.about["boundary_offsets"] == ENGLISH["boundary_offsets"]
+    offsets, place = model.boundary_offsets, model.hmm.phones.index
+    assert offsets.shape == (len(model.hmm.phones), len(model.hmm.phones))
+    rows = BOUNDARY_OFFSETS
+    assert offsets[place("AA"), place("SIL")] == pytest.approx(rows[0][5] / 1000)
+    assert offsets[place("SIL"), place("CH")] == pytest.approx(rows[5][1] / 1000)
+    assert not offsets[place("spn")].any()
+    other = replace(model, about={key: value for key, value in model.about.items() if key != "boundary_offsets"})
+    assert not other.boundary_offsets.any()
 
 
 def test_a_changed_file_is_found(tmp_path: Path) -> None:

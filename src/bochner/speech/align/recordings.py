@@ -6,17 +6,19 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
+from bochner.speech.align.boundaries import refined_starts
 from bochner.speech.align.forced import GraphCompiler, Search, best_path
-from bochner.speech.align.labels import phone_segments, word_segments
+from bochner.speech.align.labels import word_segments
 from bochner.speech.audio import AudioError, recording_length, sample_blocks
 from bochner.speech.frames import Array
-from bochner.speech.hmm.contexts import transition_weights
+from bochner.speech.hmm.contexts import phone_starts, transition_weights
 from bochner.speech.lexicon import Lexicon, Pronunciation
 from bochner.speech.manifest import MANIFEST, Segment, read_manifest
 from bochner.speech.pretrained import UNKNOWN_PHONE, PretrainedModel, load_model
@@ -29,6 +31,7 @@ UNKNOWN = "<unk>"
 SEARCH = Search(beam=30.0, retry_beam=400.0)
 BLOCK = 10_000  # frames whose scores are in memory at a time: 5 MB for 126 states
 MIN_LOG_RATIO = -1000.0  # float16 holds it
+MIN_DURATION = 0.005  # seconds
 CONFIDENCE_SCALE = 0.2  # of log likelihood ratios, since neighbouring frames are not independent
 _QUOTES = str.maketrans("\u2018\u2019\u02bc\u2013\u2014", "'''- ")  # typographic quotes and dashes
 _NOT_A_WORD = re.compile(r"^[^\w<\[']+|[^\w>\]']+$")
@@ -312,27 +315,57 @@ def _align_part(
         raise _UnalignableError("no text")
     if end - start < model.frontend.frame_length + 1 / model.frontend.rate:
         raise _UnalignableError(f"too short for its text ({max(end - start, 0):.3f} s)")
-    hmm, silence = model.hmm, model.hmm.silence[0]
-    lexicon, tokens = Lexicon(dict(entries), silence), [word for word, _ in entries]
-    compiler, cepstra = GraphCompiler(hmm, lexicon), model.cepstra(blocks)
-    if len(cepstra) < (needed := compiler.min_frames(tokens)):
-        raise _UnalignableError(f"too short for its text ({len(cepstra)} frames, {needed} needed)")
-    found = _viterbi(compiler, tokens, cepstra, model)
-    if found is None:
-        raise _UnalignableError("no path within the beam")
-    path, ratios = found
-    segments = phone_segments(hmm, path, frame_shift=model.frontend.frame_shift, offset=model.offset)
+    lexicon, tokens = Lexicon(dict(entries), model.hmm.silence[0]), [word for word, _ in entries]
+    segments, ratios = align_samples(blocks, tokens, lexicon, model)
     segments = (*segments[:-1], segments[-1]._replace(end=end - start))
-    spans = word_segments(segments, tokens, lexicon, silence=hmm.silence)
+    spans = word_segments(segments, tokens, lexicon, silence=model.hmm.silence)
 
     def timed(segment: Segment) -> TimedLabel:
         edges = (np.array([segment.start, segment.end]) - model.offset) / model.frontend.frame_shift
-        first, last = edges.round().astype(int).clip(0, len(path))
+        first, last = edges.round().astype(int)
+        first = min(max(first, 0), len(ratios) - 1)
         times = (round(start + segment.start, 6), round(start + segment.end, 6))
-        confidence = np.exp(CONFIDENCE_SCALE * ratios[first:last].mean())
+        confidence = np.exp(CONFIDENCE_SCALE * ratios[first : max(last, first + 1)].mean())
         return TimedLabel(segment.label, *times, round(float(confidence), 4))
 
-    return [timed(span) for span in spans], [timed(phone) for phone in segments if phone.label not in hmm.silence]
+    return [timed(span) for span in spans], [timed(phone) for phone in segments if phone.label not in model.hmm.silence]
+
+
+def align_samples(
+    blocks: Iterable[Array], tokens: Sequence[str], lexicon: Lexicon, model: PretrainedModel
+) -> tuple[tuple[Segment, ...], Array]:
+    """The phones of consecutive blocks of samples with their times, and the log ratio of each 10 ms frame.
+
+    The path by Viterbi's algorithm gives the phones. Their boundaries are medians of posterior distributions, given the
+    phones, by frames every 5 ms, less the model's average errors of such boundaries.
+    """
+    fine = model.with_frame_shift(model.frontend.frame_shift / 2)
+    cepstra = fine.cepstra(blocks)
+    compiler, coarse = GraphCompiler(model.hmm, lexicon), np.ascontiguousarray(cepstra[::2])
+    if len(coarse) < (needed := compiler.min_frames(tokens)):
+        raise _UnalignableError(f"too short for its text ({len(coarse)} frames, {needed} needed)")
+    found = _viterbi(compiler, tokens, coarse, model)
+    if found is None:
+        raise _UnalignableError("no path within the beam")
+    path, ratios = found
+    starts = phone_starts(model.hmm, path)
+    phones = model.hmm.table.phone[path[starts]] - 1
+    states = 3 * phones[:, None] + np.arange(3)  # three states for each phone, in order
+    frames = refined_starts(states, 2 * starts, len(cepstra), partial(fine.scores, cepstra))
+    times = fine.offset + fine.frontend.frame_shift * frames
+    times[1:] -= model.boundary_offsets[phones[:-1], phones[1:]]
+    end = fine.offset + fine.frontend.frame_shift * len(cepstra)
+    edges = np.append(_in_order(times, end), end).round(6).tolist()
+    names = [model.hmm.phones[phone] for phone in phones]
+    return tuple(Segment(*row) for row in zip(names, edges[:-1], edges[1:], strict=True)), ratios
+
+
+def _in_order(times: Array, end: float) -> Array:
+    """The times moved as little as needed for the first to be 0 and for phones of at least 5 ms."""
+    steps = MIN_DURATION * np.arange(len(times))
+    latest = np.minimum(times - steps, end - MIN_DURATION * len(times))
+    latest[0] = 0.0
+    return np.maximum.accumulate(latest) + steps
 
 
 def _viterbi(

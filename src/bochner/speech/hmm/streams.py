@@ -48,15 +48,16 @@ class StreamMixtures:
     def num_pdfs(self) -> int:
         return len(self.codebooks)
 
-    def log_likelihoods(self, frames: Array) -> Array:
-        """float32 [T, P] for frames [T, S, d]. O(T C S K d)."""
-        scores = np.empty((len(frames), self.num_pdfs), np.float32)
+    def log_likelihoods(self, frames: Array, pdfs: Array | None = None) -> Array:
+        """float32 [T, P] for frames [T, S, d], of all pdfs or those given. O(T C S K d) for C codebooks in use."""
+        pdfs = np.arange(self.num_pdfs) if pdfs is None else np.asarray(pdfs)
+        scores = np.empty((len(frames), len(pdfs)), np.float32)
         for start in range(0, len(frames), BLOCK):
             block = np.asarray(frames[start : start + BLOCK], np.float32)
-            for codebook in range(len(self.means)):
-                pdfs = np.flatnonzero(self.codebooks == codebook)
-                scores[start : start + BLOCK, pdfs] = sum(
-                    _log_sums(self._gaussians(block, codebook, stream), self.weights[pdfs, stream])
+            for codebook in np.unique(self.codebooks[pdfs]):
+                columns = np.flatnonzero(self.codebooks[pdfs] == codebook)
+                scores[start : start + BLOCK, columns] = sum(
+                    _log_sums(self._gaussians(block, codebook, stream), self.weights[pdfs[columns], stream])
                     for stream in range(self.means.shape[1])
                 )
         return scores

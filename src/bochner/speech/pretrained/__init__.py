@@ -10,7 +10,7 @@ import hashlib
 import json
 import lzma
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,24 @@ class PretrainedModel:
         """Frame t covers offset + frame_shift [t, t + 1) seconds."""
         return (self.frontend.frame_length - self.frontend.frame_shift) / 2
 
+    def with_frame_shift(self, seconds: float) -> PretrainedModel:
+        """The model with frames at other intervals; the windows of frames have the same length."""
+        return replace(self, frontend=replace(self.frontend, frame_shift=seconds))
+
+    @cached_property
+    def boundary_offsets(self) -> Array:
+        """Seconds [phones, phones] from the true to the aligned boundary between two phones, on average; 0 if unknown.
+
+        By classes of phones: `boundary_offsets` in model.json holds the `classes` and rows of `milliseconds`.
+        """
+        stored = self.about.get("boundary_offsets")
+        if stored is None:
+            return np.zeros((len(self.hmm.phones), len(self.hmm.phones)))
+        places = {phone: place for place, phones in enumerate(stored["classes"].values()) for phone in phones}
+        table = np.pad(np.array(stored["milliseconds"]) / 1000, (0, 1))  # phones of no class: 0
+        rows = [places.get(phone, -1) for phone in self.hmm.phones]
+        return table[np.ix_(rows, rows)]
+
     @cached_property
     def pronunciations(self) -> dict[str, tuple[Pronunciation, ...]]:
         """The words of the model's own lexicon, in lower case."""
@@ -69,12 +87,15 @@ class PretrainedModel:
         cepstra -= cepstra.mean(axis=0, dtype=np.float64).astype(np.float32)
         return cepstra
 
-    def scores(self, cepstra: Array, start: int = 0, stop: int | None = None) -> Array:
-        """log p(x_t | state) float32 [stop - start, states] of the frames from `start` to `stop`; default: of all."""
+    def scores(self, cepstra: Array, start: int = 0, stop: int | None = None, pdfs: Array | None = None) -> Array:
+        """log p(x_t | state) float32 [stop - start, states] of the frames from `start` to `stop`; default: of all.
+
+        With `pdfs`, of these states only.
+        """
         stop = len(cepstra) if stop is None else min(stop, len(cepstra))
         first = max(start - DELTA_REACH, 0)
         frames = stream_frames(cepstra[first : stop + DELTA_REACH])
-        return self.mixtures.log_likelihoods(frames[start - first : stop - first])
+        return self.mixtures.log_likelihoods(frames[start - first : stop - first], pdfs)
 
 
 def list_models() -> list[str]:

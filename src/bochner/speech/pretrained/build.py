@@ -12,6 +12,24 @@ from bochner.speech.pretrained.sphinx import read_sphinx
 from bochner.speech.text_files import FilePath
 
 _VARIANT = re.compile(r"\(\d+\)$")  # word(2) is a further pronunciation of word
+PHONE_CLASSES = {
+    "vowel": ["AA", "AE", "AH", "AO", "AW", "AY", "EH", "ER", "EY", "IH", "IY", "OW", "OY", "UH", "UW"],
+    "stop": ["P", "T", "K", "B", "D", "G", "CH", "JH"],
+    "fricative": ["F", "V", "TH", "DH", "S", "Z", "SH", "ZH", "HH"],
+    "nasal": ["M", "N", "NG"],
+    "liquid": ["L", "R", "W", "Y"],
+    "pause": ["SIL"],
+}
+# Average errors of aligned boundaries, by the classes of the phones before (rows) and after: `benchmarks.boundaries`
+# estimates them on 12 speakers of TIMIT's sample.
+BOUNDARY_OFFSETS = [
+    [6.3, 2.6, -2.2, -3.1, 0.4, 19.2],
+    [-2.9, -21.1, 2.8, -2.3, -15.3, -4.8],
+    [0.0, 0.9, 1.7, -0.5, -8.2, -7.6],
+    [6.1, 5.4, 0.7, -1.9, -1.2, 14.2],
+    [4.9, 10.3, 0.9, 3.3, 6.4, 18.3],
+    [-4.1, -19.3, -17.0, -7.0, -12.7, 0.0],
+]
 ENGLISH = {
     "name": "en",
     "language": "American English",
@@ -19,6 +37,7 @@ ENGLISH = {
     "trained on recordings of people that Sphinx does not list",
     "source": "the directory model/en-us of PocketSphinx",
     "licence": "BSD-2-Clause, Copyright (c) 2015 Alpha Cephei Inc. and Carnegie Mellon University; see LICENCE.txt",
+    "boundary_offsets": {"classes": PHONE_CLASSES, "milliseconds": BOUNDARY_OFFSETS},
 }
 DICTIONARY_LICENCE = """
 The pronunciation dictionary is CMUdict, under the same two conditions and disclaimer:
