@@ -24,7 +24,7 @@ work = Path(directory.name)
 # %% [markdown]
 # ## Recordings
 #
-# Six speakers, each with a pitch of their own, say sixteen sentences of two words; a letter lasts 0.15 s.
+# Six speakers with different pitches speak sixteen sentences of two words; a letter lasts 0.15 s.
 
 
 # %%

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # A table with categories, dates and missing values
 #
-# Frames of pandas, polars and Arrow go straight into `fit`; no encoder and no imputation are needed.
+# `fit` accepts frames of pandas, polars and Arrow; no encoder and no imputation are needed.
 
 # %%
 import numpy as np
@@ -40,7 +40,7 @@ print(f"R2 on {len(test)} test rows: {model.score(test.drop(columns='salary'), t
 # %% [markdown]
 # ## Uncertainty
 #
-# Conformal intervals hold the given share of new targets.
+# Conformal intervals contain the given share of new targets.
 
 # %%
 lower, upper = model.predict_interval(test.drop(columns="salary"), coverage=0.9)

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # A kernel of your own
+# # A custom kernel
 #
 # The rational quadratic kernel k(x, y) = (1 + ||x - y||^2 / 2 b^2)^-1 as a class of values and frequencies. It can
 # then be used wherever a kernel can. `docs/kernels.md` explains each part.

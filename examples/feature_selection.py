@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Random feature selection
 #
-# Algorithm 1 of May et al. 2019 draws many random features, trains on them and keeps those with large weights. It pays
-# where few inputs matter and the kernel has features of few inputs, as the Laplacian kernel.
+# Algorithm 1 of May et al. 2019 draws many random features, trains on them and keeps those with large weights. It helps
+# if few inputs matter and features depend on few inputs, as for the Laplacian kernel.
 
 # %%
 import numpy as np

@@ -45,7 +45,7 @@ def one_of(name: str, value: object, allowed: Iterable[object]) -> None:
 
 
 def inputs(name: str, X: object, *, width: int | None = None) -> Tensor:
-    """X, once it is seen to be a float matrix [rows, inputs] with `width` columns; its values are not checked."""
+    """Check that X is a float matrix [rows, inputs] with `width` columns, and return it; its values are not checked."""
     if not isinstance(X, Tensor):
         raise TypeError(f"{name} must be a torch.Tensor, got {type(X).__name__}; use torch.as_tensor({name}).")
     if not X.is_floating_point():

@@ -12,7 +12,7 @@ MAX_DEPTH = 32  # of nested lists and mappings: the time of PyYAML grows with it
 
 
 def read_yaml(text: str) -> Any:
-    """The values in a YAML text; anything but plain settings is a ValueError with its place in the text.
+    """The values in a YAML text; anything but plain settings is a ValueError with its position in the text.
 
     >>> read_yaml("seeds: [0, 1]")
     {'seeds': [0, 1]}

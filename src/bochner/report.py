@@ -103,7 +103,7 @@ def _slim(text: str) -> str:
 
 
 class Mark(NamedTuple):
-    """Text in the colour of a good, bad or open result; the text alone must say which."""
+    """Text in the colour of a good, bad or open result; the text alone must be clear as well."""
 
     text: str
     tone: Literal["good", "bad", "open"]
@@ -120,7 +120,7 @@ Cell = str | float | Mark | Link | None
 
 
 def format_number(value: float | None, digits: int = 3) -> str:
-    """A number with few digits, and without an exponent where that is short.
+    """A number with few digits, without an exponent where that is short.
 
     >>> format_number(28780.4), format_number(1.6658), format_number(1.28e-6), format_number(5), format_number(None)
     ('28,780', '1.67', '1.28e-06', '5', '-')

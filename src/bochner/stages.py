@@ -1,7 +1,7 @@
-"""Work that is done once: a stage keeps its result in a file beside the inputs it was computed from.
+"""Stages that are computed once: each stores its result in a file, together with its inputs.
 
-Every part of bochner that caches or resumes uses `Stage`: training runs, corpora, alignments, studies. A stage that
-was killed runs again and may continue from what it left in its directory; a finished one is only read.
+Every part of bochner that caches or resumes uses `Stage`: training runs, corpora, alignments, studies. A killed stage
+runs again and may continue from the files in its directory; a finished one is only read.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Stage:
     def run(self, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
         """Return the stored result, or call `make` and store what it returns, with the seconds it took.
 
-        The directory of the record is locked meanwhile: a second process that wants the same stage gets an error.
+        The directory of the record is locked during the run: a second process that runs the same stage gets an error.
         """
         with locked(self.record.parent):
             result = self.result()
@@ -104,9 +104,9 @@ def check_inputs(record: Path, there: Mapping[str, Any], here: Mapping[str, Any]
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Hold the lock of `directory`, which is created if necessary. The same process may take it more than once.
+    """Hold the lock of `directory`, which is created if necessary. The same process may acquire it more than once.
 
-    The lock is advisory and ends with the process, however it ends. A file beside it names its holder.
+    The lock is advisory and is released when the process ends in any way. A file next to it names its holder.
     """
     directory.mkdir(parents=True, exist_ok=True)
     lock, holder = FileLock(directory / LOCK_NAME, timeout=0, is_singleton=True), directory / HOLDER_NAME

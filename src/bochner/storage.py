@@ -1,4 +1,4 @@
-"""Save and load what bochner builds: one safetensors file, no pickle.
+"""Save and load bochner's objects: one safetensors file, no pickle.
 
 A stored object is a tree of constructor calls. Tensors and numeric arrays go into the file under the path of their
 argument (`projection.frequencies`); everything else goes into the header as JSON. Loading only calls constructors of
@@ -27,8 +27,7 @@ from torch import Tensor, nn
 
 FORMAT_VERSION = 1
 CHECKSUM = "sha256"
-# Levels of a stored tree; a sum of kernels in a sum takes two. Deeper ones would exhaust Python's stack, if not here
-# then in use.
+# Levels of a stored tree; a sum of kernels in a sum takes two. Deeper ones would exhaust Python's stack here or in use.
 MAX_LEVELS = 240
 # Their imports register all classes that files name; they are imported when a file names one that is not there yet.
 PACKAGES = ("bochner.lowrank", "bochner.estimators")
@@ -86,7 +85,7 @@ def register(cls: _Class) -> _Class:
 
 
 def save(thing: Any, path: str | os.PathLike[str]) -> None:
-    """Write a kernel, map, model or fitted estimator to `path`: whole or not at all, and on disk when this returns."""
+    """Write a kernel, map, model or fitted estimator to `path`: atomically, and on disk when this returns."""
     tensors: dict[str, Tensor] = {}
     module = thing if isinstance(thing, Storable) else _storable(thing)
     tree = pack(module, "", tensors)
@@ -115,7 +114,7 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") ->
 
 
 def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
-    """Tensors and a JSON header in one safetensors file, written whole or not at all."""
+    """Tensors and a JSON header in one safetensors file, written atomically."""
     stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     owner = {tensor.untyped_storage().data_ptr(): name for name, tensor in stored.items()}
     for name, tensor in stored.items():  # safetensors stores no two tensors in one memory
@@ -130,14 +129,14 @@ def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], h
 def read_tensors(
     path: str | os.PathLike[str], *, device: str | torch.device = "cpu"
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What `write_tensors` wrote; anything else is a ValueError that names the path."""
+    """Read the file of `write_tensors`; anything else is a ValueError that names the path."""
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             header = dict(json.loads((file.metadata() or {})["bochner"]))
         expected = header.pop(CHECKSUM, None)
         if expected is not None and expected != checksum(header, tensors):
-            raise ValueError("its checksum is another one; the file was damaged")
+            raise ValueError("its checksum differs; the file is damaged")
     except SafetensorError as error:
         raise ValueError(f"{path} is not a readable safetensors file: {error}") from error
     except (KeyError, TypeError, ValueError, RecursionError) as error:
@@ -205,7 +204,7 @@ def pack(value: Any, key: str, tensors: dict[str, Tensor], level: int = 0) -> An
 
 
 def unpack(tree: Any, tensors: Mapping[str, Tensor], level: int = 0) -> Any:
-    """The value of which `pack` made `tree` and `tensors`."""
+    """The inverse of `pack`: the value of `tree` and `tensors`."""
     if level > MAX_LEVELS:
         raise ValueError(f"it is nested deeper than {MAX_LEVELS} levels")
     inner = level + 1
@@ -267,7 +266,7 @@ def _join(key: str, name: str | int) -> str:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write `path` whole or not at all: beside it first, then renamed; on disk when this returns."""
+    """Write `path` atomically: to a temporary file, which is then renamed; on disk when this returns."""
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
     try:
         with temporary.open("xb") as file:
@@ -282,7 +281,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Write the names of new and renamed files in `directory` to disk, where the system has such a call."""
+    """Write the names of new and renamed files in `directory` to disk, if the system supports it."""
     if os.name == "posix":
         descriptor = os.open(directory, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""Temporary directories that are removed even if the process that made them was killed."""
+"""Temporary directories that are removed even if their process was killed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TemporaryDirectory:
 
 
 def remove_abandoned() -> None:
-    """Remove the temporary directories of processes that have died without doing so."""
+    """Remove the temporary directories of processes that ended without removing them."""
     for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         # a directory of another user or one that is being removed by another process
         with contextlib.suppress(Timeout, OSError):

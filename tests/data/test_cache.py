@@ -93,7 +93,7 @@ def test_a_directory_in_use_is_left_alone(tmp_path: Path) -> None:
         ((np.ones((2, 4)), np.ones(2)), "block 1: X must have 3 inputs as block 0 has, got 4"),
         ((np.ones((2, 3)), np.ones(3)), "block 1: y must have as many rows as X, 2, got 3"),
         ((np.ones((2, 3)), np.ones((2, 2))), r"block 1: y must have rows of shape \(\) as block 0 has, got \(2,\)"),
-        ((np.ones((2, 3)), np.ones(2), np.ones(2)), "block 1: weight must come with all blocks or none"),
+        ((np.ones((2, 3)), np.ones(2), np.ones(2)), "block 1: weight must be given with all blocks or none"),
         ((np.full((2, 3), np.nan), np.ones(2)), "block 1: X must be finite, but row 0, column 0 is nan"),
     ],
 )

@@ -19,7 +19,7 @@ COMMANDS = {
     "train": ("bochner.cli.train:train", "Fit a kernel model or a network on a file of rows."),
     "predict": ("bochner.cli.predict:predict", "Predict every row of a file."),
     "evaluate": ("bochner.cli.evaluate:evaluate", "Score a model on a file of rows with known targets."),
-    "info": ("bochner.cli.info:info", "Show what a model file holds."),
+    "info": ("bochner.cli.info:info", "Describe a model file."),
     "report": ("bochner.cli.report:report", "Write an HTML page about a model."),
     "approximate": ("bochner.cli.approximate:approximate", "Approximate the kernel matrix K of a file of rows."),
     "align": ("bochner.cli.align:align", "Align recordings with their texts: the times of words and phones."),

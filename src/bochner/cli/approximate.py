@@ -34,7 +34,7 @@ from bochner.storage import save
 logger = logging.getLogger(__name__)
 
 ERROR_ROWS = 500  # rows of K on which the Frobenius error is estimated
-# Added to the seed for the points on which errors are measured: with the same seed they would be the landmarks.
+# Added to the seed for the points on which errors are measured; with the same seed they would be the landmarks.
 ERROR_SEED = 1_000_000
 
 
@@ -53,7 +53,7 @@ def approximate(
     overwrite: bool = False,
     random_state: int = 0,
 ) -> None:
-    """Approximate the kernel matrix K of a file of rows by U U^T and report the error; K is never in memory.
+    """Approximate the kernel matrix K of a file of rows by U U^T and report the error; K is never stored.
 
     Examples:
 

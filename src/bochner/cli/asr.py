@@ -1,4 +1,4 @@
-"""`bochner asr`: acoustic models, kernels against networks. The extra `speech` is imported when a command runs."""
+"""`bochner asr`: kernel acoustic models and networks. The extra `speech` is imported when a command runs."""
 
 from __future__ import annotations
 

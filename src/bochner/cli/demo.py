@@ -1,4 +1,4 @@
-"""`bochner demo`: tables, low-rank factors and speech beside other methods."""
+"""`bochner demo`: tables, low-rank factors and speech compared with other methods."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def demo(output_dir: Path = Path("out") / "demo", workers: int = 2) -> None:
 
         bochner demo --output_dir out/demo
 
-    It takes about two minutes on two cores and downloads nothing; after an interruption it continues. Requires
+    It takes about two minutes on two cores, without downloads; after an interruption it continues. Requires
     `pip install 'bochner[demo]'`.
 
     Args:

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 # that could not be measured. Anything else is a bug and keeps its traceback.
 USER_ERRORS = (ValueError, OSError, ImportError, FloatingPointError, FailedCellsError)
 INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143  # 128 + the number of the signal, the convention of shells
-# What torch says when it cannot allocate, on Linux, on Windows and on a GPU.
+# Messages of torch when it cannot allocate memory, on Linux, on Windows and on a GPU.
 OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
 
 

@@ -53,7 +53,7 @@ def evaluate(
 
     For a classifier: accuracy, error, balanced accuracy (the mean over classes), ce (the mean of -log p(class | x)),
     perplexity (its exponential), and the most frequent confusions. For a regressor: R2, root mean squared error and
-    mean absolute error. All have 95 % intervals for rows that are drawn like these. Use rows that served neither for
+    mean absolute error. All have 95 % intervals for rows that are drawn like these. Use rows that were used neither for
     training nor for any choice; a file of training is recognised by its SHA-256.
 
     Args:
@@ -104,7 +104,7 @@ def _print_scores(scorer: Scorer, protocol: str) -> None:
 
 
 class Scorer(Protocol):
-    """Sums over the rows seen so far, whose targets `model` predicts."""
+    """Sums over the rows so far, whose targets `model` predicts."""
 
     model: Any
     num_rows: int

@@ -1,4 +1,4 @@
-"""`bochner info`, and the model card that `bochner train` writes beside a model."""
+"""`bochner info`, and the model card that `bochner train` writes with a model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PACKAGES = ["torch", "numpy", "scikit-learn", "safetensors"]
 
 
 def info(model: Path) -> None:
-    """Show what a model file holds: the estimator, its kernel, inputs, classes and settings.
+    """Describe a model file: the estimator, its kernel, inputs, classes and settings.
 
     Example:
 
@@ -64,7 +64,7 @@ def architecture(estimator: Any) -> dict[str, str]:
 
 
 def search_text(estimator: Any) -> str:
-    """What a search has chosen, in one line."""
+    """The choices of a search, in one line."""
     chosen = estimator.choices_
     parts = [f"inputs {TRANSFORM_NAMES[chosen['transform']]}"]
     if chosen["rounds"]:
@@ -79,9 +79,9 @@ def search_text(estimator: Any) -> str:
 
 
 def model_card(model: Any, split: Split, options: Options, scorer: Scorer, *, use: str) -> dict[str, Any]:
-    """What a model is, which data it was trained on and how good it is, as plain values; equal for equal runs.
+    """The description of a model, its data and its scores, as plain values; equal for equal runs.
 
-    `use` says what the validation rows were used for.
+    `use` describes the use of the validation rows.
     """
     return {
         "model": {

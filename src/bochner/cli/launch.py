@@ -114,8 +114,8 @@ def launch(command: str, options: dict[str, Any], launch_options: LaunchOptions)
 def _run_here(words: list[str], count: int, store: Path, *, max_restarts: int) -> int:
     """Run the command in `count` processes of this machine; when one fails, all are restarted, `max_restarts` times.
 
-    The processes meet in a file that only this user can read, and their messages stay on the loopback interface. Each
-    has a pipe from this process as its stdin, which closes when this process dies.
+    The processes find each other through a file that only this user can read, and their messages stay on the loopback
+    interface. Each has a pipe from this process as its stdin, which closes when this process dies.
     """
     environment = {
         **os.environ,
@@ -141,7 +141,7 @@ def _run_here(words: list[str], count: int, store: Path, *, max_restarts: int) -
             _wait(ranks, seconds=STOP_SECONDS, for_all=True)
             return TERMINATED if isinstance(error, TerminatedError) else INTERRUPTED
         finally:
-            for process in ranks:  # after a failure, the others wait for messages that never come
+            for process in ranks:  # after a failure, the others would wait forever
                 process.kill()
                 process.communicate()
             remove_abandoned()
@@ -182,7 +182,7 @@ def _torchrun(words: list[str], launch_options: LaunchOptions) -> int:
         "reaches their ports can run code as this user: use a network that only trusted machines can reach.",
         launch_options.nodes,
     )
-    # A store of its own for every restart: in a shared one, processes find the addresses of those that died.
+    # A separate store for every restart: in a shared one, processes would find the addresses of dead ones.
     os.environ.setdefault("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
     try:
         main([*launch_options.torchrun_arguments(), "--module", *words])

@@ -45,7 +45,7 @@ def logging_at(level: int) -> Iterator[None]:
 
 
 def labelled(label: str, text: str) -> str:
-    """A line with its label in a column of its own.
+    """A line with its label in a separate column.
 
     >>> labelled("task", "classify")
     'task      classify'

@@ -60,7 +60,7 @@ def predict(
         data: Rows, in any format that `bochner train` reads.
         output: A .csv, .npy or .parquet file, or its URL; written atomically. Default: CSV on the standard output.
         probabilities: Add p(class | x), one column p(CLASS) per class; an .npy then holds the probabilities only.
-        id: Names of columns of a table that are written beside the predictions, separated by commas.
+        id: Names of columns of a table that are written before the predictions, separated by commas.
         columns: Names of the inputs, separated by commas, if they differ from those of training.
         sep: Separator of a CSV file, a character or "tab". Default: detected.
         encoding: Encoding of a CSV file, such as "cp1252". Default: detected.
@@ -85,7 +85,7 @@ def predict(
 
 
 def predict_tables(model: Any, rows: Rows, *, probabilities: bool, predictions: bool) -> Iterator[Table]:
-    """Columns of predictions, one block of rows after the other."""
+    """Columns of predictions, block by block."""
     if isinstance(rows, TableRows):
         inputs: Iterator[Any] = (part.X for part in rows.batches(BATCH_ROWS))
     else:
@@ -153,7 +153,7 @@ def write_tables(tables: Iterable[Table], output: FilePath | None, *, num_rows: 
 
 @contextmanager
 def _replacing(output: Path) -> Iterator[Path]:
-    """A temporary path beside `output` that replaces it at the end, or is removed after an error."""
+    """A temporary path next to `output` that replaces it at the end, or is removed after an error."""
     part = output.with_name(f"{output.name}.{secrets.token_hex(4)}.part")
     try:
         yield part

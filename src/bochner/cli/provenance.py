@@ -11,7 +11,7 @@ from bochner.remote import local_path
 
 
 class TrainingRecord(NamedTuple):
-    """The card beside a model: the names of its columns, and the SHA-256 of its files."""
+    """The card of a model: the names of its columns, and the SHA-256 of its files."""
 
     target: str | None
     training_file: str
@@ -42,7 +42,7 @@ class TrainingRecord(NamedTuple):
             return None
 
     def relation(self, data: str) -> Relation:
-        """What training knows of a file, by its SHA-256."""
+        """The relation of a file to the training data, by its SHA-256."""
         digest = checksum(local_path(data))
         if digest == self.training:
             text = f"{data} is the file of training: {self.training_rows:,} of its rows were trained on"
@@ -53,7 +53,7 @@ class TrainingRecord(NamedTuple):
 
 
 class Relation(NamedTuple):
-    """What is known of the rows of a file, and whether training saw the file."""
+    """The relation of a file to the training data, and whether its rows are new."""
 
     text: str
     is_new: bool

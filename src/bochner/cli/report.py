@@ -37,14 +37,13 @@ def report(
         bochner report out/iris_csv test.csv
         bochner report out/iris_csv test.csv --output iris.html
 
-    One file: how good the model is, with intervals and compared with a constant; what to beware of; what it was trained
-    on; calibration and confusion or errors; the most important columns; and what the search tried. Needs
-    `pip install 'bochner[plot]'`.
+    One file: scores of the model with intervals, compared with a constant; cautions; the training data; calibration and
+    confusion or errors; the most important columns; and the trials of the search. Needs `pip install 'bochner[plot]'`.
 
     Args:
         model: The output directory of `bochner train`, or a model file.
         data: Rows with known targets that were not trained on, in any format that `bochner train` reads.
-        output: The page. Default: report.html beside the model.
+        output: The page. Default: report.html in the directory of the model.
         target: The true values: a column of a table by name or position, an array in an .npz (default y), or the path
             of an .npy file. Default: as in training.
         columns: Names of the inputs, separated by commas, if they differ from those of training.

@@ -1,4 +1,4 @@
-"""`bochner study`: the papers' tables and figures. What they need is imported when they run."""
+"""`bochner study`: the papers' tables and figures. Modules are imported when a command runs."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def report(
         output_dir: Directory of the rows.
         page: The HTML page. Default: OUTPUT_DIR/report_SIZE.html.
         results: The overview in Markdown: a new file, or one with the lines `<!-- bochner study report: begin -->` and
-            `<!-- bochner study report: end -->`, between which it goes. Default: OUTPUT_DIR/findings_SIZE.md.
+            `<!-- bochner study report: end -->`, between which it is written. Default: OUTPUT_DIR/findings_SIZE.md.
     """
     from bochner.studies.registry import FINDINGS, STUDIES
     from bochner.studies.report import make_page, read_all, results_part, write_results
@@ -192,7 +192,7 @@ def tables(
         name: The family of studies.
         size: Of the cells.
         output_dir: Directory of measured cells.
-        page: The page, with its figures in assets/ beside it. Default: OUTPUT_DIR/NAME_tables_SIZE.md.
+        page: The page, with its figures in assets/ next to it. Default: OUTPUT_DIR/NAME_tables_SIZE.md.
         sets: Other data sets than those of the size.
         effort: Training of another size, of adapted-bases only.
     """

@@ -68,7 +68,7 @@ ESTIMATORS: dict[str, dict[str, Any]] = {
 SOLVER_OPTIONS = [option.name for option in fields(SolverParams)]
 # Arguments that are options of the command itself, or not options at all.
 SKIPPED = ["solver_params", "checkpoint_dir", "random_state"]
-# What validation rows were used for, besides the scores at the end.
+# The use of validation rows, besides the scores at the end.
 USED = "not trained on, but used for choices such as when to stop"
 UNUSED = "not trained on, and not used for any choice"
 TRAINED = "the training rows themselves: these scores are better than those of new rows"
@@ -123,10 +123,10 @@ def train(
     and the model is then fitted on all training rows by exact least squares. With --preset none, and for kernels
     outside the power-exponential family, nothing is searched.
 
-    Ten percent of the rows (--validation_fraction), or the rows of --validation_data, are never trained on, and the
-    scores at the end are theirs. Rows of --validation_data also decide what is chosen; with the solvers of random
-    features and landmarks, and for networks, so do rows that were drawn: the penalty, the learning rate, when to stop.
-    Keep rows that no choice was based on for `bochner evaluate`.
+    Ten percent of the rows (--validation_fraction), or the rows of --validation_data, are never trained on, and are
+    used for the scores at the end. Rows of --validation_data are also used for choices; with the solvers of random
+    features and landmarks, and for networks, so are rows that were drawn: the penalty, the learning rate, early
+    stopping. Keep other rows for `bochner evaluate`.
 
     The arguments of `KernelClassifier` or `NetworkClassifier` and of `SolverParams` are options. Their defaults are
     those of kernel models; a network standardizes its inputs and is trained by 30 epochs of AdamW.
@@ -141,8 +141,8 @@ def train(
             shards; also at a URL, such as s3://bucket/people.parquet. Tables may hold text, dates and missing values if
             they fit into memory.
         model: A kernel model, or a fully connected network.
-        target: What to predict: a column of a table by name or position (-1 is the last), an array in an .npz (default
-            y), or the path of an .npy file.
+        target: The target: a column of a table by name or position (-1 is the last), an array in an .npz (default y),
+            or the path of an .npy file.
         task: "auto": text and at most 100 distinct integers are classes, other numbers are regressed.
         validation_data: Another file of rows to validate on, instead of a part of data.
         output_dir: Directory for model.safetensors, its card, config.json, history.jsonl and validation_scores.json.
@@ -343,7 +343,7 @@ def finish(
 ) -> None:
     """Score the validation rows and write all files, the model last: a directory with a model is complete.
 
-    `scorer` has the scores of cross-validation, if there was one; `decides` says whether choices were based on the
+    `scorer` has the scores of cross-validation, if there was one; `decides` is whether choices were based on the
     validation rows.
     """
     scorer = scorer or score_rows(model, split.validation)

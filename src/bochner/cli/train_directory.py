@@ -37,7 +37,7 @@ class TrainDirectory:
         self.checkpoint = path / "checkpoint"
 
     def is_finished(self, options: Options) -> bool:
-        """Whether the model of these options and their data files is there; a model of others is an error."""
+        """Whether the model of these options and data files exists; a model of others is an error."""
         if not self.model.exists():
             return False
         try:
@@ -53,7 +53,7 @@ class TrainDirectory:
 
     @contextmanager
     def run(self, options: Options, *, overwrite: bool) -> Iterator[None]:
-        """Hold the lock of the directory during a run with these options, which resumes one that was interrupted.
+        """Hold the lock of the directory during a run with these options, which resumes an interrupted one.
 
         An interrupted run with other options is an error unless `overwrite` is set.
         """
@@ -110,7 +110,7 @@ def _plain(value: Any) -> Any:
 
 
 def data_checksums(options: Options) -> dict[str, str]:
-    """The SHA-256 of the files that the rows came from; target and weight may be files of their own."""
+    """The SHA-256 of the files that the rows came from; target and weight may be separate files."""
     names = [Path(str(options[name])) for name in ("target", "weight") if options.get(name) is not None]
     arrays = [path for path in names if path.suffix == ".npy" and path.is_file()]
     data = [str(options[name]) for name in ("data", "validation_data") if options.get(name)]

@@ -22,8 +22,8 @@ DType = np.dtype[Any] | torch.dtype
 # Targets that are read at once when their labels are collected: a few MB of text.
 TARGETS_AT_ONCE = 65_536
 UNKNOWN = -1  # the index of a label that is not among those expected
-# Rows of a shard by default, and its bytes at most: large enough that the cost of a read is that of its numbers, small
-# enough that a shuffle buffer of eight shards is a fraction of the memory of any machine.
+# Default rows and maximum bytes of a shard: large enough to amortise the cost of a read, small enough that a shuffle
+# buffer of eight shards is a fraction of the memory of any machine.
 SHARD_ROWS = 8192
 SHARD_BYTES = 32 * 2**20
 
@@ -79,7 +79,7 @@ def no_targets(num_rows: int) -> Tensor:
 
 
 def checked(block: Block, names: Sequence[str], *, first_row: int = 0, columns: Sequence[str] | None = None) -> Block:
-    """`block`, once every number in it is seen to be finite and no weight negative.
+    """Check that every number in `block` is finite and no weight negative, and return it.
 
     `names` are those of X, y and weight in errors, which count rows from `first_row` and name inputs by `columns`.
 
@@ -97,7 +97,7 @@ def checked(block: Block, names: Sequence[str], *, first_row: int = 0, columns: 
 
 
 def check_finite(part: Tensor, name: str, *, first_row: int = 0, columns: Sequence[str] | None = None) -> Tensor:
-    """`part`, once every number in it is seen to be finite."""
+    """Check that every number in `part` is finite, and return it."""
     # A finite sum proves that all terms are finite, without a second array; it may overflow, so it proves no error.
     if part.is_floating_point() and not torch.isfinite(part.sum()):
         _refuse(~torch.isfinite(part), part, f"{name} must be finite", first_row, columns)
@@ -169,7 +169,7 @@ def check_alike(first: Part, part: Part) -> None:
 def encode_targets(
     parts: Sequence[Part], labels: Sequence[str] | None, stored: tuple[str, ...] | None = None
 ) -> tuple[list[Part], tuple[str, ...] | None]:
-    """The parts with y as indices into the labels, and the labels; parts with numbers stay as they are.
+    """The parts with y as indices into the labels, and the labels; parts with numbers are unchanged.
 
     Labels that are not given are collected in one pass over y. `stored` are the labels of a y that holds indices
     already, as `cache_to_disk` writes it.
@@ -259,7 +259,7 @@ def _read_text(y: RowArray, rows: slice) -> np.ndarray[Any, Any]:
 
 
 class PartsSource:
-    """The rows of all parts, one part after the other, each in shards of at most `shard_rows` rows.
+    """The rows of all parts in order, each part in shards of at most `shard_rows` rows.
 
     Parts agree in width and in whether they have targets and weights. Where their dtypes differ the widest is used, by
     the rules of `input_type` and `target_type`. Text targets become indices into `labels`; `stored_labels` are those of
@@ -359,7 +359,7 @@ class ArraySource(_MemorySource):
 class SparseSource(_MemorySource):
     """X [N, d] of scipy.sparse with y and weight as for `ArraySource`; rows become dense when they are read.
 
-    CSR is used as it is, other formats are converted to it once. O(shard_rows d) time and memory per shard: by default
+    CSR is used directly, other formats are converted to it once. O(shard_rows d) time and memory per shard: by default
     a shard has as many dense rows as fit into 32 MiB, at most 8192.
 
     >>> from scipy.sparse import csr_array

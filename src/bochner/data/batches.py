@@ -18,7 +18,7 @@ from bochner.data.blocks import Block, Source, num_rows, read_shard, rebatch, se
 def batches(
     source: Source, *, batch_size: int, seed: int, epoch: int, start: int = 0, buffer: int = 8, prefetch: bool = False
 ) -> Iterator[Block]:
-    """One epoch of shuffled batches, from batch `start` on: each row once, all batches full but the last.
+    """One epoch of shuffled batches, from batch `start` on: each row once, all batches full except the last.
 
     The shards are permuted and read in groups of `buffer` shards; the rows of a group are permuted together. Both
     permutations depend on (seed, epoch) and the group only, so that `start=k` gives the batches k, k + 1, ... of the

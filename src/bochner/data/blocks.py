@@ -1,4 +1,4 @@
-"""Blocks of rows, what a source of them is, and a random sample of its rows."""
+"""Blocks of rows, the protocol of their sources, and random samples of rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Block(NamedTuple):
 
 
 class Shards(Protocol):
-    """The shape of a source; rows of tables whose inputs are not numbers yet have it, too."""
+    """The shape of a source, also defined for rows of tables before they are encoded."""
 
     @property
     def num_inputs(self) -> int: ...
@@ -86,7 +86,7 @@ class MappedSource:
 
 
 def read_shard(source: Source, shard: int) -> Block:
-    """`source.read(shard)`, once its shape is seen to be the one that the source declares."""
+    """`source.read(shard)`, with a check that it has the shape that the source declares."""
     block = source.read(shard)
     declared = (source.shard_sizes[shard], source.num_inputs)
     if tuple(block.X.shape) != declared:
@@ -112,12 +112,12 @@ def take(block: Block, rows: slice | Tensor) -> Block:
 
 
 def concatenate(blocks: Sequence[Block]) -> Block:
-    """The rows of all blocks, one after the other; a single block is returned itself."""
+    """The rows of all blocks in order; a single block is returned as is."""
     if len(blocks) == 1:
         return blocks[0]
     weights = [block.weight for block in blocks if block.weight is not None]
     if len(weights) not in (0, len(blocks)):
-        raise ValueError(f"weights must come with all blocks or none, got them with {len(weights)} of {len(blocks)}.")
+        raise ValueError(f"weights must be given with all blocks or none, got {len(weights)} of {len(blocks)}.")
     return Block(
         torch.cat([block.X for block in blocks]),
         torch.cat([block.y for block in blocks]),

@@ -28,9 +28,9 @@ def cache_to_disk(
 ) -> CachedSource:
     """Write blocks (X, y) or (X, y, weight) of arrays or tensors to disk, and return a source of them; y may be None.
 
-    A source may be given too, where reading it is expensive. The blocks are read once and written as .npy files of
-    `shard_rows` rows. Memory: one block and one shard. With `directory` (new or empty) the files stay there, all of
-    them or, after an error, none; else they are in a temporary directory until the source is closed or collected.
+    A source that is expensive to read may be given as well. The blocks are read once and written as .npy files of
+    `shard_rows` rows. Memory: one block and one shard. With `directory` (new or empty) the files are kept there, or
+    none after an error; otherwise they are in a temporary directory until the source is closed or collected.
 
     Text in y needs `labels`, since a stream is read once; integers in y together with `labels` are indices into them.
     Labels, by default those of `blocks`, and its column names are stored with the files.
@@ -44,9 +44,9 @@ def cache_to_disk(
     final = None if directory is None else Path(directory)
     if final is not None:
         if final.exists() and (not final.is_dir() or any(final.iterdir())):
-            raise ValueError(f"directory must be new or empty, got {final}, which holds something.")
+            raise ValueError(f"directory must be new or empty, got {final}, which contains files.")
         final.parent.mkdir(parents=True, exist_ok=True)
-    # Beside the final directory, so that the last step is a rename: a killed run leaves no incomplete `directory`.
+    # Next to the final directory, so that the last step is a rename: a killed run leaves no incomplete `directory`.
     temporary = None
     if final is None:
         temporary = TemporaryDirectory()
@@ -118,7 +118,7 @@ def _check_alike(first: Block, block: Block) -> None:
             f"y must have rows of shape {tuple(first.y.shape[1:])} as block 0 has, got {tuple(block.y.shape[1:])}."
         )
     if (block.weight is None) != (first.weight is None):
-        raise ValueError("weight must come with all blocks or none.")
+        raise ValueError("weight must be given with all blocks or none.")
 
 
 def _write(blocks: Iterator[Block], directory: Path, shard_rows: int | None) -> int:
@@ -138,7 +138,7 @@ def _write(blocks: Iterator[Block], directory: Path, shard_rows: int | None) -> 
 
 
 def _save(path: Path, array: np.ndarray[Any, Any]) -> None:
-    """`np.save`, whose own writes to files lose what does not fit on the disk or report it without a cause."""
+    """`np.save` through a Python file: NumPy's own writes lose data on a full disk, or report no cause."""
     try:
         with path.open("wb") as file:
             np.save(SimpleNamespace(write=file.write), array, allow_pickle=False)  # not a file: written by Python

@@ -27,13 +27,13 @@ from bochner.data.labels import abbreviated, distinct, refuse_label
 
 
 def pyarrow(module: str = "") -> Any:
-    """`pyarrow` or one of its modules, imported on first use, which takes a while."""
+    """`pyarrow` or one of its modules, imported on first use since the import is slow."""
     return import_module(f"pyarrow.{module}".rstrip("."))
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Errors of pyarrow and of the file that it reads, as a ValueError that names the file."""
+    """Raise errors of pyarrow and of the file as a ValueError that names the file."""
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
     try:

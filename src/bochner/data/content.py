@@ -1,4 +1,4 @@
-"""Hashes of the rows of a source, by which a checkpoint recognises the data it was made from."""
+"""Hashes of the rows of a source, by which a checkpoint recognises its data."""
 
 from __future__ import annotations
 

@@ -21,15 +21,15 @@ logger = logging.getLogger(__name__)
 # One-hot columns put all levels at the same distance and cost one input each. Up to this number they stay about as
 # many as the other inputs of a usual table; beyond, a level has too few rows to be learned by itself.
 MAX_ONE_HOT = 20
-# A level's share of a rare class rests on few rows: with more classes than this, the most frequent have statistics.
+# A level's share of a rare class is estimated from few rows: with more classes, only the most frequent have statistics.
 MAX_CLASS_STATISTICS = 10
-# Statistics of training rows rest on 4/5 of the rows, close to all of them at prediction time.
+# Statistics of training rows use 4/5 of the rows, close to all of them at prediction time.
 NUM_FOLDS = 5
-# The prior counts for at least one row, so that a level that was seen once is never believed entirely.
+# The prior counts as at least one row, so that the mean of a level with a single row is always shrunk.
 MIN_PRIOR_ROWS = 1.0
-# Numbers whose single values say more than their size: means by value must predict rows of other folds better than
-# means over neighbouring values do, for each of these numbers of bins, by this many standard errors. Smooth columns of
-# real tables stay below 1.5 of them; the capital gains and losses of adult have 5 on 6,000 rows.
+# Numbers whose single values are more informative than their size: means by value must predict rows of other folds
+# better than means over neighbouring values do, for each of these numbers of bins, by this many standard errors. Smooth
+# columns of real tables stay below 1.5 of them; the capital gains and losses of adult have 5 on 6,000 rows.
 NUM_BINS = (16, 64, 256)
 MIN_STANDARD_ERRORS = 4.0
 MIN_ROWS_PER_VALUE = 5
@@ -75,9 +75,9 @@ class ValueMeans:
 @register
 @dataclass(frozen=True, eq=False)
 class NumberColumn:
-    """A number, boolean (0 or 1) or duration in seconds; `fill` stands for missing values.
+    """A number, boolean (0 or 1) or duration in seconds; `fill` replaces missing values.
 
-    A number whose single values matter, such as amounts that a form suggests, has their mean targets besides.
+    A number whose single values matter, such as amounts suggested by a form, also has their mean targets.
     """
 
     name: str
@@ -120,7 +120,7 @@ class NumberColumn:
 @register
 @dataclass(frozen=True, eq=False)
 class DateColumn:
-    """A date, as those of its `parts` that vary; `fill` [seconds since 1970] stands for missing values.
+    """A date, as those of its `parts` that vary; `fill` [seconds since 1970] replaces missing values.
 
     `order` is that of day, month and year where dates are written as text.
     """
@@ -195,7 +195,7 @@ class CategoryColumn:
 @register
 @dataclass(frozen=True, eq=False)
 class DroppedColumn:
-    """A column that says nothing: constant, missing in all training rows, or text that no two of them share."""
+    """A column without information: constant, missing in all training rows, or text that differs in all of them."""
 
     name: str
     kind = "dropped"
@@ -250,10 +250,10 @@ class TableEncoder(Storable):
         """The encoder of a frame and its training matrix Z [n, width], float64.
 
         Numbers, booleans and durations stay, with the median for missing values and an indicator column. A number whose
-        single values matter gives the mean target of each value besides, as for long categories below: if it predicts
-        other rows better than the means of neighbouring values do, by four standard errors. A date gives
-        its days, year and phases of year, week and day; a category of at most 20 levels gives one 0/1 column per level.
-        A longer one gives the mean target of each level l, shrunk to the overall mean m by empirical Bayes,
+        single values matter also gives the mean target of each value, as for long categories below: if it predicts
+        other rows better than the means of neighbouring values do, by four standard errors. A date gives its days, year
+        and phases of year, week and day; a category of at most 20 levels gives one 0/1 column per level. A longer one
+        gives the mean target of each level l, shrunk to the overall mean m by empirical Bayes,
 
             m + sum_{i in l} w_i (y_i - m) / (sum_{i in l} w_i + s),   s = variance within / variance between levels
 
@@ -303,7 +303,8 @@ class TableEncoder(Storable):
         return cls(columns), np.concatenate([Z for _, Z in fitted], axis=1)
 
     def encode(self, frame: Any) -> Array:
-        """The matrix [n, width] of new rows, float64; columns are matched by name, each row is encoded by itself.
+        """The matrix [n, width] of new rows, float64; columns are matched by name, and each row is encoded
+        independently.
 
         Columns that were dropped may be absent.
         """
@@ -377,7 +378,8 @@ def _rounded(values: Array) -> Array:
 
 
 def _fit_value_means(column: NumberColumn, filled: Array, task: _Targets) -> tuple[ValueMeans | None, list[Array]]:
-    """Mean targets by value if they say more than those of neighbouring values, and those of the rows' other folds."""
+    """Mean targets by value if they predict better than those of neighbouring values, and out-of-fold means of the
+    rows."""
     values, codes, counts = np.unique(_rounded(filled), return_inverse=True, return_counts=True)
     if not MAX_ONE_HOT < len(values) <= len(filled) / MIN_ROWS_PER_VALUE or not np.isfinite(values).all():
         return None, []

@@ -117,6 +117,6 @@ def _suffix_inside(directory: Path) -> str:
 
 
 def _beside(path: Path, argument: str | None, part: str) -> FilePath | None:
-    """`NAME.part.npy` beside `NAME.X.npy`, where `argument` may name another part; else `argument`, a path."""
+    """`NAME.part.npy` next to `NAME.X.npy`, where `argument` may name another part; else `argument`, a path."""
     other = path.parent / f"{path.name.removesuffix('.X.npy')}.{argument or part}.npy"
     return other if path.name.endswith(".X.npy") and other.exists() else argument

@@ -1,4 +1,4 @@
-"""Columns of pandas, polars and Arrow frames as plain arrays, the same whichever library made the frame."""
+"""Columns of pandas, polars and Arrow frames as plain arrays, the same for all libraries."""
 
 from __future__ import annotations
 

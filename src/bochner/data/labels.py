@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-# More different texts in a target than this are taken for names or sentences, not classes.
+# With more different texts, a target is assumed to hold names or sentences, not classes.
 MAX_LABELS = 100_000
 NAMES_FILE = "names.json"
 
@@ -42,7 +42,7 @@ def distinct(name: str, groups: Iterable[Iterable[str]]) -> tuple[str, ...]:
 
 
 def checked_labels(labels: Sequence[str]) -> tuple[str, ...]:
-    """`labels` as a tuple, once they are seen to be distinct strings, at least one."""
+    """Check that `labels` are distinct strings, at least one, and return them as a tuple."""
     words = tuple(labels)
     if isinstance(labels, str) or not words or not all(isinstance(word, str) for word in words):
         raise ValueError(f"labels must be a sequence of strings, got {labels!r}.")

@@ -150,7 +150,7 @@ class ShardedSource(PartsSource):
     """A directory of parts in order of their names: `NAME.npz` holding X, y, weight, or `NAME.X.npy`, `NAME.y.npy`, ...
 
     Each part is cut into shards of at most `shard_rows` rows; all must be equally wide. y and weight may be absent.
-    Files of `cache_to_disk` come with the labels of their targets and the names of their inputs.
+    Files of `cache_to_disk` include the labels of their targets and the names of their inputs.
     """
 
     def __init__(

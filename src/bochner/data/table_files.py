@@ -26,7 +26,7 @@ MISSING_TEXT = ("None", "none", "NONE", "<NA>", "NaT", "?", "-")
 # Text tables hold about as many bytes in memory as on disk; Parquet and gzip compress tables to about an eighth.
 COMPRESSION = 8
 MEMORY_SHARE = 4  # a table in memory is encoded and transformed: a quarter of the memory leaves room for that
-# A column of text of which this share are numbers was meant to be one.
+# A column of text with at least this share of numbers is probably meant to be numeric.
 MOSTLY = 0.9
 _NUMBER = r"^\s*[-+]?(\d+([.,]\d*)?|[.,]\d+)([eE][-+]?\d+)?\s*$"
 _INDEX = re.compile(r"__index_level_\d+__|Unnamed: 0|")  # of pandas, in Parquet and in CSV
@@ -121,7 +121,7 @@ def is_index(position: int, name: str) -> bool:
 
 
 def column_kind(kind: Any) -> str:
-    """The type of an Arrow column in words."""
+    """A description of the type of an Arrow column."""
     types = pyarrow("types")
     if types.is_boolean(kind):
         return "boolean"
@@ -191,7 +191,7 @@ def _trimmed(column: Any) -> Any:
 
 
 def _without_thousands(column: Any, decimal: str) -> Any:
-    """Numbers such as 1,234,567.5 or 1.234.567,5 as float64; other text as it is."""
+    """Numbers such as 1,234,567.5 or 1.234.567,5 as float64; other text unchanged."""
     compute, mark = pyarrow("compute"), "," if decimal == "." else "."
     pattern = rf"^[-+]?\d{{1,3}}(\{mark}\d{{3}})*(\{decimal}\d+)?$"
     if column.null_count == len(column) or not compute.all(compute.match_substring_regex(column, pattern)).as_py():
@@ -201,7 +201,7 @@ def _without_thousands(column: Any, decimal: str) -> Any:
 
 
 def _warn_of_numbers(path: Path, name: str, column: Any) -> None:
-    """A few entries that are not numbers make a column text: which ones, so that they can be mended."""
+    """Warn of the few entries that make a column of numbers text, so that they can be corrected."""
     if column.type != "string" or column.null_count == len(column):
         return
     compute = pyarrow("compute")

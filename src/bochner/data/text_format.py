@@ -1,4 +1,4 @@
-"""How a text table is written: its encoding, separator, quotes and decimal sign, detected from its first lines."""
+"""The format of a text table: its encoding, separator, quotes and decimal sign, detected from its first lines."""
 
 from __future__ import annotations
 

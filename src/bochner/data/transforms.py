@@ -172,7 +172,7 @@ def classes_of(source: Shards) -> Classes:
 
 
 def check_classes(train: Source, validation: Source | None = None) -> Classes:
-    """The classes of `train`, once it is seen to have at least two, and `validation` to have no others.
+    """The classes of `train`, with a check that there are at least two and that `validation` has no others.
 
     `validation` may lack some of the classes. One pass over the targets of both.
 

@@ -1,4 +1,4 @@
-"""What the supervised estimators share: parameters, rows from arrays or sources, fitting, scores."""
+"""Base of the supervised estimators: parameters, rows from arrays or sources, fitting, scores."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ TRANSFORM_NAMES = {
 
 
 class Rows(NamedTuple):
-    """Rows to fit on, rows to choose by, and all of them."""
+    """Training rows, validation rows, and both together."""
 
     train: Source
     validation_data: Source
@@ -181,7 +181,7 @@ class BaseModel(SavableMixin):
     def _fit_rows(
         self, plan: KernelPlan | NetworkPlan, rows: Rows, *, num_classes: int | None, seed: int, group: Any
     ) -> Fitted:
-        """Fit `model_`: see `bochner.search.fit_model`, which reads from top to bottom."""
+        """Fit `model_`: see `bochner.search.fit_model`."""
         names: dict[str, Any] = {}
         if plan.params.checkpoint_dir is not None:
             columns = getattr(self, "feature_names_in_", column_names_of(rows.train))
@@ -330,11 +330,11 @@ class BaseModel(SavableMixin):
 
     @property
     def _num_inputs(self) -> int:
-        """Columns of the rows that the model takes."""
+        """The number of columns of the model's inputs."""
         return self.n_features_in_ if self.encoder_ is None else len(self.encoder_.names)
 
     def _check_fitted_state(self) -> None:
-        """The model takes rows of `n_features_in_`, and returns a score for each class, or one for two."""
+        """Check that the model accepts `n_features_in_` columns, and returns a score for each class, or one for two."""
         self.make_plan()  # checks the parameters
         with torch.no_grad():
             outputs = self.model_(bias_of(self.model_).new_zeros(1, self._num_inputs)).shape[1]
@@ -404,7 +404,7 @@ class KernelModel(BaseModel):
         )
 
     def summary(self) -> str:
-        """What was fitted and how it was chosen, in a few lines of text."""
+        """The fitted model and how it was chosen, in a few lines of text."""
         check_is_fitted(self)
         lines = [f"{type(self).__name__}: {self.kernel_!r}, solver {self.solver_!r}"]
         chosen = self.choices_
@@ -431,7 +431,7 @@ class KernelModel(BaseModel):
         return super()._repr_html_inner() + self._summary_html()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        """In notebooks, what was chosen comes below the parameters."""
+        """In notebooks, show the chosen settings below the parameters."""
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
         if "text/html" in bundle:
             bundle["text/html"] += self._summary_html()
@@ -490,7 +490,7 @@ def checked_tensor(estimator: BaseEstimator, X: Tensor, *, reset: bool) -> Tenso
 
 
 def as_tensor(array: np.ndarray[Any, Any]) -> Tensor:
-    """The array's own memory as a tensor; bochner never writes to its inputs, so read-only memory is fine."""
+    """A tensor that shares the array's memory; bochner never writes to its inputs, so read-only memory is fine."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(np.ascontiguousarray(array))
@@ -507,7 +507,7 @@ Inputs = Any  # np.ndarray, scipy.sparse matrix or Tensor, [N, d]
 class ArrayRows:
     """The rows `order` [n] of X [N, d], y and weight, as `dtype`, in shards: a shard is gathered when it is read.
 
-    Arrays that a user sorted by class would give one-sided batches if shards were slices.
+    If shards were slices, arrays sorted by class would give unbalanced batches.
     """
 
     def __init__(
@@ -544,7 +544,7 @@ def dense_rows(X: Inputs, rows: Tensor | slice, dtype: torch.dtype) -> Tensor:
 
 
 def checked_weights(sample_weight: Any, num_rows: int) -> tuple[Tensor | None, Tensor]:
-    """Weights of mean 1 over the rows that have one, and those rows: a weight of 0 leaves a row out."""
+    """Weights of mean 1 over the rows with a positive weight, and these rows: a weight of 0 leaves a row out."""
     if sample_weight is None:
         return None, torch.arange(num_rows)
     checked = _check_sample_weight(sample_weight, np.empty((num_rows, 1)), dtype=np.float64, ensure_non_negative=True)
@@ -561,7 +561,7 @@ def refuse_targets(y: Any, sample_weight: Any) -> None:
 
 
 def parts_of(model: nn.Module) -> Iterator[LandmarkModel | FeatureModel | Network]:
-    """The models whose outputs are averaged, or one of which answers for a row."""
+    """The models whose outputs are averaged, or one of which predicts a row."""
     if isinstance(model, LogitAverage | PartitionedModel):
         for part in model.models:
             yield from parts_of(part)
@@ -634,7 +634,7 @@ def resolves(mean: Tensor, std: Tensor, dtype: torch.dtype = torch.float32) -> b
 
 
 def _moments(y: Tensor, num_classes: int | None) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of the targets [t]; uniform shares for classes, of which others may come."""
+    """Mean and standard deviation of the targets [t]; uniform shares for classes, since others may follow."""
     if num_classes is not None:
         return torch.full((num_classes,), 1 / num_classes), torch.ones(num_classes)
     columns = y.reshape(len(y), -1)

@@ -1,4 +1,4 @@
-"""Predictions of a stored estimator for frames of rows, as Ray Data, Spark and Dask apply them to large data."""
+"""Predictions of a stored estimator for parts of large data, for Ray Data, Spark and Dask."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class BatchPredictor:
     INDEX`. Columns are matched by name; those that the model does not have are ignored. The predictions for a row do
     not depend on the other rows of its part.
 
-    Pickled, it is the path alone. Every process loads the model when it first needs it, once, and again only after the
-    file has changed.
+    Only the path is pickled. Every process loads the model when it first needs it, once, and again only after the file
+    has changed.
 
     Parameters
     ----------
@@ -80,11 +80,11 @@ class BatchPredictor:
         return pandas.concat([frame[self.keep], predict_frame(self.model, frame)], axis=1)
 
     def map_frames(self, frames: Iterable[Any]) -> Iterator[Any]:
-        """The predictions for one frame after the other, as `mapInPandas` of a Spark DataFrame calls it."""
+        """The predictions for an iterator of frames, for `mapInPandas` of a Spark DataFrame."""
         return map(self, frames)
 
     def spark_schema(self, schema: Any) -> str:
-        """What `mapInPandas` returns, given the schema of the Spark DataFrame that it is called on."""
+        """The schema of the result of `mapInPandas`, given that of the Spark DataFrame."""
         types = {name: schema[name].dataType.simpleString() for name in self.keep}
         types |= {name: SPARK_TYPES[dtype.kind] for name, dtype in output_types(self.model).items()}
         return ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in types.items())

@@ -57,7 +57,7 @@ class ClassifierBase(ClassifierMixin, BaseModel):
             The column to predict, by name or position, where X is a path (see `bochner.data.open_rows`), a frame or a
             dataset of Hugging Face that holds it.
         validation_data : (X, y) or source, default=None
-            Rows to choose by, instead of a random `validation_fraction` of the training rows.
+            Validation rows, instead of a random `validation_fraction` of the training rows.
         group : process group or None, default=None
             The processes that share this fit, see `bochner.solvers.parallel`.
 
@@ -90,7 +90,7 @@ class ClassifierBase(ClassifierMixin, BaseModel):
     def _fit_labels(
         self, plan: Any, X: Any, y: Any, sample_weight: Any, validation_data: Any, *, seed: int, group: Any
     ) -> Self:
-        """One model of L labels that a row has or not: least squares on 0 and 1, calibrated label by label."""
+        """One model of L binary labels: least squares on 0 and 1, calibrated label by label."""
         if getattr(plan, "preset", None) is None or self.class_weight is not None or validation_data is not None:
             raise ValueError(
                 "y with several columns is multi-label classification, which needs a preset and neither class_weight "
@@ -217,8 +217,8 @@ class KernelClassifier(ClassifierBase, KernelModel):
     """Kernel classification of tables of any size: a searched model by default, or the solver of your choice.
 
     With a preset, input transformation, kernel, bandwidth, metric and penalty are searched on some thousand rows by
-    exact solves, and kernel least squares with what was chosen is fitted on all rows, in parts where they are many; its
-    scores are calibrated to log-odds. Arguments that are set are kept, and the rest is searched.
+    exact solves, and kernel least squares with the chosen settings is fitted on all rows, in parts if there are many;
+    its scores are calibrated to log-odds. Arguments that are set are kept, and the rest is searched.
 
     Other solvers, and preset=None, fit softmax, logistic or squared losses on landmarks or on random features z(x) with
     z(x) . z(y) ~ k(x, y), which are computed a few rows at a time and never stored.
@@ -229,9 +229,9 @@ class KernelClassifier(ClassifierBase, KernelModel):
     Parameters
     ----------
     preset : {"fast", "default", "best"} or None, default="default"
-        How thorough the search is; "best" ends with the mean of up to four models. None searches nothing: the Gaussian
-        kernel by the median rule, unless given. Kernel objects, kernels outside the power-exponential family,
-        bandwidth="mean" or "neighbor" and `partial_fit` are not searched.
+        The effort of the search; "best" gives the mean of up to four models. None searches nothing: the Gaussian kernel
+        by the median rule, unless given. Kernel objects, kernels outside the power-exponential family, bandwidth="mean"
+        or "neighbor" and `partial_fit` are not searched.
     kernel : str or Kernel, default="auto"
         "gaussian" (or "rbf"), "laplacian", "matern12" and "power-exponential", with which the rest is searched;
         "sparse-gaussian", "matern32", "matern52", "cauchy", "arc-cosine0", "arc-cosine1", "arc-cosine2", "polynomial",
@@ -241,7 +241,7 @@ class KernelClassifier(ClassifierBase, KernelModel):
         "median" and "mean" are rules on distances between pairs of rows, "neighbor" on those to the 50th nearest row
         of all (`bochner.kernels.Stationary.with_bandwidth`). None and "search" are searched. Without a preset, "search"
         tries multiples of the median rule on validation rows, and None is the median rule for a kernel given by name
-        and leaves a kernel object unchanged. A number refers to distances of the inputs as they are, which are then not
+        and leaves a kernel object unchanged. A number refers to distances of the original inputs, which are then not
         transformed unless `standardize` is set.
     gamma : float or None, default=None
         scikit-learn's parameter, instead of `bandwidth`: exp(-gamma ||x - y||^2) for the Gaussian kernel,
@@ -252,24 +252,24 @@ class KernelClassifier(ClassifierBase, KernelModel):
         Divide each input by its standard deviation. None searches standardised inputs, normal scores, both, and a
         robust scale; without a preset it is False.
     adapt : {"auto", "agop", "uab", "sab", "dab"}, dict or None, default="auto"
-        What is learned before the model is fitted. "agop" learns a metric on the inputs from average gradient outer
-        products, which helps when some inputs, or combinations of them, matter more than others; "auto" learns one
-        where the search finds it better, and none without a preset. "uab", "sab" and "dab" adapt random features by
-        gradients to the kernel, to the classes or to the loss (Alber et al. 2017). A dict has the fields of
+        Adaptation before the model is fitted. "agop" learns a metric on the inputs from average gradient outer
+        products, which helps when some inputs, or combinations of them, matter more than others; "auto" learns one if
+        the search finds it better, and none without a preset. "uab", "sab" and "dab" adapt random features by gradients
+        to the kernel, to the classes or to the loss (Alber et al. 2017). A dict has the fields of
         `bochner.search.AdaptParams`.
     selection : int, dict or None, default=None
         Rounds of random feature selection (May et al., Algorithm 1), or the fields of
         `bochner.search.SelectionParams`.
     solver : {"auto", "exact", "sgd", "ridge", "landmarks", "newton", "saga", "askotch", "eigenpro"}, default="auto"
-        "exact": least squares with all rows as landmarks, in parts where they are many. "sgd": minibatches,
+        "exact": least squares with all rows as landmarks, in parts if there are many. "sgd": minibatches,
         preconditioned, softmax or logistic loss, early stopping on validation rows. "newton": the same losses on
         landmarks. "ridge" and "landmarks": least squares on one-hot labels, on features in closed form and on landmarks
         by preconditioned conjugate gradients. "saga": the convex problem to its minimum. "askotch": least squares with
-        all rows as landmarks, by blocks of coordinates, in the memory of the rows; without a preset "exact" becomes it
-        where the kernel matrix does not fit into memory. "eigenpro": least squares on landmarks by preconditioned
-        stochastic steps, stopped by validation rows, for more landmarks than "landmarks" has memory for. "auto" is
-        "exact" with a preset, unless there are more than 2 GB of rows or an option needs "sgd"; without a preset it is
-        "newton" with all rows as landmarks up to 2,048 rows and "sgd" beyond.
+        all rows as landmarks, by blocks of coordinates, in the memory of the rows; without a preset "exact" becomes
+        "askotch" if the kernel matrix does not fit into memory. "eigenpro": least squares on landmarks by
+        preconditioned stochastic steps, stopped by validation rows, for more landmarks than "landmarks" has memory for.
+        "auto" is "exact" with a preset, unless there are more than 2 GB of rows or an option needs "sgd"; without a
+        preset it is "newton" with all rows as landmarks up to 2,048 rows and "sgd" beyond.
     alpha : float or None, default=None
         Penalty alpha/2 ||f||^2 added to the mean loss, as in `sklearn.linear_model.SGDClassifier`. None is searched.
         Without a preset it is 0 for "sgd" and "eigenpro", which stop early; for "ridge", and up to 2,048 rows, it is
@@ -278,14 +278,14 @@ class KernelClassifier(ClassifierBase, KernelModel):
         Options of the solver and the machine: device, precision, memory_budget, batch_size, learning_rate, rank, ...;
         see `bochner.search.SolverParams`.
     scoring : str, callable or None, default=None
-        What the search optimises, as in `sklearn.model_selection.GridSearchCV`, such as "roc_auc"; None is the squared
-        error.
+        The score that the search optimises, as in `sklearn.model_selection.GridSearchCV`, such as "roc_auc"; None is
+        the squared error.
     time_limit : float or None, default=None
-        Seconds that a fit should take at most; the search ends early. Without a limit the same data and `random_state`
-        give the same model.
+        Approximate maximum of the seconds of a fit; the search ends early. Without a limit the same data and
+        `random_state` give the same model.
     validation_fraction : float, default=0.1
         Fraction of the rows set aside for the schedule and for choices, unless `fit` gets `validation_data`. A search
-        divides the rows by itself, by cross-validation where they are few.
+        splits the rows itself, by cross-validation if they are few.
     class_weight : dict, "balanced" or None, default=None
         Weights by class; "balanced" weights classes inversely to their frequency.
     verbose : bool or None, default=None
@@ -303,17 +303,17 @@ class KernelClassifier(ClassifierBase, KernelModel):
     history_ : list of dict
         One record per epoch ("sgd").
     choices_ : dict
-        What was chosen: the best trial of the search; the bandwidth, the learning rate, the selection.
+        The choices: the best trial of the search; the bandwidth, the learning rate, the selection.
     search_results_ : list of dict
         One record per trial of the search: transformation, exponent, norm, metric, bandwidth as a multiple of the
         median distance, penalty, loss and its standard error.
     validation_ : dict of Tensor
-        Predictions for rows that they were not fitted on, with targets and weights: leave-one-out, or held-out rows of
-        the search for several models ("exact").
+        Out-of-sample predictions with targets and weights: leave-one-out, or on held-out rows of the search for several
+        models ("exact").
     feature_importances_ : array [d] or None
         Shares of the columns in the average squared gradient of the searched model.
     encoder_ : TableEncoder or None
-        What turns frames with text, dates or missing values into numbers.
+        The encoder of frames with text, dates or missing values.
 
     Examples
     --------

@@ -93,7 +93,7 @@ def accuracy(y: Array, p: Array, w: Array) -> float:
 
 
 def balanced_accuracy(y: Array, p: Array, w: Array) -> float:
-    """The mean over the classes that occur of the share of their rows that are right."""
+    """The mean accuracy over the classes that occur."""
     totals = np.bincount(y, weights=w, minlength=p.shape[1])
     right = np.bincount(y, weights=w * (p.argmax(axis=1) == y), minlength=p.shape[1])
     return float((right[totals > 0] / totals[totals > 0]).mean())
@@ -146,7 +146,7 @@ def mean_absolute_error(y: Array, f: Array, w: Array) -> float:
 
 
 class CalibrationBin(NamedTuple):
-    """Rows of similar predicted probability: its mean, the share of rows that came true, and that share's error."""
+    """Rows of similar predicted probability: its mean, the observed share, and the error of that share."""
 
     predicted: float
     observed: float
@@ -174,7 +174,7 @@ def calibration_bins(evaluation: Evaluation, num_bins: int = 10) -> list[Calibra
 
 
 def calibration_error(bins: list[CalibrationBin]) -> float:
-    """The mean gap of predicted and observed shares."""
+    """The mean difference between predicted and observed shares."""
     rows = [b.rows for b in bins]
     return float(np.average([abs(b.predicted - b.observed) for b in bins], weights=rows))
 

@@ -12,11 +12,11 @@ import numpy as np
 from bochner import checks
 from bochner.estimators.evaluation import Array, CalibrationBin
 
-# Colours of Okabe and Ito, which the colour-blind can distinguish, visible on light and dark backgrounds.
+# The colour-blind safe palette of Okabe and Ito, visible on light and dark backgrounds.
 BLUE, ORANGE, GREEN, PURPLE, GRAY = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#8a8a8a"
 STAGES = (BLUE, ORANGE, GREEN, PURPLE, GRAY)
 SIZE = (4.6, 3.5)
-MAX_POINTS = 1000  # of a scatter plot: more make the page large and add nothing to see
+MAX_POINTS = 1000  # points of a scatter plot: more only enlarge the page
 MAX_NAME = 28  # characters of a name at an axis
 MAX_CELLS = 20  # classes of a confusion matrix that is drawn
 DARKEST = 0.55  # opacity of a full cell, on which text in black or white is readable

@@ -1,4 +1,4 @@
-"""Rows that are not arrays yet: files, frames that hold their target, datasets and data loaders."""
+"""Rows in other containers than arrays: files, frames that hold their target, datasets and data loaders."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FilePath = str | os.PathLike[str]
 
 
 class TrainingRows(NamedTuple):
-    """What `fit` takes: X with targets and weights, or a source of all three."""
+    """Arguments of `fit`: X with targets and weights, or a source of all three."""
 
     X: Any
     y: Any = None
@@ -67,7 +67,7 @@ def is_dataset(X: object) -> bool:
 
 
 def as_frame(X: Any) -> Any:
-    """A dataset of Hugging Face as an Arrow table; anything else as it is."""
+    """A dataset of Hugging Face as an Arrow table; anything else unchanged."""
     return X.with_format("arrow")[:] if is_dataset(X) else X
 
 

@@ -40,7 +40,7 @@ from bochner.ops import TILE_ELEMENTS, row_tiles
 from bochner.search.kernel import KERNEL_CONSTRAINTS, resolve_kernel
 
 DEFAULT_RANK = 1000
-# Of the residual of conjugate gradients: far below the change that any penalty makes.
+# Tolerance of conjugate gradients: far below the effect of any penalty.
 EXACT_TOLERANCE = 1e-5
 KMEANS_STARTS = 10
 
@@ -77,7 +77,7 @@ class LowRankEstimator(SavableMixin):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LowRankRidge(RegressorMixin, LowRankEstimator):
-    """Kernel ridge regression, min ||f(X) + b - y||^2 + alpha ||f||^2, on K ~ U U^T, with alpha chosen at no cost.
+    """Kernel ridge regression, min ||f(X) + b - y||^2 + alpha ||f||^2, on K ~ U U^T, with leave-one-out alpha.
 
     One decomposition of U^T U gives, for every alpha, the solution and the exact leave-one-out error: no data are held
     out and no model is refitted. O(n r^2) time and O(n r) memory instead of O(n^3) and O(n^2).
@@ -100,7 +100,7 @@ class LowRankRidge(RegressorMixin, LowRankEstimator):
         The number of columns of U. None is 1,000, or n if there are fewer points, which makes "uniform-nystrom" exact.
     alpha : float or "auto", default="auto"
         The penalty, as in (K + alpha I) a = y and in scikit-learn's `KernelRidge`; n times that of `KernelRegressor`.
-        "auto" has the least leave-one-out error of 49 values, from 1e-12 to 1 times the largest eigenvalue.
+        "auto" has the lowest leave-one-out error of 49 values, from 1e-12 to 1 times the largest eigenvalue.
     exact : bool, default=False
         Solve with K itself, which is never in memory, by conjugate gradients preconditioned by U U^T: O(n^2) per
         iteration, and predictions from all n points. alpha is still chosen on U U^T.
@@ -257,8 +257,8 @@ class LowRankSpectralClustering(ClusterMixin, LowRankEstimator):
     """Normalized cuts of the similarity graph K ~ U U^T: k-means on its leading eigenvectors, from an r x r problem.
 
     O(n r^2) time and O(n r) memory instead of O(n^2) or more of each. The graph is cut where the kernel is small:
-    choose a bandwidth well below the distance between groups. The median rule, which sees pairs within and across
-    groups, is too wide.
+    choose a bandwidth well below the distance between groups. The median rule, which includes pairs across groups, is
+    too wide.
 
     Parameters
     ----------

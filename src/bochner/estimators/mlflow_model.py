@@ -77,7 +77,7 @@ def column_kinds(model: Any) -> dict[str, str]:
 
 
 class ServedModel:
-    """What MLflow calls: `predict` of a frame or array of rows."""
+    """The object that MLflow calls: `predict` of a frame or array of rows."""
 
     def __init__(self, model: Any) -> None:
         self.model = model

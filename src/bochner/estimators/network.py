@@ -94,7 +94,7 @@ class NetworkClassifier(ClassifierBase, NetworkModel):
         rate of 0.002 and the schedule "one-cycle" of 30 epochs in batches of at most 128. `rank` is that of a linear
         bottleneck before the outputs.
     validation_fraction : float, default=0.1
-        Rows that every epoch is scored on. The schedule "halving" stops early by them.
+        Fraction of the rows on which every epoch is scored, and by which the schedule "halving" stops early.
     class_weight : dict, "balanced" or None, default=None
         Weights by class; "balanced" weights classes inversely to their frequency.
     verbose : bool or None, default=None

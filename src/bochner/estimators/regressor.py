@@ -77,7 +77,7 @@ class RegressorBase(RegressorMixin, BaseModel):
         return self._shaped(X, self._scores(X))
 
     def _shaped(self, X: Any, values: Tensor) -> Any:
-        """Values [n, t] as y and X were."""
+        """Values [n, t] in the shape of y and the type of X."""
         return self._like(X, values[:, 0] if self.single_target_ else values)
 
     def export_onnx(self, path: str | os.PathLike[str]) -> None:

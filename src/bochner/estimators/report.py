@@ -409,7 +409,7 @@ def _stage(trial: dict[str, Any]) -> tuple[int, int]:
 
 
 def kernel_name(exponent: float, norm: float) -> str:
-    """exp(-(distance / s)^p) in the q-norm, in words where it has a name.
+    """The name of the kernel exp(-(distance / s)^p) in the q-norm, if it has one.
 
     >>> kernel_name(2.0, 2.0), kernel_name(1.5, 1.5)
     ('Gaussian (p=2, q=2)', 'p=1.5, q=1.5')

@@ -40,7 +40,7 @@ class StoredEstimator(Storable):
 class SavableMixin(BaseEstimator):
     """An estimator that `bochner.save` writes, `bochner.load` restores, and pickle and skops store as plain arrays.
 
-    A subclass declares `_fitted_state`, the attributes that `fit` sets beside `n_features_in_` and
+    A subclass declares `_fitted_state`, the attributes that `fit` sets besides `n_features_in_` and
     `feature_names_in_`, each with the type that a loaded value must have, and overrides `_check_fitted_state` if these
     attributes must agree with one another. Values may be anything that `bochner.storage.pack` accepts.
 
@@ -73,7 +73,7 @@ class SavableMixin(BaseEstimator):
             ESTIMATORS[cls.__name__] = cls
 
     def to_storable(self) -> StoredEstimator:
-        """What `bochner.save` writes."""
+        """The content of the file of `bochner.save`."""
         check_is_fitted(self)
         if ESTIMATORS[type(self).__name__] is not type(self):
             raise TypeError(
@@ -136,7 +136,7 @@ class SavableMixin(BaseEstimator):
             raise ValueError(f"feature_names_in_ must be {self.n_features_in_} column names, got {names!r}.")
 
     def _check_fitted_state(self) -> None:
-        """Raise an error if the fitted attributes do not belong together."""
+        """Raise an error if the fitted attributes are inconsistent."""
 
     def __sklearn_is_fitted__(self) -> bool:
         """True after a complete `fit`; scikit-learn's own rule is met by `n_features_in_` alone."""

@@ -1,4 +1,4 @@
-"""What a report says in a few sentences: how good a model is, compared with a constant, and what to beware of."""
+"""The summary of a report: the quality of a model compared with a constant, and cautions."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from bochner.estimators.evaluation import (
 from bochner.report import format_number
 
 MIN_ROWS = 200  # the 95 % interval of an accuracy of 0.8 is then 0.11 wide
-RARE = 0.05  # the share of a class below which the accuracy says little about it
+RARE = 0.05  # the share of a class below which the accuracy hardly depends on it
 MIN_RECALL = 0.5
 MAX_GAP = 0.05  # mean distance of predicted and observed probabilities
 MAX_SHARE = 0.6  # of one column in the importances: the others together matter less than it
-MIN_UNKNOWN = 0.01  # share of rows with a level that training did not see
+MIN_UNKNOWN = 0.01  # share of rows with a level that does not occur in training
 
 
 def baseline(evaluation: Evaluation) -> Evaluation:
@@ -69,7 +69,7 @@ def cautions(
     classes: Sequence[str] | None,
     X: Any,
 ) -> list[str]:
-    """Sentences on what a reader should beware of; those that do not apply are left out."""
+    """Cautions for the reader; those that do not apply are left out."""
     evaluation = test or held_out
     sentences = [] if evaluation is None else [*_of_scores(evaluation, classes)]
     if held_out is not None and test is not None:
@@ -85,7 +85,7 @@ def cautions(
         *sentences,
         "Scores hold for new rows that are drawn like those that were scored: same time, same place, same way of "
         "measuring.",
-        "Importances say which columns the predictions depend on, not what causes the outcome.",
+        "Importances show which columns the predictions depend on, not what causes the outcome.",
     ]
 
 

@@ -43,8 +43,8 @@ GPU_TILE_ELEMENTS = 2**26  # features computed on the GPU at once: 256 MiB in fl
 class MapTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavableMixin):
     """A scikit-learn transformer around one feature map.
 
-    NumPy arrays and data frames give arrays (or what `set_output` asks for), tensors give tensors; float32 and float64
-    are kept. A subclass declares its parameters and implements `_draw`.
+    NumPy arrays and data frames give arrays (or the container of `set_output`), tensors give tensors; float32 and
+    float64 are kept. A subclass declares its parameters and implements `_draw`.
     """
 
     map_: FeatureMap

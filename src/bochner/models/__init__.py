@@ -1,4 +1,4 @@
-"""What is fitted: linear heads and bottlenecks on features, sums over landmarks, networks; losses and criteria."""
+"""Models: linear heads and bottlenecks on features, sums over landmarks, networks; losses and criteria."""
 
 from bochner.models.heads import BottleneckHead, FeatureModel, LinearHead, LogitAverage, svd_bottleneck
 from bochner.models.landmarks import LandmarkModel

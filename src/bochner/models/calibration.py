@@ -9,10 +9,10 @@ from torch import Tensor
 
 from bochner import checks
 
-# p = sigmoid(4 s - 2) is p = s to first order at s = 1/2: the slope of scores about which the rows say nothing.
+# p = sigmoid(4 s - 2) is p = s to first order at s = 1/2: the slope if the rows do not determine it.
 DEFAULT_SLOPE = 4.0
-# A positive slope keeps the order of the scores where they say nothing, or the contrary, of the labels: the
-# leave-one-out predictions of a constant are highest where the label is 0.
+# A positive slope keeps the order of scores that are unrelated to the labels, or negatively: the leave-one-out
+# predictions of a constant are highest where the label is 0.
 MIN_SLOPE = 1e-3
 MAX_SLOPE = 1e4  # float32 scores then still give probabilities to three digits
 MAX_STEPS = 100  # Newton's method needs about ten
@@ -33,12 +33,13 @@ def fit_calibration(scores: Tensor, labels: Tensor, weight: Tensor | None = None
     scores [n, t] must be predictions for rows that the model has not been fitted on; labels [n] are class indices and
     weight [n] counts rows. The weighted mean log loss is minimised by Newton's method in float64, O(n t^2) per step.
 
-    Two classes (t = 1, the score of class 1): p(1 | s) = sigmoid(slope s + offset), Platt scaling. Targets are
-    smoothed as if a row of each class had been seen beside the N of a class: (N + 1) / (N + 2), not 1. So the minimum
-    exists where a threshold separates the classes. If only one class is present, the slope is 4.
+    Two classes (t = 1, the score of class 1): p(1 | s) = sigmoid(slope s + offset), Platt scaling. Targets are smoothed
+    as if there were one more row of each class: (N + 1) / (N + 2) for N rows of a class, not 1. The minimum then exists
+    even if a threshold separates the classes. If only one class is present, the slope is 4.
 
     C > 2 classes (t = C): p = softmax(slope s + offset), temperature scaling with an offset for each class. Targets are
-    (n + 1) / (n + 2) for the own class, the rest for the others alike; the offsets have a normal prior of variance 1.
+    (n + 1) / (n + 2) for the own class, with the rest divided equally among the others; the offsets have a normal prior
+    of variance 1.
 
     The slope lies in [1e-3, 1e4]: positive, so that it keeps the order of the scores. Where all scores are equal it is
     4, as p = sigmoid(4 s - 2) is p = s to first order at s = 1/2; without any rows the offset is -2 for t = 1, else 0.
@@ -112,7 +113,7 @@ class _LogLoss:
             while not self._value(theta + size * step) <= loss + size * promise and size > 1e-10:
                 size /= 2
             theta = theta + size * step
-            if size <= 1e-10:  # the loss is at its least, to rounding
+            if size <= 1e-10:  # the loss is minimal, up to rounding
                 break
         return Calibration(float(theta[0]), theta[1:].clone())
 

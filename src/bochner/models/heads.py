@@ -140,7 +140,7 @@ def _start(bias: Tensor | None, num_outputs: int, dtype: torch.dtype) -> Tensor:
 
 
 class FeatureModel(Storable):
-    """logits(x) = head(z(x)), with z computed on the fly and never stored for the whole set.
+    """logits(x) = head(z(x)), with z computed on the fly and never stored for all rows.
 
     >>> import torch
     >>> from bochner.features import FourierMap
@@ -161,7 +161,7 @@ class FeatureModel(Storable):
 
 
 class LogitAverage(Storable):
-    """f(x) = mean_b f_b(x): models X [n, d] -> logits [n, t], each fitted on features of its own.
+    """f(x) = mean_b f_b(x): models X [n, d] -> logits [n, t], each fitted on its own features.
 
     The mean of logits is the geometric mean of probabilities. Training B blocks of D / B features costs as much as
     training D at once, but in parallel and with 1 / B of the memory. Source: Lu et al. 2016.
@@ -178,7 +178,7 @@ class LogitAverage(Storable):
         self.models = nn.ModuleList(models)
 
     def forward(self, X: Tensor) -> Tensor:
-        """Logits one model after the other: the memory of one."""
+        """Mean logits; models are evaluated in turn, with the memory of one."""
         total = self.models[0](X)
         for model in self.models[1:]:
             logits = model(X)

@@ -26,10 +26,10 @@ BLOCK_ELEMENTS = 2**16
 
 
 class InputTransform(Storable):
-    """x -> z, column by column: the inputs that a kernel sees.
+    """x -> z, column by column: the inputs of a kernel.
 
     "standard": (x - mean) / std, within +-20. "normal": normal scores, the quantile of x mapped to that of N(0, 1), by
-    linear interpolation between 512 quantiles. "both": these two side by side. "robust": t = (x - median) / (IQR /
+    linear interpolation between 512 quantiles. "both": these two concatenated. "robust": t = (x - median) / (IQR /
     1.349), smoothly bounded by 3. Two-valued columns are only centred: for a one-hot column a change of level then
     counts as much as a typical difference of a standardised number, whatever the frequency of the level. Values outside
     the range of the data have the score of its end; NaN stays NaN.

@@ -24,14 +24,14 @@ TILE_ELEMENTS = 2**20
 
 
 class Uncertainty(Storable):
-    """How far predictions are off: std(x), and intervals that hold a new target with a chosen probability.
+    """The uncertainty of predictions: std(x), and intervals that contain a new target with a given probability.
 
     The difficulty of x is d_j(x) = sqrt(v(x)) h_j(x) for output j:
 
     - v(x) = alpha + k(x, x) - k_m(x)^T (K_mm + alpha I)^{-1} k_m(x), the posterior variance of a Gaussian process with
       kernel k and noise alpha at m landmarks, which grows away from the rows,
     - h_j(x) = max(1 + k_m(x)^T b_j, 0.2), the mean of |residual| / sqrt(v) near x relative to that of all rows, which
-      follows noise that depends on x; b = 0 where the residuals do not show any.
+      models noise that depends on x; b = 0 if the residuals show none.
 
     With ratios q_ij = |residual_ij| / d_j(x_i) of r rows that were left out, the standard deviation is c_j d_j(x) where
     c_j^2 is the mean of q_ij^2, and the interval is f_j(x) -+ q d_j(x) for the ceil((r + 1) coverage)-th smallest q_ij.
@@ -93,9 +93,10 @@ class Uncertainty(Storable):
         """From rows X [r, d] and the residuals [r] or [r, t] of predictions for them by models without them.
 
         `kernel`, `alpha` and `transform` are those of the model, weight [r] counts rows. At most 512 random rows become
-        landmarks; as a landmark knows itself, its own v is that of a process without it,
-        1 / ((K_mm + alpha I)^{-1})_ii. The penalty of h is the one of least leave-one-out error; h is 1 unless that
-        beats the constant by more than a standard error. O(r m^2).
+        landmarks; for a landmark, v is that of a process without it, 1 / ((K_mm + alpha I)^{-1})_ii. The penalty of h
+        is the one with the lowest leave-one-out error; h is 1 unless that is better than the constant by more than a
+        standard error.
+        O(r m^2).
         """
         checks.inputs("X", X)
         residuals = checks.finite("residuals", residuals.reshape(len(residuals), -1)).double()
@@ -136,8 +137,8 @@ class Uncertainty(Storable):
     def quantiles(self, coverage: float) -> Tensor:
         """The ratios [t] that a share `coverage` of left-out rows and a new one do not exceed.
 
-        A new row counts as one of mean weight. Too few rows for the coverage are an error: r rows serve up to
-        r / (r + 1).
+        A new row counts as one of mean weight. Too few rows for the coverage are an error: r rows allow up to r / (r +
+        1).
         """
         if not 0 < checks.positive_float("coverage", coverage) < 1:
             raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}.")
@@ -184,7 +185,7 @@ def _variance(kernel: Kernel, X: Tensor, landmarks: Tensor, factor: Tensor, alph
 def _local_sizes(K: Tensor, K_mm: Tensor, values: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
     """b [m, t], and h [r, t] at the rows by models without them, for values [r, t] >= 0 and K = k(X, landmarks) [r, m].
 
-    Ridge regression of values / mean - 1 on K in the norm b^T K_mm b, for each output by itself.
+    Ridge regression of values / mean - 1 on K in the norm b^T K_mm b, for each output separately.
     """
     w = w / w.mean()
     mean = w @ values / len(w)

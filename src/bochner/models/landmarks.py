@@ -34,7 +34,8 @@ class LandmarkModel(Storable):
         self.register_buffer("bias", bias)
 
     def decision(self, X: Tensor) -> Tensor:
-        """f(X) [n, t] for X [n, d], without ever holding k(X, landmarks); in the landmarks' dtype, returned in X's."""
+        """f(X) [n, t] for X [n, d], without storing k(X, landmarks); computed in the landmarks' dtype, returned in
+        X's."""
         checks.inputs("X", X, width=self.landmarks.shape[1])
         return (self.kernel.matmul(X.to(self.landmarks), self.landmarks, self.coefficients) + self.bias).to(X.dtype)
 

@@ -1,4 +1,4 @@
-"""Losses that models are trained by, links from scores to probabilities, and criteria that validation rows measure."""
+"""Losses for training, links from scores to probabilities, and criteria on validation rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Loss(ABC):
     def __call__(self, scores: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
         """The mean over rows of weight l(f, y).
 
-        Weights of mean 1 keep the meaning of the learning rate, so the sum is not divided by theirs.
+        The sum is not divided by that of the weights: with weights of mean 1 the learning rate has the same effect.
         """
         values = self.value(scores, y)
         return values.mean() if weight is None else (values * weight).mean()
@@ -37,7 +37,7 @@ class Loss(ABC):
 
     @abstractmethod
     def targets(self, encoded: Tensor) -> Tensor:
-        """The columns of numbers or one-hot rows that the scores stand for, [n, t]."""
+        """The columns of numbers or one-hot rows that the scores predict, [n, t]."""
 
     @abstractmethod
     def offset(self, mean: Tensor) -> Tensor:
@@ -45,7 +45,7 @@ class Loss(ABC):
 
     @abstractmethod
     def residual(self, scores: Tensor, targets: Tensor) -> Tensor:
-        """Derivatives by the scores, [n, t]."""
+        """Derivatives in the scores, [n, t]."""
 
     @abstractmethod
     def curve(self, scores: Tensor, directions: Tensor) -> Tensor:
@@ -113,7 +113,7 @@ class Logistic(Loss):
 
 
 class Squared(Loss):
-    """l = ||f - y||^2 / 2. Its offset is the mean of y: a bias that starts there is labels centred."""
+    """l = ||f - y||^2 / 2. Its offset is the mean of y: starting the bias there is equivalent to centring y."""
 
     smoothness = 1.0
 
@@ -140,7 +140,7 @@ LOSSES: dict[str, Loss] = {"softmax": Softmax(), "logistic": Logistic(), "square
 
 
 def choose_loss(name: str, num_classes: int | None) -> Loss:
-    """The loss of that name, if it suits the number of classes (None: targets are numbers)."""
+    """The loss of that name, with a check that it fits the number of classes (None: targets are numbers)."""
     checks.one_of("loss", name, LOSSES)
     if name != "squared" and num_classes is None:
         raise ValueError(f"num_classes must be given with loss={name!r}, got None.")
@@ -244,7 +244,8 @@ class Criterion:
 
 
 class Scores(NamedTuple):
-    """What criteria need of each validation row, in float64 on the CPU: a few numbers per row, whatever the model."""
+    """The values of each validation row that criteria need, in float64 on the CPU: a few numbers per row for any
+    model."""
 
     log_p: Tensor
     entropy: Tensor
@@ -270,12 +271,12 @@ class Scores(NamedTuple):
 
     @classmethod
     def join(cls, parts: list[Scores]) -> Scores:
-        """The rows of all parts, one part after the other."""
+        """The rows of all parts, in order."""
         columns = list(zip(*parts, strict=True))  # one tuple of tensors per field, of None for absent weights
         return cls(*(None if values[0] is None else torch.cat(values) for values in columns))  # type: ignore[arg-type]
 
     def summary(self) -> dict[str, float]:
-        """Every criterion without a parameter of its own, and erll with beta = 1."""
+        """Every criterion without a parameter, and erll with beta = 1."""
         names = ["mse"] if len(self.squared) else ["ce", "ent", "erll", "err", "perplexity"]
         return {name: Criterion(name, DEFAULTS[name]).of(self) for name in names}
 

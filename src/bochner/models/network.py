@@ -19,11 +19,11 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": nn.functional.gelu,
 }
 EPSILON = 1e-5  # added to variances, as in torch.nn.BatchNorm1d
-KERNEL = 3  # frames that a time-delay layer sees: t - dilation, t and t + dilation
+KERNEL = 3  # input frames of a time-delay layer: t - dilation, t and t + dilation
 
 
 class Network(Storable):
-    """L hidden layers under a linear head, whole or through a bottleneck:
+    """L hidden layers under a linear head, with or without a bottleneck:
 
         z_0 = x,   z_l = dropout(activation(a_l)),   logits = head(z_L)
         a_l = W_l z_{l-1} + b_l,   or with batch normalisation   g_l (W_l z_{l-1} - m_l) / sqrt(v_l + 1e-5) + b_l
@@ -103,9 +103,8 @@ class Network(Storable):
         """A network at its random start, on the generator's device; `rank` puts a linear bottleneck before the output.
 
         Tanh layers and the head start uniform in +-sqrt(6 / (d_in + d_out)) (Glorot & Bengio 2010), as in the papers.
-        ReLU and GELU layers start uniform in +-sqrt(6 / d_in) (He et al. 2015): a ReLU passes on half of the mean
-        square it is given, so that Glorot's variance, right for tanh near 0, would halve the signal in every layer.
-        Biases are 0.
+        ReLU and GELU layers start uniform in +-sqrt(6 / d_in) (He et al. 2015): a ReLU halves the mean square of its
+        input, so that Glorot's variance, right for tanh near 0, would halve the signal in every layer. Biases are 0.
         """
         checks.positive_int("num_inputs", num_inputs)
         checks.positive_int("num_outputs", num_outputs)
@@ -190,20 +189,20 @@ class Network(Storable):
     def fit_statistics(self, X: Tensor) -> None:
         """Set `means` and `variances` of each layer to those of the rows X [N, d_0], without dropout.
 
-        They belong to the current weights: running averages lag behind these, do not fit weights that were averaged,
-        and contain the variance that dropout adds. Source: Izmailov et al. 2018; Li et al. 2019.
+        They are those of the current weights: running averages lag behind, do not fit averaged weights, and contain the
+        variance added by dropout. Source: Izmailov et al. 2018; Li et al. 2019.
         """
         if self.scales is not None:
             self._hidden(checks.inputs("X", X, width=self.num_inputs), False, refit=True)
 
     def seed_dropout(self, seed: int, *path: int) -> None:
-        """Make the units that the next training steps drop depend on `seed` and `path` only."""
+        """Make the units dropped in the next training steps depend on `seed` and `path` only."""
         device = self.weights[0].device
         self._noise = Generator(device).manual_seed(seeded(seed, "dropout", *path).initial_seed())
 
     @torch.no_grad()
     def folded_layers(self) -> list[tuple[Tensor, Tensor]]:
-        """W and b of each layer with batch normalisation as part of them, as it is in evaluation mode, in float64."""
+        """W and b of each layer with the batch normalisation of evaluation mode folded in, in float64."""
         layers = [(W.double(), b.double()) for W, b in zip(self.weights, self.biases, strict=True)]
         if self.scales is None or self.means is None or self.variances is None:
             return layers
@@ -232,7 +231,7 @@ class Network(Storable):
     def lower(self, num_layers: int, *, generator: Generator) -> Network:
         """The first `num_layers` hidden layers under a fresh head of this one's kind.
 
-        The layers are shared, not copied: what trains the lower network trains this one. A bottleneck keeps its rank
+        The layers are shared, not copied: training the lower network also trains this one. A bottleneck keeps its rank
         where the layer below it is that wide.
 
         >>> deep = Network.draw(num_inputs=3, hidden=[8, 4], num_outputs=5, generator=Generator().manual_seed(0))
@@ -319,7 +318,7 @@ def _check_widths(hidden: Sequence[int]) -> list[int]:
 
 
 def _check_shapes(weights: list[Tensor], biases: list[Tensor], head: Head, num_delayed: int) -> int:
-    """Whether each layer fits the next, and how many outputs come out of the last."""
+    """Check that each layer fits the next; returns the number of outputs of the last."""
     if len(weights) == 0 or len(weights) != len(biases):
         raise ValueError(
             f"weights and biases must hold one tensor per layer, at least one, got {len(weights)} and {len(biases)}."

@@ -1,4 +1,4 @@
-"""Choosing kernel, bandwidth, metric, features, penalty and solver from data: one assembly for every caller."""
+"""Choosing kernel, bandwidth, metric, features, penalty and solver from data, for all callers."""
 
 from bochner.search.fit import Fitted, choose_solver, fit_model
 from bochner.search.plan import (

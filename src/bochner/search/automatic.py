@@ -1,8 +1,8 @@
 """The search behind `KernelClassifier()`: input transformation, kernel, bandwidth, metric and penalty from data.
 
-Every trial is kernel least squares on a random part of the rows, solved exactly and scored on rows it has not seen.
-Trials start on few rows with all transformations and kernels; the best go on to more rows, get a metric on their
-inputs, and are compared once more. What is chosen is then fitted on all rows by `bochner.search.fit`.
+Every trial is kernel least squares on a random part of the rows, solved exactly and scored on other rows. Trials start
+on few rows with all transformations and kernels; the best are continued on more rows, get a metric on their inputs, and
+are compared again. The chosen model is then fitted on all rows by `bochner.search.fit`.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ DIAGONAL_METRICS = (("diagonal", 0.5), ("diagonal", 0.25))
 MAX_SHIFT, SHIFT_TOLERANCE, MAX_SHIFT_STEPS = 10.5, 3e-4, 20
 GRADIENT_ROWS = 500  # rows at which gradients are averaged
 MAX_PROBES = 8  # more outputs are combined by random signs
-MIN_SCALE = 1e-4  # of a column in a diagonal map, relative to the largest: no column is dropped for good
+MIN_SCALE = 1e-4  # of a column in a diagonal map, relative to the largest: no column is dropped permanently
 MEDIAN_ROWS = 500
 MAX_GEOMETRIES = 8  # arrays of distances that are kept: 500 MB with 2,000 rows and three folds
 WIDE_COLUMNS = 50  # with more columns that are not two-valued, |x_i - y_i|^1.5 takes longer than everything else
-# Standard errors of the difference on the same rows: trials that are farther behind the best go no further. With
-# twice the rows the order of two trials changed for differences up to 2.4 standard errors, on 12 tables.
+# Standard errors of the difference on the same rows: trials that are farther behind the best are dropped. On 12 tables,
+# the order of two trials changed with twice the rows for differences up to 2.4 standard errors.
 FAR_BEHIND = 3
 NUM_FOLDS = 5
 REPEATED_ROWS = 1000  # below, cross-validation is repeated with other folds
@@ -51,7 +51,7 @@ REPEATED_ROWS = 1000  # below, cross-validation is repeated with other folds
 
 @dataclass(frozen=True)
 class Preset:
-    """How thorough a search is: training rows of the trials of each stage, and how many trials go on."""
+    """The effort of a search: training rows of the trials of each stage, and how many trials are continued."""
 
     first_rows: int
     middle_rows: int
@@ -84,7 +84,7 @@ PRESETS = {
     "default": Preset(700, 2000, 3000, 6000, 5, 3, 4),
     "best": Preset(1500, 3000, 6000, 12000, 8, 6, 6, members=4),
 }
-GPU_ROWS = 4  # a GPU takes so many times the rows in less time
+GPU_ROWS = 4  # a GPU handles this many times the rows in less time
 
 
 class SearchRows(NamedTuple):
@@ -121,7 +121,7 @@ class Recipe:
 
     @property
     def complexity(self) -> int:
-        """What the one-standard-error rule prefers to have less of."""
+        """The complexity that the one-standard-error rule minimises."""
         return {"none": 0, "diagonal": 1, "full": 2}[self.metric]
 
     def __str__(self) -> str:
@@ -158,7 +158,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Fixed:
-    """What the user has set and the search keeps; None is searched."""
+    """Settings of the user that the search keeps; None is searched."""
 
     transform: str | None = None
     kernels: tuple[tuple[float, float], ...] | None = None
@@ -169,7 +169,7 @@ class Fixed:
 
 
 class Criterion(NamedTuple):
-    """What trials are compared by: losses of rows [n] whose weighted mean is the loss, or one number of them all."""
+    """The criterion of trials: losses of rows [n] whose weighted mean is the loss, or one number for all rows."""
 
     name: str
     rows: Callable[[Tensor, Tensor], Tensor]
@@ -212,9 +212,9 @@ def search_model(
 ) -> SearchResult:
     """Search transformation, kernel, bandwidth, metric and penalty for `rows`.
 
-    `validation` is the number of last rows that are to be validated on, if the user gave them; otherwise rows are held
-    out at random, or by cross-validation where there are few. `labels` [n] are classes to stratify by. `time_limit` in
-    seconds ends the search early; without one, the same rows, preset and seed give the same result.
+    `validation` is the number of last rows to validate on, if the user gave them; otherwise rows are held out at
+    random, or by cross-validation if there are few. `labels` [n] are classes to stratify by. `time_limit` in seconds
+    ends the search early; without one, the same rows, preset and seed give the same result.
     """
     search = _Search(rows, preset, fixed, criterion, seed, time_limit, verbose)
     folds = _make_folds(len(rows.X), preset, validation, labels, seeded(seed, "folds"))
@@ -289,7 +289,7 @@ class _Search:
         return best
 
     def middle(self, trials: list[Trial], folds: Sequence[Fold]) -> list[Trial]:
-        """The best on more rows, with bandwidth and penalty refined; product kernels and Euclidean ones alike."""
+        """The best on more rows, with bandwidth and penalty refined, for product and Euclidean kernels."""
         ranked = sorted(trials, key=lambda trial: trial.loss)
         share = self.preset.num_middle // 3
         groups = ([t for t in ranked if t.recipe.norm < 2], [t for t in ranked if t.recipe.norm == 2])
@@ -464,7 +464,7 @@ class _Search:
     def _kept_geometry(
         self, transform: str, norm: float, maps: Sequence[Tensor | None], folds: Sequence[Fold]
     ) -> list[_Geometry]:
-        """The same, of which the last few are kept: kernels share one, and so do a trial and the metric from it."""
+        """The same with a cache of the last few: kernels share one, and so do a trial and the metric from it."""
         key = (transform, norm, *map(id, maps))
         if key not in self._geometries:
             if len(self._geometries) == MAX_GEOMETRIES:
@@ -486,7 +486,7 @@ class _Search:
         factors: Sequence[float],
         penalties: Sequence[int],
     ) -> Trial:
-        """The trial of least loss over bandwidth factors and penalties (indices)."""
+        """The trial with the lowest loss over bandwidth factors and penalties (indices)."""
         values = [PENALTIES[index] for index in penalties] if self.fixed.penalty is None else [self.fixed.penalty]
         best: Trial | None = None
         for factor in factors:
@@ -595,7 +595,7 @@ def _point(recipe: Recipe) -> tuple[float, list[float]]:
 
 
 class _Geometry:
-    """Distances of a fold's rows, as a kernel sees them, and the models on them for any bandwidth and penalty."""
+    """Distances of a fold's transformed rows, and the models on them for any bandwidth and penalty."""
 
     def __init__(
         self,
@@ -741,7 +741,7 @@ def _shifted_solutions(L: Tensor, Y: Tensor, diagonal: Tensor, shifts: Sequence[
 
 
 def _power_map(M: Tensor, metric: str, power: float) -> Tensor:
-    """M^power [d, d], or that of its diagonal [d]; no input is dropped for good."""
+    """M^power [d, d], or that of its diagonal [d]; no input is dropped permanently."""
     if metric == "diagonal":
         diagonal = M if M.ndim == 1 else M.diagonal()
         return diagonal.clamp_min(0).pow(power).clamp_min(MIN_SCALE).float()
@@ -798,12 +798,12 @@ def _make_folds(
             chosen = torch.zeros(n, dtype=torch.bool)
             chosen[spread[part * n // count : (part + 1) * n // count]] = True
             folds.append(Fold(order[~chosen[order]], order[chosen[order]]))
-    # with more rows three of the folds say as much as all of fewer rows, at three fifths of the time
+    # with more rows, three of the folds are as informative as all folds of fewer rows, in three fifths of the time
     return folds[: 3 if n > REPEATED_ROWS else preset.max_folds]
 
 
 def _spread(order: Tensor, labels: Tensor | None) -> Tensor:
-    """The rows in an order in which every stretch has its share of every class."""
+    """The rows in an order in which classes are evenly spread."""
     if labels is None:
         return order
     labels = labels.cpu()[order]
@@ -822,9 +822,9 @@ def _shortened(fold: Fold, num_rows: int) -> Fold:
 
 
 def _ensemble(best: Trial, trials: list[Trial], rows: SearchRows, members: int, criterion: Criterion) -> list[Trial]:
-    """Trials whose mean prediction has the least loss, added one after the other to `best` (Caruana et al. 2004).
+    """Trials whose mean prediction has the lowest loss, added to `best` one by one (Caruana et al. 2004).
 
-    A trial is added only where the gain exceeds its standard error.
+    A trial is added only if the gain exceeds its standard error.
     """
     chosen, num_validated = [best], len(best.validated.unique())
     Y, weight = rows.Y[best.validated], rows.weight[best.validated]

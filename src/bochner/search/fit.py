@@ -1,7 +1,7 @@
 """From rows to a fitted model: solver, kernel, features and penalty, in the order in which they are chosen.
 
-This is the one assembly of kernel models and networks. `fit_model` takes a plan (`bochner.search.plan`) and a task,
-and is what `KernelClassifier.fit`, `bochner train`, acoustic models and studies call.
+`fit_model` takes a plan (`bochner.search.plan`) and a task. `KernelClassifier.fit`, `bochner train`, acoustic models
+and studies all call it.
 """
 
 from __future__ import annotations
@@ -72,11 +72,10 @@ OPTIMIZER_COPIES = {"sgd": 0, "momentum": 2, "adam": 5, "adamw": 5}
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A fitted model, with what was chosen on the way.
+    """A fitted model, with the choices that were made.
 
-    `history` has one record per epoch ("sgd"). `choices` says what was chosen on validation rows: the bandwidth and
-    others that were tried, the learning rate. `selection` has survival rates and input weights where features were
-    selected.
+    `history` has one record per epoch ("sgd"). `choices` are those made on validation rows: the bandwidth, the others
+    that were tried, the learning rate. `selection` has survival rates and input weights where features were selected.
     """
 
     model: nn.Module
@@ -142,9 +141,9 @@ def fit_model(
 
 
 def _fit_searched(plan: KernelPlan, task: Task, run: dict[str, Any]) -> Fitted:
-    """The model that a search on some of the rows has chosen, fitted on all of them.
+    """The model chosen by a search on some of the rows, fitted on all of them.
 
-    By exact least squares, in parts where the rows are many; by another solver where the plan needs one.
+    By exact least squares, in parts if there are many rows; by another solver if the plan needs one.
     """
     if is_exact(plan, task.all_rows, run["group"]):
         result = search_plan(plan, task, verbose=run["verbose"])
@@ -170,7 +169,7 @@ def _fit_searched(plan: KernelPlan, task: Task, run: dict[str, Any]) -> Fitted:
 
 
 def choose_solver(plan: KernelPlan, *, num_rows: int, num_classes: int | None) -> str:
-    """The solver that "auto" stands for, or the given one if the plan allows it.
+    """The solver selected by "auto", or the given one if the plan allows it.
 
     Up to 2,048 rows "auto" is the exact kernel model, "newton" for classes and "landmarks" for numbers. Beyond, it is
     "sgd" for classes; for numbers "ridge" up to 8,192 features, where one pass of normal equations costs less than
@@ -236,7 +235,7 @@ def _fit_sgd(
 
 
 def _fit_ridge(plan: KernelPlan, task: Task, z: Any) -> nn.Module:
-    """Normal equations; without a given penalty, the one of least validation loss."""
+    """Normal equations; without a given penalty, the one with the lowest validation loss."""
     if plan.alpha is not None:
         return FeatureModel(z, fit_ridge(z, task.all_rows, alpha=plan.alpha, num_classes=task.num_classes))
     penalties = [factor / num_rows(task.all_rows) for factor in PENALTIES]
@@ -262,7 +261,7 @@ def _fit_on_landmarks(plan: KernelPlan, task: Task, kernel: Kernel, memory: Memo
     """On landmarks drawn uniformly from the rows: logistic or softmax regression by Newton steps, or least squares; or
     least squares on all rows by blocks.
 
-    Without a given penalty, up to 2,048 rows that of least validation loss; beyond, the solver's rule.
+    Without a given penalty, up to 2,048 rows the one with the lowest validation loss; beyond, the solver's rule.
     """
     method: Callable[..., LandmarkModel] = fit_landmark_logistic if solver == "newton" else fit_least_squares
     generator = seeded(task.seed, "solver")
@@ -306,7 +305,7 @@ def _fit_eigenpro(plan: KernelPlan, task: Task, kernel: Kernel) -> LandmarkModel
 
 
 def _fit_network(plan: NetworkPlan, task: Task, run: dict[str, Any]) -> Fitted:
-    """A random start, layer-wise pre-training where asked for, then training of the whole.
+    """A random start, layer-wise pre-training if requested, then training of the whole network.
 
     Source: May 2018, Section 4.3 (pre-training).
     """
@@ -330,7 +329,7 @@ def _fit_network(plan: NetworkPlan, task: Task, run: dict[str, Any]) -> Fitted:
         dtype=task.dtype,
     ).to(task.device)
     with torch.no_grad():
-        network.head.bias.copy_(bias)  # the best constant scores: steps are not spent on learning frequencies
+        network.head.bias.copy_(bias)  # the best constant scores, which then need not be learned
     alpha = plan.alpha if plan.alpha is not None else WEIGHT_DECAY if params.optimizer == "adamw" else 0.0
     settings = params.sgd_settings(task.loss, alpha=alpha, num_rows=num_rows(task.all_rows), seed=task.seed)
     if plan.pretrain:

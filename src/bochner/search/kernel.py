@@ -80,10 +80,10 @@ ROWS_AT_ONCE = 4096
 def choose_kernel(
     plan: KernelPlan, task: Task, memory: MemoryPlan, *, group: Any = None
 ) -> tuple[Kernel, dict[str, Any]]:
-    """The kernel of a plan for the rows of a task, and what was chosen on validation rows.
+    """The kernel of a plan for the rows of a task, and the choices made on validation rows.
 
     First a bandwidth, as given or by a rule on a sample of the rows ("neighbor" reads all of them); then, with
-    adapt="agop", a metric on the inputs; then, with bandwidth="search", the multiple of the median rule of least
+    adapt="agop", a metric on the inputs; then, with bandwidth="search", the multiple of the median rule with the lowest
     validation loss. With a checkpoint_dir the last two are computed once.
     """
     searched = plan.bandwidth == "search"
@@ -193,7 +193,7 @@ def _standardized(
 
 
 def _learn_metric(kernel: Kernel, plan: KernelPlan, task: Task, memory: MemoryPlan) -> Stationary:
-    """The kernel under the metric of least validation loss, from average gradient outer products (AGOP).
+    """The kernel with the metric of lowest validation loss, from average gradient outer products (AGOP).
 
     Metrics come from least squares on random landmarks, which is fitted again under each of them.
     """
@@ -229,7 +229,7 @@ def _learn_metric(kernel: Kernel, plan: KernelPlan, task: Task, memory: MemoryPl
 def _search_bandwidth(
     kernel: Kernel, plan: KernelPlan, task: Task, sample: Block, generator: Generator
 ) -> tuple[Stationary, dict[str, Any]]:
-    """The multiple of the median rule of least validation loss, and all that were tried.
+    """The multiple of the median rule with the lowest validation loss, and all that were tried.
 
     Each trial trains a small model for a few epochs: O(TRIAL_EPOCHS TRIAL_ROWS TRIAL_FEATURES (d + t)).
     """
@@ -276,10 +276,10 @@ def _search_bandwidth(
 
 
 def search_steps(loss: Callable[[int], float], *, max_steps: int) -> tuple[int, dict[int, float]]:
-    """The step of least loss, by a scan that is refined around its best step; and all losses.
+    """The step with the lowest loss, by a scan that is refined around its best step; and all losses.
 
-    The steps -4, 0 and 4 come first, then those 2 and 1 away from the best so far: seven losses at most. Unlike a walk
-    that ends where the loss stops falling, this is not stopped by a plateau. A loss with one minimum is solved exactly.
+    The steps -4, 0 and 4 come first, then those 2 and 1 away from the best so far: seven losses at most. Unlike a
+    search that ends where the loss stops falling, this is not stopped by a plateau. A single minimum is always found.
 
     >>> search_steps(lambda step: (step - 2.2) ** 2, max_steps=6)[0]
     2
@@ -301,7 +301,7 @@ def fit_least_squares(
     memory_budget: int,
     checkpoint_dir: Path | None = None,
 ) -> LandmarkModel:
-    """By preconditioned conjugate gradients, or by one factorisation where the landmarks are all of the rows.
+    """By preconditioned conjugate gradients, or by one factorisation if all rows are landmarks.
 
     Only the first has checkpoints.
     """
@@ -425,7 +425,7 @@ def _input_weights(selection: Selection, kernel: Kernel) -> dict[str, list[float
 def _adapt(
     z: FeatureMap, make_head: Any, plan: KernelPlan, task: Task, verbose: bool | None
 ) -> tuple[FeatureMap, dict[str, list[float]]]:
-    """The random map `z` moved towards the objective of the plan, never worse than `z` on validation rows.
+    """The random map `z` adapted to the objective of the plan, never worse than `z` on validation rows.
 
     The head that "dab" trains with the map is discarded: heads are trained afterwards on all rows, for every basis.
     Source: Alber et al. 2017, Section 3.2.
@@ -458,7 +458,7 @@ def draw_map(
     form: str | None = None,
     device: torch.device | str = "cpu",
 ) -> FeatureMap:
-    """The map that suits the kernel: Fourier for spectral ones, their own for arc-cosine and polynomial, else Nystrom.
+    """The map for the kernel: Fourier for spectral kernels, those of arc-cosine and polynomial kernels, else Nystrom.
 
     X [n, d] are rows to take landmarks from; only their width and dtype matter to the other maps. `form` None is
     "paired" (a cosine and a sine of each frequency) for an even number of Fourier features, else "cosine".

@@ -25,7 +25,7 @@ OVERHEAD = 3 * 2**24
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the memory of a fit depends on.
+    """The sizes that determine the memory of a fit.
 
     N rows in shards of at most `shard_rows`, d inputs, t outputs, D features or landmarks, bytes of a number, copies
     of the weights (those of the optimizer included), and whether the features are Nystrom features.
@@ -146,7 +146,7 @@ class Sizes:
 class MemoryPlan:
     """How a budget is divided.
 
-    `preconditioner_rows` bounds the rows of the preconditioner; `cache` is what may hold parts of K_nm while solving.
+    `preconditioner_rows` bounds the rows of the preconditioner; `cache` is the memory for parts of K_nm while solving.
     The metric is learned before, on `metric_landmarks`, with its own `metric_cache`.
     """
 
@@ -164,7 +164,8 @@ def plan_memory(
     preconditioner_rows: int = 0,
     metric: tuple[int, int] | None = None,
 ) -> MemoryPlan:
-    """Divide `budget` bytes over the phases of a fit; a budget that is too small is an error that says what is needed.
+    """Divide `budget` bytes over the phases of a fit; a budget that is too small is an error that states the bytes
+    needed.
 
     `preconditioner_rows` is 0 without a preconditioner; `metric` is (landmarks, rows) where one is learned.
     """
@@ -182,7 +183,7 @@ def plan_memory(
         metric_cache = max(0, budget - metric_bytes)
         needed = max(needed, metric_bytes)
     if needed > budget:
-        # the buffer follows the budget, so the smallest sufficient budget has a buffer of its own
+        # the buffer depends on the budget, so the smallest sufficient budget has another buffer
         rest = needed - sizes.buffer
         enough = min(rest + MAX_BUFFER_BYTES, rest * 8 // 7 + BUFFERED_SHARDS * 2**16)
         raise ValueError(

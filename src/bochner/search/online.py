@@ -25,7 +25,7 @@ from bochner.solvers.step import compute_precision, evaluate, take_step
 
 
 def start_online(plan: KernelPlan, task: Task, *, generator: Generator) -> tuple[FeatureModel, Kernel]:
-    """A model whose kernel and features suit the first rows.
+    """A model with kernel and features for the first rows.
 
     Its bias is 0 for classes, of which others may come, and the mean of the first targets for numbers.
     """
@@ -41,7 +41,8 @@ def step_online(model: FeatureModel, plan: KernelPlan, source: Source, *, loss: 
     """One epoch of minibatch steps over `source`, in place.
 
     The preconditioner is that of these rows. A learning rate of "auto" is the inverse of the largest curvature that
-    the preconditioner leaves, for which no validation rows are needed. Steps that diverge are undone, and an error.
+    the preconditioner leaves, for which no validation rows are needed. If the steps diverge, they are undone and an
+    error is raised.
     """
     rows, like = num_rows(source), model.head.bias
     source = MappedSource(source, partial(move_block, device=like.device, dtype=like.dtype))

@@ -1,4 +1,4 @@
-"""What to fit, and on which rows: a typed plan and a task.
+"""The model to fit and its rows: a typed plan and a task.
 
 The estimators, `bochner train`, acoustic models and studies all describe a model by a plan.
 """
@@ -41,7 +41,7 @@ UNITS = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 BUFFERED_SHARDS = 11  # shuffling holds 8 shards; one more is being read, with its parts, and a batch is assembled
 MAX_BUFFER_BYTES = 2**26  # a larger shuffling buffer does not mix rows noticeably better
 MIN_SHARD_ROWS, MAX_SHARD_ROWS = 64, 8192
-DATA_FILE = "data.json"  # hashes of the rows that the checkpoints beside it belong to
+DATA_FILE = "data.json"  # hashes of the rows of the checkpoints in the same directory
 # Types of the options that are neither numbers nor one of a few words.
 SOLVER_TYPES: dict[str, tuple[type, ...]] = {
     "device": (str, torch.device),
@@ -94,7 +94,7 @@ class SolverParams:
         "halving" watches the criterion; "one-cycle" raises the rate to `learning_rate` and lowers it to 0 over exactly
         `max_epochs` epochs.
     criterion : str or None, default=None
-        What the learning-rate schedule watches on validation rows: "ce", "err", "erll:1", "capped:0.1", "topk:0.9",
+        The criterion of the learning-rate schedule on validation rows: "ce", "err", "erll:1", "capped:0.1", "topk:0.9",
         "mse", ... None is "ce" for classes and "mse" for numbers.
     improvement : float, default=0.003
         The rate is halved after an epoch that lowers the criterion by less than this fraction (0.01 in the papers);
@@ -201,16 +201,15 @@ class SolverParams:
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptParams:
-    """What is learned about the inputs or the features before the model is fitted.
+    """Adaptation of the inputs or the features before the model is fitted.
 
     Parameters
     ----------
     method : {"agop", "uab", "sab", "dab"}
         "agop": a metric on the inputs, the average gradient outer product of least squares on landmarks. The others
-        move random features by gradients: "uab" towards the kernel, "sab" towards alignment with the classes, "dab"
-        towards a lower loss.
+        adapt random features by gradients: "uab" to the kernel, "sab" to alignment with the classes, "dab" to the loss.
     rounds : int, default=4
-        Metrics that "agop" tries at most; the one of least validation loss is kept.
+        Maximum number of metrics that "agop" tries; the one with the lowest validation loss is kept.
     num_landmarks : int, default=2048
         Landmarks of the least squares that metrics are derived from.
     num_rows : int, default=65536
@@ -235,10 +234,10 @@ class SelectionParams:
     Parameters
     ----------
     method : {"rounds", "fobos", "sparse"}, default="rounds"
-        "rounds" draws, trains briefly and keeps the features of largest weight, over and over. "fobos" draws
-        n_components (rounds + 1) / 2 features at once, as many as "rounds" sees in all, and keeps those that survive
-        an l1/l2 penalty. "sparse" (Sparse Random Features, Yen et al.) draws as "rounds" does and keeps those that
-        survive the exact solution of such a problem; it runs in one process.
+        "rounds" repeatedly draws, trains briefly and keeps the features of largest weight. "fobos" draws n_components
+        (rounds + 1) / 2 features at once, as many as "rounds" draws in all, and keeps those that remain under an l1/l2
+        penalty. "sparse" (Sparse Random Features, Yen et al.) draws as "rounds" does and keeps those that remain in the
+        exact solution of such a problem; it runs in one process.
     rounds : int, default=10
     rows_per_round : int or None, default=None
         Rows of one round's training. None is all of them, at most a million, for "sparse" at most 65,536.
@@ -261,7 +260,7 @@ class KernelPlan:
 
     `bandwidth` "search" tries multiples of the median rule on validation rows. With a `preset` the search of
     `bochner.search.automatic` determines what is left open: kernel "auto", bandwidth None, standardize None, adapt
-    "auto" and alpha None. Without one these stand for the Gaussian kernel, the median rule and no changes.
+    "auto" and alpha None. Without one these mean the Gaussian kernel, the median rule and no changes.
     """
 
     kernel: str | Kernel = "gaussian"
@@ -406,7 +405,7 @@ def as_selection(value: Any) -> SelectionParams | None:
 
 
 def plan_inputs(plan: KernelPlan | NetworkPlan) -> dict[str, Any]:
-    """The plan as plain values, for fingerprints: everything but where it runs and is stored."""
+    """The plan as plain values, for fingerprints: everything except device and paths."""
     kernel: dict[str, str] = {}
     if isinstance(plan, KernelPlan):
         kernel["kernel"] = repr(plan.kernel)
@@ -423,7 +422,7 @@ def plan_inputs(plan: KernelPlan | NetworkPlan) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Rows to fit on, rows to choose by, both together, and what their targets are.
+    """Training rows, validation rows, both together, and the kind of their targets.
 
     y are class indices where `num_classes` is given, otherwise numbers [n, t]. `mean` [t] is the mean of the targets,
     one-hot for classes: the constant that models start from. `names`, of classes and columns, are what checkpoints
@@ -451,7 +450,7 @@ class Task:
 
     @property
     def has_own_validation(self) -> bool:
-        """Whether the validation rows are apart from all rows, as the user has given them."""
+        """Whether the validation rows are not among all rows, because the user has given them."""
         return num_rows(self.train) == num_rows(self.all_rows) > 1
 
 
@@ -553,16 +552,16 @@ def _stage_inputs(plan: KernelPlan, task: Task) -> dict[str, Any]:
 
 
 def stage_fingerprint(plan: KernelPlan, task: Task) -> dict[str, str]:
-    """What partial results of a stage belong to; the record of the stage says more."""
+    """The fingerprint of partial results of a stage; the record of the stage has the details."""
     return {"plan": fingerprint(_stage_inputs(plan, task))}
 
 
 def stored(
     plan: KernelPlan, task: Task, name: str, make: Callable[[], tuple[Value, dict[str, Any]]], group: Any
 ) -> tuple[Value, dict[str, Any]]:
-    """What `make` returns, computed once for each checkpoint_dir: a kernel or map, and facts about it.
+    """The result of `make`, computed once for each checkpoint_dir: a kernel or map, and facts about it.
 
-    The processes of a `group` compute it together, or each for itself, every time.
+    The processes of a `group` compute it every time, together or each separately.
     """
     directory = plan.params.directory(name)
     if directory is None or group is not None:

@@ -1,4 +1,4 @@
-"""Plans with a preset: which rows are searched on, what the user has fixed, and the model on all rows."""
+"""Plans with a preset: the rows of the search, the settings of the user, and the model on all rows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ MAX_ROW_BYTES = 2**31  # rows beyond this size are not gathered in memory: featu
 
 
 def is_exact(plan: KernelPlan, rows: Shards, group: Any) -> bool:
-    """Whether the final fit is exact least squares: unless another solver, features or minibatches are asked for."""
+    """Whether the final fit is exact least squares: unless another solver, features or minibatches are requested."""
     row_bytes = num_rows(rows) * rows.num_inputs * plan.params.dtype.itemsize
     limit = MAX_ROW_BYTES if plan.params.memory_budget is None else parse_bytes(plan.params.memory_budget) // 4
     if plan.solver == "exact":
@@ -78,7 +78,7 @@ def search_plan(plan: KernelPlan, task: Task, *, verbose: bool | None) -> Search
 
 
 class Searched(Storable):
-    """What a search has chosen, and a record of what it has tried."""
+    """The choices of a search, and a record of its trials."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Searched(Storable):
 
 
 def fixed_by(plan: KernelPlan, count: int) -> Fixed:
-    """What the plan sets, for a fit on `count` rows."""
+    """The settings of the plan, for a fit on `count` rows."""
     kernels = bandwidth = None
     multiple = 1.0
     kernel = "gaussian" if plan.kernel == "auto" and plan.gamma is not None else plan.kernel
@@ -128,7 +128,7 @@ def fixed_by(plan: KernelPlan, count: int) -> Fixed:
         )
     transform = None if plan.standardize is None else "standard" if plan.standardize else "none"
     if bandwidth is not None and transform is None:
-        transform = "none"  # a number refers to distances of the inputs as they are
+        transform = "none"  # a number refers to distances of the original inputs
     learned = isinstance(plan.adapt, AdaptParams) and plan.adapt.method == "agop"
     return Fixed(
         transform=transform,
@@ -159,7 +159,7 @@ def fit_all_rows(plan: KernelPlan, task: Task, result: SearchResult) -> FinalFit
         transform = result.transforms[trial.recipe.transform]
         penalty = trial.recipe.path[-1][1]
         if len(X) > part_rows(plan, len(X), task.device, penalty):
-            penalty = max(penalty, DOUBLE_PENALTY)  # larger parts in float32 are worth more than a smaller penalty
+            penalty = max(penalty, DOUBLE_PENALTY)  # larger parts in float32 are better than a smaller penalty
         fit = fit_partition(
             kernel.to(task.device),
             X if transform is None else transform(X),
@@ -190,7 +190,7 @@ def fit_all_rows(plan: KernelPlan, task: Task, result: SearchResult) -> FinalFit
 def _uncertainty(
     task: Task, result: SearchResult, X: Tensor, residuals: Tensor, weight: Tensor | None
 ) -> Uncertainty | None:
-    """Of numbers that the first of the chosen models predicts; two rows at least have residuals."""
+    """The uncertainty of the first of the chosen models, for numbers; needs at least two rows with residuals."""
     if task.num_classes is not None or len(X) < 2:
         return None
     recipe = result.chosen[0].recipe
@@ -276,7 +276,7 @@ def _scaled(preset: Preset, device: torch.device) -> Preset:
 
 
 class _Answers:
-    """Stands for an estimator whose predictions are known, so that scikit-learn's scorers can be used."""
+    """An estimator with known predictions, so that scikit-learn's scorers can be used."""
 
     def __init__(self, predictions: Tensor, num_classes: int | None, multilabel: bool) -> None:
         self._estimator_type = "regressor" if num_classes is None and not multilabel else "classifier"

@@ -1,4 +1,4 @@
-"""How models are fitted: minibatch training (`sgd`) and solvers of convex problems, as functions of a source of rows.
+"""Solvers: minibatch training (`sgd`) and solvers of convex problems, as functions of a source of rows.
 
 All solvers minimise one objective, in which `alpha` has the same meaning everywhere:
 

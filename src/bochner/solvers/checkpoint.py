@@ -1,9 +1,8 @@
 """Checkpoints of training: one safetensors file from one process, one directory of parts from several.
 
-All checkpoints of training are written and read here, and so are the preconditioner of a run and the losses of rates
-that were tried. Several processes use
-torch.distributed.checkpoint (DCP) with its safetensors writer: DCP's default writer keeps its metadata as a pickle, and
-a file that is unpickled can run code. All other state is JSON.
+This module also writes and reads the preconditioner of a run and the losses of rates that were tried. Several processes
+use torch.distributed.checkpoint (DCP) with its safetensors writer: DCP's default writer stores its metadata as a
+pickle, which can run code. All other state is JSON.
 """
 
 from __future__ import annotations
@@ -94,14 +93,14 @@ def read_checkpoint(
     try:  # an interruption between two writes may leave both
         return max(single, shared, key=lambda checkpoint: (checkpoint[1]["epoch"], checkpoint[1]["batch"]))
     except (KeyError, TypeError) as error:
-        raise ValueError(f"{checkpoint_dir} holds a checkpoint without a place ({error!r}); delete it.") from error
+        raise ValueError(f"{checkpoint_dir} holds a checkpoint without a position ({error!r}); delete it.") from error
 
 
 class SolverCheckpoints:
-    """Checkpoints of a solver that iterates, in the block of a `with` statement.
+    """Checkpoints of an iterative solver, as a context manager.
 
     `keep` writes one every `seconds`, and when SIGTERM or SIGINT was received, which takes effect afterwards. Without a
-    `checkpoint_dir` nothing is read, written or held.
+    `checkpoint_dir` it does nothing.
     """
 
     def __init__(self, checkpoint_dir: Path | None, fingerprint: Mapping[str, Any], *, seconds: float) -> None:
@@ -109,7 +108,8 @@ class SolverCheckpoints:
         self._held, self._last = HeldSignals(), time.monotonic()
 
     def read(self, expected: Mapping[str, Tensor], *positive: str) -> Checkpoint | None:
-        """The last checkpoint or None; its tensors must be like the expected ones, and the named numbers positive."""
+        """The last checkpoint or None; its tensors must have the expected shapes and dtypes, and the named numbers must
+        be positive."""
         stored = None if self._directory is None else read_checkpoint(self._directory, self._fingerprint)
         if self._directory is None or stored is None:
             return None
@@ -139,17 +139,17 @@ class SolverCheckpoints:
 
 
 def check_alike(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
-    """An error unless each expected tensor is there with its shape and dtype: others would be broadcast in silence."""
+    """Raise an error unless each expected tensor has its shape and dtype: others would be broadcast silently."""
     for name, like in expected.items():
         if name not in tensors or (tensors[name].shape, tensors[name].dtype) != (like.shape, like.dtype):
             raise ValueError(f"{name} must be {like.dtype} {list(like.shape)}")
 
 
 class StoredValues:
-    """Numbers by number, such as the loss of each learning rate that was tried, stored in a file as they are computed.
+    """A mapping from numbers to numbers, such as the loss of each learning rate tried, stored as they are computed.
 
-    The same configuration finds them again. Of the processes of a `group`, which compute the same numbers, the first
-    writes them.
+    The same configuration reads them again. In a `group`, whose processes compute the same numbers, the first one
+    writes.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as name:
@@ -219,7 +219,7 @@ def _write_parts(
     """Each process writes its part into a new directory; then one file, replaced atomically, names that directory.
 
     Tensors divided by features, [lead, D / parts], are stored as parts of [lead, forms, P], P the number of frequencies
-    and forms 2 where each has a cosine and a sine: an entry has the same place there for any number of parts.
+    and forms 2 where each has a cosine and a sine: the position of an entry does not depend on the number of parts.
     """
     from torch.distributed.checkpoint.api import CheckpointException
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
@@ -250,7 +250,8 @@ def _write_parts(
 
 
 def read_parts(checkpoint_dir: Path, fingerprint: Mapping[str, Any], *, group: Workers | None = None) -> Checkpoint:
-    """What several processes wrote: whole tensors, or with a `group` this process's columns where divided."""
+    """Read the checkpoint of several processes: whole tensors, or with a `group` this process's columns of divided
+    ones."""
     path = checkpoint_dir / SHARED_NAME
     try:
         state = dict(json.loads(path.read_text()))
@@ -258,7 +259,7 @@ def read_parts(checkpoint_dir: Path, fingerprint: Mapping[str, Any], *, group: W
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"{path} is not a checkpoint of several processes: {error!r}") from error
     if directory.name != str(directory) or not directory.name.startswith(PREFIX):
-        raise ValueError(f"{path} must name a directory beside it, got {str(directory)!r}.")
+        raise ValueError(f"{path} must name a directory next to it, got {str(directory)!r}.")
     _check_fingerprint(path, state, fingerprint)
     try:
         return _load_parts(checkpoint_dir / directory, by_feature, group), state
@@ -289,7 +290,7 @@ def _load_parts(directory: Path, by_feature: set[str], group: Workers | None) ->
 
 
 def _as_shard(part: Tensor, group: Workers) -> Tensor:
-    """A part as DCP sees it: one of several along the last axis, the same for all shares of the rows."""
+    """A part as a shard for DCP: one of several along the last axis, the same for all shares of the rows."""
     from torch.distributed.tensor import DTensor, Replicate, Shard
 
     return DTensor.from_local(part.contiguous(), group.grid, [Replicate(), Shard(part.ndim - 1)])

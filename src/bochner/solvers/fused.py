@@ -1,6 +1,7 @@
 """Steps of plain SGD on a linear head or bottleneck without autograd.
 
-On a GPU products in low precision and several minibatches at once; on a CPU a few columns of the features at a time.
+On a GPU with products in low precision and several minibatches at once; on a CPU with a few columns of features at a
+time.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class PreconditionedRows:
         self._floor = preconditioner.floor if preconditioner.before_bottleneck else None
 
     def __call__(self, Z: Tensor) -> tuple[Tensor, Tensor | None]:
-        """What replaces Z [n, D] in the gradient, and the ones [n] of a linear head's bias."""
+        """The replacement of Z [n, D] in the gradient, and of the ones [n] of a linear head's bias."""
         parts = long_product(Z, self._vectors)
         if self._floor is not None:
             return self._without(Z, parts * self._shrink, scale=1 / self._floor), None
@@ -70,7 +71,7 @@ class Replay:
     """Calls `work`, and after a few equal calls replays it as one CUDA graph, without the overhead of Python.
 
     Calls are equal when shapes, dtypes and the rate are; others are made directly, and so are all calls on a CPU.
-    Memory: a copy of the rows, and what `work` allocates is kept.
+    Memory: a copy of the rows, and everything that `work` allocates.
 
     >>> seen = []
     >>> replay = Replay(lambda X, y, rate: seen.append(len(X)))
@@ -105,7 +106,8 @@ class Replay:
         self._graph.replay()
 
     def _captured(self, rate: float) -> torch.cuda.CUDAGraph:
-        """The launches, recorded without being run. Other threads go on: one of them may be reading the next rows."""
+        """The launches, recorded without being run. Other threads continue: one of them may be reading the next
+        rows."""
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             self._work(self._X, self._y, rate)
@@ -138,7 +140,7 @@ class FusedSteps:
         self.copies = [_copy(part, self.dtype) for part in self.parts[:-1]] if short else []
         self.feature_map, self.batch_size = model.feature_map, settings.batch_size
         outputs = len(self.parts[0])
-        # Products in float32 take longer than reading the weights: nothing is gained by several minibatches at once.
+        # Products in float32 take longer than reading the weights, so several minibatches at once have no advantage.
         single = settings.precision == "float32"
         self.minibatches = 1 if single else minibatches_at_once(outputs, settings.batch_size)
         self._frequencies = _frequencies(model.feature_map, self.dtype)

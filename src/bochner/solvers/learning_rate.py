@@ -34,8 +34,8 @@ START = {"sgd": 4.0, "momentum": 1.0, "adam": 4e-3, "adamw": 4e-3}
 FACTOR = 4.0  # between neighbouring rates; the schedule halves a rate that is too large by less
 WINDOW = range(-1, 4)  # powers of FACTOR that are tried first, together
 MAX_SEARCHES = 5
-# Heads with up to so many weights together (4 MB of float32) are trained side by side on the same features; larger ones
-# one after the other, since they no longer fit a cache and their features cost less than their products.
+# Heads with up to this many weights together (4 MB of float32) are trained together on the same features; larger ones
+# one at a time, since they no longer fit a cache and their features cost less than their products.
 SIDE_BY_SIDE = 2**20
 
 
@@ -53,16 +53,16 @@ def find_rate(
     """The rate with the lowest validation loss after a few steps from the model's current weights, to a factor of 4.
 
     Copies of the model take the same steps at five rates around a typical one, over a quarter of an epoch, 10 to 100
-    steps; features are computed once for all of them. The copies are compared on at most 2,048 validation rows. Where
-    the largest or the smallest rate is best, the search goes on in that direction. The model itself does not change.
+    steps; features are computed once for all of them. The copies are compared on at most 2,048 validation rows. If the
+    largest or the smallest rate is best, the search continues in that direction. The model itself does not change.
 
     Two corrections: a loss no better than that of the best constant scores counts as infinite, since units that died at
-    a huge rate may look better than others that diverged at a smaller one; and to n validation rows one of random class
-    is added, since the loss of n correct rows falls without bound as scores grow, while n rows cannot show that fewer
-    than one in n is wrong.
+    a huge rate may look better than those that diverged at a smaller one; and one row of random class is added to the n
+    validation rows, since the loss of n correct rows falls without bound as scores grow, while n rows cannot show that
+    fewer than one in n is wrong.
 
-    With a `checkpoint_dir`, rates that an interrupted search has tried are not tried again; `fingerprint` is what they
-    depend on.
+    With a `checkpoint_dir`, rates that an interrupted search has tried are not tried again; `fingerprint` identifies
+    what they depend on.
     """
     generator = Generator().manual_seed(settings.seed)
     rows = BlockSource(sample_rows(validation_data, VALIDATION_ROWS, generator=generator))
@@ -109,8 +109,8 @@ def _train_copies(
     rates: list[float],
     group: Workers | None,
 ) -> Iterator[list[tuple[float, float, float]]]:
-    """(rate, loss on `rows`, loss on `shuffled`) after the same steps at each rate; one list for those that are
-    trained side by side."""
+    """(rate, loss on `rows`, loss on `shuffled`) after the same steps at each rate; one list for those that are trained
+    together."""
     shared, module = None, model
     if isinstance(model, FeatureModel) and not trainable(model.feature_map):
         shared, module = model.feature_map, model.head  # frozen features, computed once for all copies

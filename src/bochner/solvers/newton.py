@@ -29,12 +29,12 @@ from bochner.solvers.rows import OwnShards, Tile
 DECAY = 0.03
 # The relative residual to which conjugate gradients solve for a Newton step.
 FORCING = 0.1
-# A step that does not lower the objective is halved at most this often: 1e-6 of it is left.
+# A step that does not lower the objective is halved at most this often, down to 1e-6 of it.
 HALVINGS = 20
 
 
 class Point(NamedTuple):
-    """Where Newton's method stands: gamma [m, t], the mean loss there and its gradient [m, t]."""
+    """An iterate of Newton's method: gamma [m, t], the mean loss there and its gradient [m, t]."""
 
     gamma: Tensor
     loss: float
@@ -115,7 +115,7 @@ def fit_landmark_logistic(
             if report is not None:
                 report(step, left)
             if used == alpha and left <= tolerance:
-                # a direction cut short makes the distance look shorter than it is
+                # a truncated direction underestimates the distance
                 end = "" if unsolved <= FORCING else f"max_iterations={max_iterations} in its last step"
                 break
             moved = newton.descend(point, direction, used)

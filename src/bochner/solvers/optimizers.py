@@ -20,7 +20,7 @@ SCHEDULES = ["halving", "one-cycle"]
 
 @dataclass(frozen=True)
 class SGDSettings:
-    """Settings of minibatch training; the defaults are the papers'.
+    """Settings of minibatch training; the defaults are those of the papers.
 
     Args:
         loss: "softmax", "logistic" or "squared".
@@ -88,8 +88,8 @@ class SGDSettings:
 class PlainSGD:
     """p <- p - lr (gradient + weight_decay p): torch.optim.SGD without momentum, bit for bit.
 
-    Constructing one of torch's own optimizers imports torch's compiler: one second and 90 MB, more than a whole fit on
-    a small set takes.
+    Constructing one of torch's own optimizers imports torch's compiler: one second and 90 MB, more than a fit on a
+    small data set.
     """
 
     def __init__(self, groups: Iterable[Mapping[str, Any]], *, lr: float) -> None:
@@ -156,7 +156,7 @@ def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
 
 
 def restore_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Put back what `optimizer_tensors` returned; other names are ignored. A ValueError where it does not fit."""
+    """Restore the state returned by `optimizer_tensors`; other names are ignored. A ValueError if it does not fit."""
     state: dict[int, dict[str, Tensor]] = {}
     for key, tensor in tensors.items():
         if key.startswith("optimizer."):
@@ -167,7 +167,7 @@ def restore_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> No
             raise ValueError(f"optimizer state must be empty for plain SGD, got entries for {sorted(state)}.")
         return
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    for index, slots in state.items():  # a tensor of another shape would be broadcast in silence
+    for index, slots in state.items():  # a tensor of another shape would be broadcast silently
         shapes = {tuple(tensor.shape) for tensor in slots.values() if tensor.ndim}
         if set(slots) != SLOTS[type(optimizer)] or shapes != {tuple(parameters[index].shape)}:
             raise ValueError(f"optimizer.{index} does not fit {type(optimizer).__name__}")

@@ -40,16 +40,16 @@ def pretrain(
     Time-delay layers begin together, since a head needs the last of them.
     Returns one record per stage: those of `train`, with "layers" = l. L epochs in all.
 
-    Each stage is `train` with `max_epochs` = 1, at the initial `settings.learning_rate` ("auto" searches again) and in
-    an order of its own. No halving carries over, and a stage is not compared with the one before: a new layer may cost
-    something at first, and is kept. A stage is repeated at half the rate if it diverged or its units died, which would
-    be a broken start for the next: if it ends worse than its new head, or no better in ce (mse) than the best constant
-    scores. After `settings.max_halvings` failures a FloatingPointError is raised; `callbacks` see every attempt. The
-    next stage starts at the initial rate again.
+    Each stage is `train` with `max_epochs` = 1, at the initial `settings.learning_rate` ("auto" searches again) and
+    with its own order of rows. Halvings do not carry over, and a stage is not compared with the previous one, since a
+    new layer may raise the loss at first. A stage is repeated at half the rate if it diverged or its units died: if it
+    ends worse than its new head, or no better in ce (mse) than the best constant scores. After `settings.max_halvings`
+    failures a FloatingPointError is raised; `callbacks` see every attempt. The next stage starts at the initial rate
+    again.
 
-    With a `checkpoint_dir`, each attempt is checkpointed in a directory of its own, layers-1/halvings-0 and so on. The
+    With a `checkpoint_dir`, each attempt is checkpointed in a separate directory, layers-1/halvings-0 and so on. The
     same call, from the same start of network and generator, resumes, bit-equal on a CPU. `options` go to `train`.
-    Source: Seide et al. 2011, whose stages stop far from convergence too; May 2018, Section 4.3.
+    Source: Seide et al. 2011, whose stages also stop far from convergence; May 2018, Section 4.3.
 
     >>> from bochner.data import ArraySource
     >>> X = torch.randn(600, 2, generator=Generator().manual_seed(0))

@@ -41,7 +41,7 @@ def fit_ridge(
     y holds numbers [n] or [n, t], or class indices with `num_classes` (then one-hot, and f estimates p(class | x)).
     Products are computed in the features' dtype over 2,048 rows, about a common shift, and summed in float64: relative
     errors of the moments about 2e-7 for float32 features, in half the time of float64 products.
-    The processes of a `group` divide the shards of the source, each of which needs one, and have the same head.
+    The processes of a `group` divide the shards of the source, at least one for each, and get the same head.
     O(N D (D + t)) + O(D^3 / 3) time; O(D^2 + 2048 D) memory.
 
     >>> from torch import Generator; from bochner.features import FourierMap; from bochner.kernels import Gaussian

@@ -35,13 +35,14 @@ def fit_saga(
 ) -> LinearHead:
     """The minimum of mean_i loss(y_i, z(x_i) W + b) + alpha / 2 ||W||^2, loss "squared", "logistic" or "softmax".
 
-    For a batch B of b rows with residuals r_i = loss'(f(x_i)) and the residuals r'_i stored when row i was last seen,
+    For a batch B of b rows with residuals r_i = loss'(f(x_i)) and the residuals r'_i stored when row i was last used,
 
         W <- prox[W - step (sum_B z_i (r_i - r'_i) / b + G)],   G <- G + sum_B z_i (r_i - r'_i) / N,   r'_B <- r_B,
 
     with prox the division by 1 + step alpha. The gradient of a row is z_i r_i, so the residuals [N, t] are all that is
-    stored. Shards in random order, batches in random order within each. Features are moved by their mean, which is then
-    taken back into the bias: the largest eigenvalue of their covariance, and so the step, no longer sees the mean.
+    stored. Shards in random order, batches in random order within each. Features are centred, and their mean is moved
+    into the bias at the end, so that the largest eigenvalue of their covariance, and the step, do not depend on the
+    mean.
 
     step = 1 / 3 L with L = l'' (2 s + max ||z||^2 / b): s the largest eigenvalue of the covariance within a shard
     (measured on 512 of its rows), l'' the loss's smoothness. Stops when the norm of the gradient, by the stored
@@ -91,7 +92,7 @@ def fit_saga(
 
 
 class _Geometry(NamedTuple):
-    """Of rows about the mean of all: the largest eigenvalue of a shard's covariance, and the longest row's square."""
+    """For centred rows: the largest eigenvalue of a shard's covariance, and the largest squared norm of a row."""
 
     spread: float
     longest: float

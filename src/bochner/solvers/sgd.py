@@ -46,17 +46,17 @@ if TYPE_CHECKING:
 Record = dict[str, Any]  # one epoch: its number, rate, decision and criteria
 Callback = Callable[[Record], None]
 
-# A criterion this many times its initial value (and at least 1) is divergence, not the noise of a hopeless problem.
+# A criterion above this many times its initial value (and at least 1) means divergence, not noise.
 DIVERGED = 1e6
 # One cycle: the share of the steps in which the rate rises, and the first rate as a share of the largest, as in torch's
 # OneCycleLR.
 RISING, FIRST = 0.3, 0.04
-# Training rows whose statistics batch normalisation has in evaluation mode: variances to about 2 %.
+# Training rows for the statistics of batch normalisation in evaluation mode: variances to about 2 %.
 STATISTICS_ROWS = 8192
 
 
 class Decision(Enum):
-    """What to do after an epoch."""
+    """The decision after an epoch."""
 
     GO_ON = "go on"
     HALVE = "halve"
@@ -128,7 +128,7 @@ CLASSES: dict[str, type[HalvingSchedule]] = {"halving": HalvingSchedule, "one-cy
 
 @dataclass
 class TrainingState:
-    """All that changes during training, and therefore all that a checkpoint holds."""
+    """Everything that changes during training, and is stored in a checkpoint."""
 
     model: nn.Module  # with workers, this process's part of it
     optimizer: Optimizer
@@ -163,7 +163,8 @@ def train(
         settings: Loss, optimizer, rate and schedule.
         checkpoint_dir: Directory for a checkpoint of every epoch, and of every `checkpoint_seconds` within epochs, and
             for history.jsonl. The same call made again resumes there; on a CPU the result is bit-equal to that of an
-            uninterrupted run. SIGTERM and SIGINT take effect when the current block of rows is done and stored.
+            uninterrupted run. SIGTERM and SIGINT take effect after the current block of rows, when a checkpoint is
+            stored.
         verbose: Whether to show progress bars; None shows them on a terminal only.
         callbacks: Called with the record of each epoch, such as those of `bochner.solvers.tracking`.
         group: The processes that train together (see `bochner.solvers.parallel`). All of them make the same call, and
@@ -340,7 +341,8 @@ def _restore(state: TrainingState, tensors: Mapping[str, Tensor]) -> None:
 
 
 def _fingerprint(model: nn.Module, source: Source, validation_data: Source, settings: SGDSettings) -> dict[str, Any]:
-    """What must be equal for a checkpoint to be used: shapes, the sum of frozen weights, all rows, settings."""
+    """The values that must be equal for a checkpoint to be used: shapes, the sum of frozen weights, all rows,
+    settings."""
     frozen = [p for p in model.parameters() if not p.requires_grad]
     return {
         "model": repr(model),
@@ -370,7 +372,7 @@ def _checkpoint(
 
 
 def _resume(model: nn.Module, source: Source, settings: SGDSettings, stored: Checkpoint) -> TrainingState:
-    """The state of a checkpoint, whose every part is checked: a file may be damaged, or forged."""
+    """The state of a checkpoint; every part is checked, since a file may be damaged or forged."""
     tensors, description = stored
     saved = description["schedule"]
     rate, halvings = checks.positive_float("rate", saved["rate"]), checks.nonnegative_int("halvings", saved["halvings"])
@@ -399,7 +401,7 @@ def _resume(model: nn.Module, source: Source, settings: SGDSettings, stored: Che
 
 
 def _report_failure(state: TrainingState, settings: SGDSettings) -> None:
-    """Every epoch was undone: an error if the last criterion was NaN or out of all bounds, else a warning."""
+    """Every epoch was undone: raise an error if the last criterion was NaN or far too large, else warn."""
     if settings.schedule == "one-cycle":
         raise FloatingPointError(
             f"training diverged: the validation {settings.criterion} is {state.history[-1][settings.criterion]} at the "

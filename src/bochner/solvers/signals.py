@@ -1,4 +1,4 @@
-"""Signals that end a process, held back until its work has been stored."""
+"""Signals that end a process, deferred until its work has been stored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class HeldSignals:
     """SIGTERM and SIGINT within the block are only recorded in `received`; `deliver`, or the end of the block, sends
     them to the handlers that were there before. A second SIGINT is delivered at once.
 
-    Outside of the main thread, which alone receives signals, and for signals that are ignored, nothing changes.
+    It has no effect outside the main thread, which alone receives signals, and for ignored signals.
 
     >>> with HeldSignals() as held:
     ...     held.received is None

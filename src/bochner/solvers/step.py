@@ -1,4 +1,4 @@
-"""Gradient steps and evaluation, a bounded number of features at a time; blocks on their way to a GPU."""
+"""Gradient steps and evaluation, a bounded number of features at a time; transfer of blocks to a GPU."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def run_steps(
     """Take one step for each batch of `read(rows)` at the optimizer's rate; yield the number of rows of each block.
 
     `read(rows)` returns blocks of `rows` rows: one batch, or several whole ones where fused steps prefer that; `fuse`
-    False keeps to one ordinary step per block. Work between two blocks belongs into the loop over this iterator.
+    False keeps to one ordinary step per block. Work between two blocks belongs in the loop over this iterator.
     """
     device = next(model.parameters()).device
     fused = None
@@ -120,7 +120,7 @@ def take_steps(
 
 
 def evaluate(model: nn.Module, source: Source, *, loss: str, group: Workers | None = None) -> Scores:
-    """What criteria need of every row of `source`, in order; with a `group` each process evaluates its share."""
+    """The scores of every row of `source`, in order; with a `group` each process evaluates its share."""
     return evaluate_modules(None, [model], source, loss=loss, rows=rows_at_once(model), group=group)[0]
 
 
@@ -173,7 +173,7 @@ def compute_precision(precision: str, device: torch.device) -> Iterator[None]:
 
 
 def on_device(blocks: Iterable[Block], device: torch.device) -> Iterator[Block]:
-    """The same blocks on `device`, a GPU: one ahead, from pinned memory, on a stream of their own.
+    """The same blocks on `device`, a GPU: one ahead, from pinned memory, on a separate stream.
 
     Memory: two more blocks on the GPU.
     """

@@ -75,7 +75,7 @@ class TensorBoardWriter:
     """Epochs as TensorBoard events in `directory`: numbers as scalars, the decision and the settings as text.
 
     Events are on disk after every epoch. Resumed training writes to the same directory; an epoch that was repeated
-    after an interruption is there twice. Needs `pip install bochner[tensorboard]`.
+    after an interruption is recorded twice. Needs `pip install bochner[tensorboard]`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory, TensorBoardWriter(directory) as writer:
@@ -113,7 +113,7 @@ class MLflowWriter:
     """One MLflow run: numbers as metrics, text as tags (a tag keeps its last value only), the settings as parameters.
 
     A run that ends by an exception is marked FAILED, by a keyboard interrupt KILLED, otherwise FINISHED. Each writer is
-    a run of its own: resumed training starts a new one at its current epoch. No global state is changed. Needs
+    a separate run: resumed training starts a new one at its current epoch. No global state is changed. Needs
     `pip install bochner[mlflow]`.
 
     Args:

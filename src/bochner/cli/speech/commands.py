@@ -122,7 +122,7 @@ def synthesize(
 
     Voices of various speeds and pitches, in rooms, in noise and on telephones, with error rates far from zero. No voice
     and no sentence is in two parts. The same settings give the same bytes; an interrupted command is resumed when it is
-    repeated. Results on synthetic speech say nothing about recordings of people.
+    repeated. Results on synthetic speech do not apply to recordings of people.
 
     Requires `pip install 'bochner[synthesis]'`, whose espeak-ng is GPL-3.
 
@@ -133,7 +133,7 @@ def synthesize(
         seed: Seed of all random choices.
         num_words: Size of the vocabulary of English and Bengali.
         minutes_per_speaker: Duration per speaker; there are at least 8 speakers.
-        snr: Least and greatest signal-to-noise ratio of a speaker, in dB.
+        snr: Minimum and maximum signal-to-noise ratio of a speaker, in dB.
         telephone: Share of the speakers on a telephone.
         babble: Share of the speakers among other voices.
         rate: Sampling rate in Hz.
@@ -250,8 +250,8 @@ def decode(
 
     The language model is an n-gram of the transcripts of train (modified Kneser-Ney) over the words of the lexicon. The
     graph of lexicon, language model and states is cached in ALIGNED/graphs. The acoustic weight and the word penalty
-    are those of least error on the part dev, or 0.1 and 0 without a part dev. After SAT the speakers are adapted by the
-    hypotheses of the stage before.
+    are those of lowest error on the part dev, or 0.1 and 0 without a part dev. After SAT the speakers are adapted by
+    the hypotheses of the previous stage.
 
     OUT holds hypotheses.jsonl, hypotheses.trn (for sclite), language_model.arpa, tuning.json and skipped.jsonl. An
     interrupted command is resumed.
@@ -316,7 +316,7 @@ def score(
         corpus: The corpus directory, with the references.
         hypotheses: The directory of `bochner speech decode`, its hypotheses.jsonl, or a .trn file.
         protocol: Default: wer; cer for Cantonese; per39_sil_scored for TIMIT's phones.
-        out: Default: the directory score_PROTOCOL beside the hypotheses.
+        out: Default: the directory score_PROTOCOL next to the hypotheses.
         seed: Seed of the bootstrap interval.
     """
     from bochner.speech.corpora.corpus_directory import SpeechCorpus

@@ -51,7 +51,7 @@ def apply(words: Path, *, model: str = "en") -> None:
         bochner speech g2p apply words.txt
         bochner speech g2p apply words.txt --model g2p.npz
 
-    Words with letters that the model has not seen are reported as warnings.
+    Words with letters unknown to the model are reported as warnings.
 
     Args:
         words: A text file; its first word of each line is pronounced. "-" reads standard input.

@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 
 def list_models() -> None:
-    """List the pre-trained models that come with the package.
+    """List the pre-trained models included in the package.
 
     Examples:
 
@@ -26,7 +26,7 @@ def list_models() -> None:
 
 
 def show(name: str) -> None:
-    """Show what a model is, where it comes from and its licence.
+    """Show the description, source and licence of a model.
 
     Examples:
 

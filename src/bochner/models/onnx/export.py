@@ -168,7 +168,7 @@ def _exact(weights: Tensor) -> Tensor:
     return weights.detach().cpu().double()
 
 
-# ONNX 1.8 of 2020, read by every ONNX Runtime since 1.6; later sets bring nothing that these graphs need.
+# ONNX 1.8 of 2020, read by every ONNX Runtime since 1.6; these graphs do not need later sets.
 OPSET, IR_VERSION = 13, 7
 
 Classes = list[int] | list[str]
@@ -183,7 +183,7 @@ def export_onnx(
     dtype: torch.dtype | None = None,
     encoder: TableEncoder | None = None,
 ) -> None:
-    """Write a model to `path` as ONNX, whole or not at all.
+    """Write a model to `path` as ONNX, atomically.
 
         X [N, d], any N  ->  label [N], probabilities [N, C], scores [N, t]
 
@@ -193,10 +193,10 @@ def export_onnx(
     largest score, or of a positive logistic score. Names and order are those of skl2onnx without ZipMap.
 
     The graph computes in the model's dtype; `dtype`, float32 or float64, is that of X and of the outputs, the model's
-    if None. `encoder` puts a table in front: the inputs are then its columns, [N, 1] each, as `encode_table` describes.
-    Models are FeatureModel, LandmarkModel, Network, TransformedModel, PartitionedModel (a row costs what its leaf
-    costs), and LogitAverage of these. Frequencies are written out as a matrix whatever the projection: 4 d P bytes for
-    P of them in float32. A runtime holds k(X, landmarks) or z(X) for all N rows at once: choose N to fit. Opset 13.
+    if None. `encoder` adds the encoding of a table: the inputs are then its columns, [N, 1] each, as `encode_table`
+    describes. Models are FeatureModel, LandmarkModel, Network, TransformedModel, PartitionedModel (a row costs what its
+    leaf costs), and LogitAverage of these. Frequencies are written out as a matrix whatever the projection: 4 d P bytes
+    for P of them in float32. A runtime holds k(X, landmarks) or z(X) for all N rows at once: choose N to fit. Opset 13.
 
     >>> import tempfile
     >>> from bochner.features import FourierMap

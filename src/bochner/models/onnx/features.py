@@ -1,7 +1,7 @@
 """Kernels and feature maps in ONNX; the linear part of a map is folded into the weights of the head.
 
-A head only ever sees x -> W z(x). Where z(x) = A r(x) with a fixed matrix A, the graph computes r(x) and the file holds
-W A: the normalisation of a Nystrom map, the inverse Fourier transform of a sketch and all amplitudes cost nothing.
+A head depends only on x -> W z(x). If z(x) = A r(x) with a fixed matrix A, the graph computes r(x) and the file holds W
+A: the normalisation of a Nystrom map, the inverse Fourier transform of a sketch and all amplitudes cost nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _prepare(kernel: Kernel, X: Value, num_inputs: int) -> Value:
 
 
 def _scaled(X: Value, factor: float, num_inputs: int) -> Value:
-    """X times a number, as a vector: ONNX Runtime merges a bare number with a product beside it, rounded to float32."""
+    """X times a number, as a vector: ONNX Runtime would merge a scalar with an adjacent product, rounded to float32."""
     return X * torch.full((num_inputs,), factor, dtype=torch.float64)
 
 
@@ -284,7 +284,7 @@ def _active(order: int, Z: Value) -> Value:
 
 @features.register
 def _tensor_sketch_map(feature_map: TensorSketchMap, X: Value) -> Features:
-    """[Re, Im] of the spectrum of z: a product over the sketches, whose own spectra are linear in x."""
+    """[Re, Im] of the spectrum of z: a product over the sketches, whose spectra are linear in x."""
     first, *others = _sketch_spectra(feature_map)
     real, imaginary = X.affine(*first.real), X.affine(*first.imaginary)
     for other in others:

@@ -1,4 +1,4 @@
-"""ONNX graphs by formulas: every operation on a `Value` adds a node."""
+"""ONNX graphs from formulas: every operation on a `Value` adds a node."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Graph:
         return output
 
     def constant(self, values: Tensor | float) -> Value:
-        """A tensor that is stored in the file: floats in the graph's dtype, integers as they are."""
+        """A tensor that is stored in the file: floats in the graph's dtype, integers unchanged."""
         tensor = values.detach().cpu() if isinstance(values, Tensor) else torch.tensor(values, dtype=self.dtype)
         if tensor.is_floating_point():
             tensor = tensor.to(self.dtype)
@@ -56,7 +56,7 @@ class Graph:
         return value
 
     def name(self, kind: str) -> Value:
-        """A value with a name that nothing else has, here or in graphs within this one."""
+        """A value with a unique name in this graph and graphs within it."""
         return Value(self, f"{kind}_{next(self.numbers)}")
 
     def inner(self) -> Graph:
@@ -129,7 +129,7 @@ Step = Callable[..., Value]
 
 
 def element_name(dtype: torch.dtype) -> str:
-    """What ONNX calls the elements of such tensors."""
+    """ONNX's name of the elements of such tensors."""
     return {torch.float32: "FLOAT", torch.float64: "DOUBLE", torch.int64: "INT64"}[dtype]
 
 

@@ -1,4 +1,4 @@
-"""A process's part of a model's features, whose scores are summed with those of the other parts."""
+"""One process's part of a model's features, whose scores are summed with those of the other parts."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from bochner.solvers.parallel.parts import (
 )
 from bochner.solvers.preconditioner import Preconditioner
 
-STORE_VARIABLE = "BOCHNER_STORE"  # the environment variable with the path of the file through which processes meet
+STORE_VARIABLE = "BOCHNER_STORE"  # the environment variable with the path of the file store of the processes
 
 
 class Workers:
@@ -96,7 +96,7 @@ class Workers:
         return Scores(*(None if values is None else self._join_rows(values) for values in scores))  # type: ignore[arg-type]
 
     def _join_rows(self, rows: Tensor) -> Tensor:
-        """All shares' rows, one share after the other; padded in transit, since shares need not be equal."""
+        """The rows of all shares, in order; padded in transit, since shares need not be equal."""
         group = self.grid.get_group("data")
         count = torch.tensor([len(rows)], device=self.device)
         counts = [torch.empty_like(count) for _ in range(self.num_shares)]
@@ -122,7 +122,7 @@ class Workers:
 
     def agree(self, value: float) -> float:
         """The value of the first process."""
-        number = torch.tensor([value], dtype=torch.float64)  # on the CPU: a GPU goes on with its work meanwhile
+        number = torch.tensor([value], dtype=torch.float64)  # on the CPU, so that a GPU is not interrupted
         dist.broadcast(number, src=0)
         return float(number)
 
@@ -217,10 +217,10 @@ def share(num_rows: int, number: int, num_shares: int) -> slice:
 
 @contextmanager
 def joined(*, feature_parallel: int = 1, device: str | torch.device = "auto") -> Iterator[Workers | None]:
-    """Connect the processes that torchrun started and yield them as a `group`; None in a process of its own.
+    """Connect the processes that torchrun started and yield them as a `group`; None in a single process.
 
-    `feature_parallel` of them divide a model's features, and as many such rows as there are divide the rows of batches.
-    Messages go by NCCL between GPUs, one per process, else by gloo. See docs/distributed.md.
+    `feature_parallel` of them divide a model's features, and the groups of these divide the rows of batches. Messages
+    go by NCCL between GPUs, one per process, else by gloo. See docs/distributed.md.
 
         with joined(feature_parallel=2) as group:
             train(model, source, validation_data, settings, group=group)
@@ -282,7 +282,7 @@ def _own_device(device: str) -> torch.device:
     number = int(os.environ["LOCAL_RANK"])
     if number >= torch.cuda.device_count():
         raise ValueError(
-            f"each process needs a GPU of its own, got {torch.cuda.device_count()} of them for process {number + 1}; "
+            f"each process needs its own GPU, got {torch.cuda.device_count()} of them for process {number + 1}; "
             "start fewer, or give device='cpu'."
         )
     torch.cuda.set_device(number)
