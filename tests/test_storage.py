@@ -65,7 +65,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", OBJECTS)
 @pytest.mark.parametrize("kind", [str, Path])
-def test_comes_back_bit_for_bit(name: str, kind: type, path: Path) -> None:
+def test_is_restored_bit_for_bit(name: str, kind: type, path: Path) -> None:
     saved = OBJECTS[name]()
     bochner.save(saved, kind(path))
     loaded = bochner.load(kind(path))

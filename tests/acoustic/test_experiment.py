@@ -136,7 +136,7 @@ def test_the_saved_gmm_decodes_as_the_gmm(ran: Ran) -> None:
     assert np.ptp(difference, axis=1).max() < 0.01  # log p(x | s) up to a constant for each frame
 
 
-def test_the_same_again_does_nothing(ran: Ran, refusing: Callable[..., None]) -> None:
+def test_a_repeated_run_does_nothing(ran: Ran, refusing: Callable[..., None]) -> None:
     refusing(experiment_module, "align_corpus")
     refusing(experiment_module, "train_model", "frame_scores", "best_combination", "SplicedFrames")
     refusing(experiment_module.AcousticModel, "load")
@@ -162,7 +162,7 @@ def test_models_also_learn_from_train_at_other_speeds(ran: Ran) -> None:
     assert results.of_kind("gmm")[0].directory == ran.results.of_kind("gmm")[0].directory
 
 
-def test_the_chosen_are_trained_once_more_on_states_of_their_own(ran: Ran) -> None:
+def test_chosen_models_are_retrained_on_their_own_alignments(ran: Ran) -> None:
     results = run_recipe(tiny(ran.directory, realign=True, combine=False), ran.directory)
     names = [row.model for row in results.rows]
     assert names == ["few", "many", "network", "monophone GMM", "many realigned", "network realigned"]
@@ -173,7 +173,7 @@ def test_the_chosen_are_trained_once_more_on_states_of_their_own(ran: Ran) -> No
     }
 
 
-def test_the_chosen_are_trained_further_by_utterances(ran: Ran) -> None:
+def test_chosen_models_are_trained_by_the_sequence_objective(ran: Ran) -> None:
     """They are listed separately from the models they come from, each in its own column."""
     results = run_recipe(tiny(ran.directory, sequence="both", combine=False), ran.directory)
     columns = dict(zip(*comparison(results)[:2], strict=True))
@@ -186,7 +186,7 @@ def test_the_chosen_are_trained_further_by_utterances(ran: Ran) -> None:
         assert further.test is not None
 
 
-def test_true_is_still_the_kernel_model_and_finds_it_trained(ran: Ran, refusing: Callable[..., None]) -> None:
+def test_sequence_true_is_the_kernel_model(ran: Ran, refusing: Callable[..., None]) -> None:
     both = run_recipe(tiny(ran.directory, sequence="both", combine=False), ran.directory)
     refusing(experiment_module, "sequence_trained")
     kernel = run_recipe(tiny(ran.directory, sequence=True, combine=False), ran.directory)
@@ -194,7 +194,7 @@ def test_true_is_still_the_kernel_model_and_finds_it_trained(ran: Ran, refusing:
     assert kernel.chosen("network sequence") == []
 
 
-def test_a_stopped_run_goes_on_with_the_model_it_was_at(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_run_continues_with_its_current_model(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
     """With another seed everything except the corpus and its alignment is computed again."""
     recipe, train, done = tiny(ran.directory, seeds=[1]), experiment_module.train_model, list[str]()
 
@@ -255,7 +255,7 @@ def makers() -> dict[str, Maker]:
     return {"corpus": Maker({"utterances": 3}), "model": Maker({"ce": 0.5})}
 
 
-def test_a_finished_stage_is_found_again(tmp_path: Path, makers: dict[str, Maker]) -> None:
+def test_a_finished_stage_is_not_repeated(tmp_path: Path, makers: dict[str, Maker]) -> None:
     first = chain(tmp_path, makers)
     again = chain(tmp_path, makers)
     assert first == again
@@ -263,9 +263,7 @@ def test_a_finished_stage_is_found_again(tmp_path: Path, makers: dict[str, Maker
     assert [len(maker.directories) for maker in makers.values()] == [1, 1]
 
 
-def test_a_changed_setting_touches_what_comes_after_it_and_nothing_else(
-    tmp_path: Path, makers: dict[str, Maker]
-) -> None:
+def test_a_changed_setting_repeats_only_dependent_stages(tmp_path: Path, makers: dict[str, Maker]) -> None:
     first = chain(tmp_path, makers)
     assert chain(tmp_path, makers, rank=6).directory != first.directory
     assert [len(maker.directories) for maker in makers.values()] == [1, 2]
@@ -288,7 +286,7 @@ def test_a_stopped_stage_continues_in_its_directory(tmp_path: Path) -> None:
     assert run_stage(tmp_path, "models", "kernel", {}, resumed).result["kept"] == "done"
 
 
-def test_what_is_found_again_is_what_json_keeps(tmp_path: Path) -> None:
+def test_stored_results_are_those_of_json(tmp_path: Path) -> None:
     made = run_stage(tmp_path, "corpus", "c", {}, lambda directory: {"shape": (1, 2)})
     again = run_stage(tmp_path, "corpus", "c", {}, Maker())
     assert made == again

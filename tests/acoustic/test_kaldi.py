@@ -108,7 +108,7 @@ def test_likelihoods_are_posteriors_over_priors_of_the_train_part(kaldi):
     torch.testing.assert_close(again(torch.from_numpy(frames["s0-00"])), scores, rtol=0, atol=0)
 
 
-def test_an_archive_is_whole_or_not_there(tmp_path):
+def test_archives_are_written_atomically(tmp_path):
     def broken():
         yield "a", np.zeros((1, 2))
         raise RuntimeError("out of frames")
@@ -118,7 +118,7 @@ def test_an_archive_is_whole_or_not_there(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_errors_say_what_is_missing(kaldi):
+def test_errors_name_what_is_missing(kaldi):
     folder, *_ = kaldi
     (folder / "exp" / "ali.1.gz").write_bytes(gzip.compress(b"someone-else 1 2 2\n"))
     with pytest.raises(ValueError, match="alignments must be those of utterances in"):

@@ -120,7 +120,7 @@ def test_long_utterances_with_sure_scores_stay_finite():
         (torch.full((1, T, S), -torch.inf), [T], "no path for utterances"),
     ],
 )
-def test_errors_say_what_is_wrong(scores, lengths, message):
+def test_errors_name_the_problem(scores, lengths, message):
     with pytest.raises(ValueError, match=message):
         log_partition(made_graph(), scores, torch.tensor(lengths))
 

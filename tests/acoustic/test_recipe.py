@@ -53,13 +53,13 @@ def test_a_licensed_corpus_differs_from_its_synthetic_twin_in_the_corpus_only(na
 
 
 @pytest.mark.parametrize("name", ["timit-sample", "broadcast-like"])
-def test_what_a_recipe_says_plainly_is_a_recipe_again(name: str, tmp_path: Path) -> None:
+def test_plain_values_of_a_recipe_are_read_again(name: str, tmp_path: Path) -> None:
     recipe = loaded(name)
     values = {key: value for key, value in recipe.to_dict().items() if key != "name"}
     assert load_recipe(written(tmp_path, values)).to_dict() == {**recipe.to_dict(), "name": "mine"}
 
 
-def test_like_joins_settings_and_leaves_out_what_is_null(tmp_path: Path) -> None:
+def test_like_merges_settings_and_leaves_out_null_models(tmp_path: Path) -> None:
     written(tmp_path, {**SMALL, "decoding": {"order": 3, "beam": 9}})
     child = tmp_path / "child.yaml"
     child.write_text(
@@ -73,14 +73,14 @@ def test_like_joins_settings_and_leaves_out_what_is_null(tmp_path: Path) -> None
     assert recipe.models == {"network": NetworkSettings(name="network", hidden=(8,))}
 
 
-def test_a_corpus_of_another_kind_keeps_nothing_of_the_one_below(tmp_path: Path) -> None:
+def test_a_corpus_of_another_kind_replaces_all_settings(tmp_path: Path) -> None:
     written(tmp_path, SMALL)
     child = tmp_path / "child.yaml"
     child.write_text("like: mine.yaml\ncorpus: {kind: yesno, source: there}\n")
     assert load_recipe(child).to_dict()["corpus"] == {"kind": "yesno", "source": "there", "seed": 0}
 
 
-def test_numbers_may_be_written_as_people_write_them(tmp_path: Path) -> None:
+def test_numbers_may_be_written_in_scientific_notation(tmp_path: Path) -> None:
     model = {"kind": "kernel", "learning_rate": "1e-1", "bandwidth": 3, "selection": {"rounds": 5}}
     settings = load_recipe(written(tmp_path, {**SMALL, "models": {"k": model}})).models["k"]
     assert settings == KernelSettings(name="k", learning_rate=0.1, bandwidth=3.0, selection=SelectionParams(rounds=5))
@@ -120,13 +120,13 @@ def test_numbers_may_be_written_as_people_write_them(tmp_path: Path) -> None:
         ("seeds.first", 1, "seeds must be of type .*, got {'first': 1}"),
     ],
 )
-def test_what_does_not_fit_is_named(path: str, value: object, message: str, tmp_path: Path) -> None:
+def test_invalid_values_are_named(path: str, value: object, message: str, tmp_path: Path) -> None:
     file = written(tmp_path, {**SMALL, "seeds": [0]})
     with pytest.raises(ValueError, match=message):
         load_recipe(file, overrides={path: value})
 
 
-def test_a_name_that_is_no_recipe_lists_those_that_are() -> None:
+def test_an_unknown_recipe_lists_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"one of an4, .*, yesno, got 'timid'"):
         load_recipe("timid")
 

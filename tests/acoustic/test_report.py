@@ -79,7 +79,7 @@ def test_utterances_are_those_of_the_chosen_models_side_by_side(html):
     assert "REF: sil a b sil" in shown
 
 
-def test_what_a_run_does_not_have_has_no_section(run):
+def test_sections_without_content_are_left_out(run):
     (run / "models" / "laplacian-0" / "selection.json").unlink()
     for listing in run.glob("models/*/decoded/test/errors.txt"):
         listing.unlink()
@@ -104,7 +104,7 @@ def test_a_confusion_matrix_holds_shares_of_reference_tokens():
     assert [label.get_text() for label in axes.get_xticklabels()] == ["a", "b", "(none)"]
 
 
-def test_weights_lie_by_frame_and_number():
+def test_input_weights_are_arranged_by_frame():
     axes = input_weights([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], context=1).axes[0]
     assert axes.images[0].get_array().data.tolist() == [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
     assert axes.images[0].get_extent() == [-0.5, 1.5, 1.5, -1.5]  # frame -1 on top

@@ -43,7 +43,7 @@ def cells(table: Table, name: str) -> list[str]:
     return next(line[1:] for line in table if line[0] == name)
 
 
-def test_the_comparison_has_a_column_a_kind_and_means_with_their_spread(results: Results) -> None:
+def test_the_comparison_has_one_column_per_kind_and_means_over_seeds(results: Results) -> None:
     table = comparison(results)
     assert table[0] == ["", "best network", "best kernel", "GMM"]  # nothing was combined
     assert cells(table, "PER dev %") == ["25.00 ± 0.00", "24.50 ± 0.71", "35.00"]
@@ -51,13 +51,13 @@ def test_the_comparison_has_a_column_a_kind_and_means_with_their_spread(results:
     assert cells(table, "CE") == ["1.000 ± 0.000", "1.000 ± 0.000", "-"]
 
 
-def test_the_list_has_every_model_and_a_dash_for_test_of_those_not_chosen(results: Results) -> None:
+def test_the_list_has_a_dash_for_models_that_were_not_tested(results: Results) -> None:
     table = all_models(results)
     assert [line[0].split()[0] for line in table[1:]] == ["gaussian", "laplacian", "tanh", "sat"]
     assert cells(table, "gaussian")[-3:] == ["25.00 ± 7.07", "-", "9 ± 0"]
 
 
-def test_runs_stand_beside_each_other_with_what_each_has(results: Results) -> None:
+def test_runs_are_compared_in_one_table(results: Results) -> None:
     other = replace(results, protocol="wer", rows=results.of_kind("network"))
     table = across([results, other])
     assert table[0] == ["", "protocol", "error", "seeds", "states", "best network", "best kernel", "GMM"]

@@ -161,7 +161,7 @@ def test_the_defaults_suit_a_head_on_features():
     assert history[1]["decision"] == "go on"
 
 
-def test_errors_say_what_is_wrong():
+def test_errors_name_the_problem():
     settings = SequenceSettings(preconditioner_rank=0, learning_rate=1.0)
     with pytest.raises(ValueError, match="heldout must hold at least one utterance each, got none"):
         train_sequence(nn.Linear(D, S), random_utterances(1, seed=0), [], chain(), settings, log_priors=NO_PRIORS)

@@ -46,7 +46,7 @@ def test_unknown_settings_are_named() -> None:
         ({"adapt": "sab", "selection": SelectionParams()}, "selection must be None with adapt='sab'"),
     ],
 )
-def test_mistakes_are_refused_at_once(wrong: dict[str, object], message: str) -> None:
+def test_invalid_settings_are_errors(wrong: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         KernelSettings(**wrong)  # type: ignore[arg-type]
 
@@ -60,12 +60,12 @@ def test_mistakes_are_refused_at_once(wrong: dict[str, object], message: str) ->
         ({"schedule": "linear"}, "schedule must be one of"),
     ],
 )
-def test_mistakes_of_networks_are_refused_at_once(wrong: dict[str, object], message: str) -> None:
+def test_invalid_settings_of_networks_are_errors(wrong: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         NetworkSettings(**wrong)  # type: ignore[arg-type]
 
 
-def test_titles_say_the_tricks() -> None:
+def test_titles_name_the_settings() -> None:
     selected = KernelSettings(kernel="laplacian", num_features=64, selection=SelectionParams(), criterion="erll:1")
     assert selected.title == "laplacian 64 selection erll:1"
     assert KernelSettings(num_features=64, adapt="dab").title == "gaussian 64 dab"

@@ -17,7 +17,7 @@ from bochner.speech.pipeline.aligned_corpus import at_speeds, with_single_record
 from tests.acoustic.aligned_speech import aligned
 
 
-def test_played_faster_frames_are_fewer_and_states_keep_step() -> None:
+def test_faster_speech_has_fewer_frames_and_aligned_states() -> None:
     given, more = aligned(), at_speeds(aligned(), [0.8, 1.25])
     assert len(more.ids("train")) == 3 * len(given.ids("train"))
     assert more.ids("dev") == given.ids("dev")
@@ -54,7 +54,7 @@ def test_single_recordings_are_normalised_by_themselves_and_not_adapted() -> Non
     assert not np.allclose(more.frames[f"{name}@alone"], given.frames[name], atol=0.1)
 
 
-def test_where_every_recording_is_a_speaker_nothing_is_added() -> None:
+def test_nothing_is_added_if_every_recording_is_a_speaker() -> None:
     given = aligned()
     utterances = [u.replace(speaker=u.id) for u in given.corpus.utterances]
     apart = replace(given, corpus=replace(given.corpus, utterances=utterances))

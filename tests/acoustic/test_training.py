@@ -66,7 +66,7 @@ def test_the_bottleneck_has_its_rank() -> None:
     assert head.rank == 3
 
 
-def test_selection_tells_survival_and_which_inputs_matter() -> None:
+def test_selection_reports_survival_and_input_weights() -> None:
     facts = trained(KernelSettings(**QUICK, bandwidth=1.0, selection=SelectionParams(rounds=4))).selection
     assert facts is not None
     assert len(facts["survival"]) == len(facts["chance"]) == 3
@@ -82,7 +82,7 @@ def test_the_bandwidth_is_the_best_of_those_tried() -> None:
 
 @pytest.mark.usefixtures("briefly")
 @pytest.mark.parametrize("settings", BASES, ids=lambda settings: settings.title)
-def test_an_adapted_basis_is_the_random_one_moved_to_its_objective(settings: KernelSettings) -> None:
+def test_an_adapted_basis_improves_its_objective(settings: KernelSettings) -> None:
     adapted, random = trained(settings), trained(replace(settings, adapt=None))
     first, *later = adapted.choices["adapted"]
     assert min(later) < first
@@ -91,7 +91,7 @@ def test_an_adapted_basis_is_the_random_one_moved_to_its_objective(settings: Ker
     assert 0 < float(moved.median()) < float(random.module.feature_map.frequencies().abs().max())
 
 
-def test_few_features_do_more_when_they_are_moved_by_the_loss() -> None:
+def test_few_features_adapted_to_the_loss_are_better() -> None:
     """Sixteen features, where six of eight inputs carry no information."""
     settings = KernelSettings(num_features=16, bandwidth=3.0, batch_size=32, max_epochs=6)
     parts, errors = (rings(2000, 0, noise=6), rings(800, 1, noise=6)), {}
@@ -102,7 +102,7 @@ def test_few_features_do_more_when_they_are_moved_by_the_loss() -> None:
 
 
 @pytest.mark.usefixtures("briefly")
-def test_a_basis_that_was_adapted_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_adapted_basis_is_not_adapted_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Interrupted right after adaptation: the same model, without repeating a step of it."""
     undisturbed = trained(BASES[2])
     with monkeypatch.context() as stopping:
@@ -128,7 +128,7 @@ def test_the_search_finds_the_lowest_step_within_bounds(lowest: int) -> None:
     assert len(evaluated) <= 7
 
 
-def test_a_bandwidth_that_is_given_costs_no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_given_bandwidth_needs_no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_kernel, "search_steps", None)
     assert trained(KERNELS[1]).choices["bandwidth"] == 3.0
 
@@ -147,7 +147,7 @@ def test_a_finished_model_is_only_read(settings: ModelSettings, tmp_path: Path) 
     assert (again.history, again.choices, again.selection) == (first.history, first.choices, first.selection)
 
 
-def test_stopped_training_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_training_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Interrupted in the training of the head, after two epochs: bit-equal, and no earlier step is repeated."""
     undisturbed, real = trained(KERNELS[2]), fit.train
     seen: list[int] = []

@@ -45,7 +45,7 @@ def test_only_diagonals_of_structured_maps_adapt() -> None:
     assert names["arc-cosine 3"] == ["weights.0", "weights.1", "weights.2"]
 
 
-def test_objectives_reach_what_they_name_on_new_rows() -> None:
+def test_objectives_improve_on_new_rows() -> None:
     X, y = points(500, seed=7)
     new, z = ArraySource(X, y), draw("orthogonal cosine")
     settings = BasisSettings(batches=300, validation_batches=10, max_epochs=2, learning_rate=0.02)
@@ -118,7 +118,7 @@ def test_same_plan_same_map_and_other_seeds_other_maps() -> None:
     assert not torch.equal(adapted(0), adapted(1))
 
 
-def test_a_step_means_the_same_at_every_bandwidth() -> None:
+def test_a_step_has_the_same_effect_at_every_bandwidth() -> None:
     X, y = points(600)
     settings, values = BasisSettings(batches=50, validation_batches=10, max_epochs=2, learning_rate=0.01), []
     for scale in (1.0, 64.0):

@@ -54,7 +54,7 @@ def idle_share(metric: Tensor) -> float:
 
 
 @pytest.mark.parametrize("fit", [on_landmarks, on_features])
-def test_turns_to_the_inputs_that_matter(fit: object) -> None:
+def test_weights_the_inputs_that_matter(fit: object) -> None:
     tried = learn_metric(Gaussian(bandwidth=3.0), ROWS, fit, judge, generator=generator())  # type: ignore[arg-type]
     best = min(tried, key=lambda each: each.loss)
     assert best.loss < tried[0].loss / 3
@@ -78,7 +78,7 @@ def test_ends_when_the_loss_rises() -> None:
     assert [each.loss for each in tried] == [3.0, 2.0, 2.5]
 
 
-def test_a_model_that_looks_at_nothing_leaves_the_kernel() -> None:
+def test_a_constant_model_leaves_the_kernel_unchanged() -> None:
     constant = nn.Linear(10, 1).double()
     constant.weight.data.zero_()
     tried = learn_metric(Gaussian(), ROWS, lambda _: constant, lambda _: 1.0, generator=generator())

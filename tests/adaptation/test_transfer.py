@@ -44,7 +44,7 @@ def random_map() -> FourierMap:
 
 
 @pytest.mark.parametrize("objective", ["alignment", "loss"])
-def test_a_basis_serves_a_task_it_never_saw(random_map: FourierMap, objective: str) -> None:
+def test_a_basis_transfers_to_another_task(random_map: FourierMap, objective: str) -> None:
     settings = BasisSettings(batches=150, validation_batches=10, max_epochs=2, learning_rate=0.02)
     adapted = adapt(random_map, task(0)[0], objective=objective, settings=settings, verbose=False)
     before = adapted.frequencies()

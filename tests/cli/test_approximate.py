@@ -79,7 +79,7 @@ def test_all_with_a_folder_keeps_every_factor(tmp_path: Path, capsys: Capture) -
     assert all(load(out / f"{method}_factor.safetensors").num_points == 60 for method in METHODS)
 
 
-def test_a_method_that_cannot_be_is_left_out_among_others_and_an_error_alone(tmp_path: Path, capsys: Capture) -> None:
+def test_a_method_that_cannot_be_fitted_is_skipped_or_an_error(tmp_path: Path, capsys: Capture) -> None:
     data = rings_csv(tmp_path / "rings.csv", 41)  # an ensemble takes 40 landmarks of these
     words = ("approximate", data, "--target", "ring", "--rank", 41, "--output_dir", tmp_path / "out")
     code, printed, complaint = run(capsys, *words, "--method", "all")
@@ -120,7 +120,7 @@ def test_kernels_by_alias_and_without_a_bandwidth(tmp_path: Path, capsys: Captur
     assert "gaussian" in complaint
 
 
-def test_a_kept_factor_is_not_lost(tmp_path: Path, capsys: Capture) -> None:
+def test_a_stored_factor_is_not_overwritten(tmp_path: Path, capsys: Capture) -> None:
     data, out = rings_csv(tmp_path / "rings.csv", 40), tmp_path / "out"
     words = ("approximate", data, "--target", "ring", "--rank", 3, "--output_dir", out)
     assert run(capsys, *words).code == 0
@@ -141,7 +141,7 @@ def test_a_kept_factor_is_not_lost(tmp_path: Path, capsys: Capture) -> None:
         ((), 2, "rank"),
     ],
 )
-def test_mistakes_take_one_line(
+def test_errors_take_one_line(
     options: tuple[object, ...], code: int, words: str, tmp_path: Path, capsys: Capture
 ) -> None:
     data = rings_csv(tmp_path / "rings.csv", 40)

@@ -103,7 +103,7 @@ def test_run_gives_the_recipe_with_changes_and_prints_the_comparison(
         (["nowhere.yaml"], "nowhere.yaml"),
     ],
 )
-def test_mistakes_are_reported_in_one_line(words: list[str], message: str, tmp_path: Path, capsys: Capture) -> None:
+def test_errors_are_reported_in_one_line(words: list[str], message: str, tmp_path: Path, capsys: Capture) -> None:
     outcome = run(capsys, "asr", "run", *words, "--output_dir", tmp_path)
     assert outcome.code == 1
     assert message in outcome.err
@@ -131,7 +131,7 @@ def test_a_kaldi_system_gets_likelihoods(kaldi_system: Any, tmp_path: Path, caps
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_has_a_usage_an_example_and_words_for_its_options(name: str, capsys: Capture) -> None:
+def test_help_has_a_usage_an_example_and_described_options(name: str, capsys: Capture) -> None:
     code, out, _ = run(capsys, "asr", name, "--help")
     assert code == 0
     assert out.startswith(f"usage: bochner asr {name} ")

@@ -92,7 +92,7 @@ def _files(directory: Path) -> None:
         ("paint", 2, "'paint'"),
     ],
 )
-def test_a_mistake_is_one_line(
+def test_an_error_is_one_line(
     words: str, code: int, message: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _files(tmp_path)
@@ -106,7 +106,9 @@ def test_a_mistake_is_one_line(
     assert not Path("imported").exists()
 
 
-def test_predictions_that_cannot_be(wave_model: Path, ring_model: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_predictions_that_cannot_be_written(
+    wave_model: Path, ring_model: Path, tmp_path: Path, capsys: Capture
+) -> None:
     wave = ["predict", wave_model / "model", wave_model / "test.csv"]
     assert "probabilities" in run(capsys, *wave, "--probabilities").err
     assert "['.csv', '.npy', '.parquet'], got '.xls'" in run(capsys, *wave, f"--output={tmp_path / 'p.xls'}").err
@@ -165,7 +167,7 @@ def test_a_full_disk_leaves_no_half_model(tmp_path: Path, capsys: Capture) -> No
 
 
 @pytest.mark.parametrize("has_checkpoint", [False, True])
-def test_an_interrupt_says_what_is_kept(
+def test_an_interrupt_reports_what_is_kept(
     has_checkpoint: bool, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object, **__: object) -> None:

@@ -52,7 +52,7 @@ def test_types_in_help_are_plain(name: str, capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_has_a_usage_an_example_and_words_for_its_own_options(name: str, capsys: Capture) -> None:
+def test_help_has_a_usage_an_example_and_descriptions_of_its_options(name: str, capsys: Capture) -> None:
     code, out, _ = run(capsys, name, "--help")
     assert code == 0
     assert out.startswith(f"usage: bochner {name} ")

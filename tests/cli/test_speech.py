@@ -91,7 +91,7 @@ def test_weights_are_those_of_least_error_on_dev(chain: Chain) -> None:
     assert "of dev" in tuning["protocol"]
 
 
-def test_the_same_commands_again_do_nothing(chain: Chain, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_commands_do_nothing(chain: Chain, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     from bochner.speech.pipeline import alignment, decoding
 
     def refuse(*arguments: object, **settings: object) -> None:
@@ -109,7 +109,7 @@ def test_the_same_commands_again_do_nothing(chain: Chain, capsys: Capture, monke
     assert {path: path.stat().st_mtime_ns for path in chain.aligned.rglob("*") if path.is_file()} == before
 
 
-def test_a_stopped_alignment_goes_on_after_its_last_stage(
+def test_an_interrupted_alignment_continues_after_its_last_stage(
     chain: Chain, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the frames and the monophones exist: they are kept, and the rest is computed."""
@@ -140,7 +140,7 @@ def test_a_trn_file_scores_like_the_folder(chain: Chain, tmp_path: Path, capsys:
     assert json.loads(first.read_text())["rate"] == json.loads(second.read_text())["rate"]
 
 
-def test_the_score_says_its_protocol_and_that_speech_is_synthetic(chain: Chain, capsys: Capture) -> None:
+def test_the_score_names_its_protocol_and_synthetic_speech(chain: Chain, capsys: Capture) -> None:
     out = run(capsys, "speech", "score", chain.corpus, chain.decoded, "--protocol", "cer_lower").out
     assert re.search(r"^cer_lower +\d+\.\d\d % \(\d+\.\d\d to \d+\.\d\d, 95%, by", out, re.MULTILINE)
     assert "of test (synthetic speech)" in out
@@ -189,7 +189,7 @@ def test_an_empty_recording_is_reported(tmp_path: Path, capsys: Capture) -> None
     assert "1 skipped: no samples (1)" in outcome.out
 
 
-def test_words_missing_in_the_lexicon_are_named_and_can_be_mended(tmp_path: Path, capsys: Capture) -> None:
+def test_words_missing_in_the_lexicon_are_named_and_can_be_added(tmp_path: Path, capsys: Capture) -> None:
     source = write_recordings(tmp_path / "talks", {**FOUR, "ann/2": "good grief, zounds"})
     (tmp_path / "words.txt").write_text("good g uh d\nmorning m ao r n ih ng\n")
     command = ("speech", "prepare", "folder", source, tmp_path / "corpus", "--lexicon")
@@ -308,7 +308,7 @@ def test_timits_phones_are_folded_from_what_the_corpus_has(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_has_a_usage_an_example_and_words_for_its_options(name: str, capsys: Capture) -> None:
+def test_help_has_a_usage_an_example_and_described_options(name: str, capsys: Capture) -> None:
     code, out, _ = run(capsys, "speech", *name.split(), "--help")
     assert code == 0
     assert out.startswith(f"usage: bochner speech {name} ")

@@ -47,7 +47,7 @@ def test_a_study_runs_resumes_and_is_reported(tmp_path: Path, capsys: Capture) -
     assert "The file cpu_rahimi.npz" in (tmp_path / "out/report_smoke.html").read_text()
 
 
-def test_a_page_of_results_keeps_what_is_not_the_reports(tmp_path: Path, capsys: Capture) -> None:
+def test_a_page_of_results_keeps_its_other_content(tmp_path: Path, capsys: Capture) -> None:
     page = tmp_path / "RESULTS.md"
     page.write_text("# Mine\n")
     command = ("study", "report", "--size", "smoke", "--output_dir", tmp_path, "--results", page)
@@ -74,7 +74,9 @@ def test_a_failed_cell_is_one_line_with_the_remedy(tmp_path: Path, capsys: Captu
     assert "Traceback" not in err
 
 
-def test_all_goes_on_and_names_what_failed(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_continues_and_names_failed_studies(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "a9a.npz").write_bytes(b"damaged")
     some = tuple(study for study in STUDIES if study.name in ("kernel-spectra", "nystrom-theorems"))
     monkeypatch.setattr(registry, "STUDIES", some)

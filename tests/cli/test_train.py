@@ -23,7 +23,7 @@ from tests.cli.files import NAMES, rings, rings_csv, run, write_csv
 Capture = pytest.CaptureFixture[str]
 
 
-def test_it_leaves_a_model_its_configuration_and_its_validation_scores(tmp_path: Path, capsys: Capture) -> None:
+def test_it_writes_a_model_its_configuration_and_its_validation_scores(tmp_path: Path, capsys: Capture) -> None:
     data, directory = rings_csv(tmp_path / "rings.csv", 200), tmp_path / "model"
     code, out, err = run(capsys, "train", data, "--target", "ring", "--output_dir", directory)
     assert (code, err) == (0, "")
@@ -72,7 +72,7 @@ def test_a_bandwidth_by_the_neighbor_rule(tmp_path: Path, capsys: Capture) -> No
     )
 
 
-def test_what_a_search_optimises_and_how_long(tmp_path: Path, capsys: Capture) -> None:
+def test_scoring_and_time_limit_of_a_search(tmp_path: Path, capsys: Capture) -> None:
     data, directory = rings_csv(tmp_path / "rings.csv", 100), tmp_path / "model"
     words = ["train", data, "--target=ring", f"--output_dir={directory}", "--preset=fast"]
     assert run(capsys, *words, "--scoring=neg_log_loss", "--time_limit=300").code == 0
@@ -103,7 +103,7 @@ def test_arguments_of_estimators_and_solvers_are_options(capsys: Capture) -> Non
     assert not {"solver_params", "checkpoint_dir"} & options
 
 
-def test_the_configuration_it_leaves_repeats_the_run(tmp_path: Path, capsys: Capture) -> None:
+def test_the_written_configuration_repeats_the_run(tmp_path: Path, capsys: Capture) -> None:
     data = rings_csv(tmp_path / "rings.csv", 120)
     given = ["--target=ring", "--kernel=laplacian", "--alpha=1e-05", "--random_state=5", "--class_weight=balanced"]
     given += ["--preset=fast"]

@@ -93,7 +93,7 @@ def test_epochs_and_seeds_differ() -> None:
     assert len(orders) == 25
 
 
-def test_the_order_is_kept_for_good() -> None:
+def test_the_order_does_not_change_between_versions() -> None:
     """A resumed run may use a later version: these numbers must not change."""
     assert order(Counted(12, 3), seed=1, epoch=2, buffer=2) == FIXED
 
@@ -124,7 +124,7 @@ def test_each_row_may_come_anywhere() -> None:
         assert np.abs(share - 0.1).max() < 4.5 * np.sqrt(0.09 / epochs)
 
 
-def test_neighbours_are_parted() -> None:
+def test_neighbours_are_separated() -> None:
     """Few neighbouring rows of the source are neighbours in a batch, as in a full shuffle."""
     n, together = 2000, []
     source = ArraySource(np.zeros((n, 1)), np.arange(n), shard_rows=50)
@@ -186,7 +186,7 @@ class Broken(Counted):
     ],
 )
 @pytest.mark.parametrize("prefetch", [False, True])
-def test_a_source_that_breaks_its_promise(change, message: str, prefetch: bool) -> None:
+def test_a_source_that_differs_from_its_declaration(change, message: str, prefetch: bool) -> None:
     with pytest.raises(ValueError, match=message):
         order(Broken(change), prefetch=prefetch)
 

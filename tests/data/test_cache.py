@@ -46,7 +46,7 @@ def test_blocks_without_targets() -> None:
         assert source.read(0).y.shape == (3, 0)
 
 
-def test_temporary_files_go_with_the_source() -> None:
+def test_temporary_files_are_removed_with_the_source() -> None:
     with cache_to_disk(blocks([3])) as source:
         directory = source.directory
         assert directory.exists()
@@ -58,7 +58,7 @@ def test_temporary_files_go_with_the_source() -> None:
     assert not directory.exists()
 
 
-def test_a_stream_that_breaks_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_stream_leaves_nothing(tmp_path: Path) -> None:
     def broken():
         yield from blocks([5, 5])
         raise OSError("the line went dead")

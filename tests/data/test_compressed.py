@@ -88,7 +88,7 @@ def test_text_that_is_not_compressed_at_all(make, name: str, suffix: str, tmp_pa
         opened(path)
 
 
-def test_temporary_text_goes_with_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_temporary_text_is_removed_with_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
     path = write(cases.libsvm, "all.libsvm", ".gz", tmp_path)

@@ -110,7 +110,7 @@ def test_labels_without_a_target(write, tmp_path: Path) -> None:
     ],
 )
 @formats
-def test_vocabularies_that_are_none(write, labels, message: str, tmp_path: Path) -> None:
+def test_invalid_vocabularies(write, labels, message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
         open_source(write(tmp_path, INCOME), target="y", labels=labels)
 

@@ -118,7 +118,7 @@ def test_seeds_differ() -> None:
 
 
 @pytest.mark.parametrize("fraction", [0, 1, -0.1, 1.5, float("nan"), "half", None])
-def test_fractions_that_are_none(fraction: object) -> None:
+def test_invalid_fractions(fraction: object) -> None:
     with pytest.raises(ValueError, match=r"validation_fraction.*0.*1"):
         split(numbered(10, 5), fraction, 0)
 
@@ -129,7 +129,7 @@ def test_one_row() -> None:
 
 
 @pytest.mark.parametrize("seed", [-1, 0.5, None, True])
-def test_seeds_that_are_none(seed: object) -> None:
+def test_invalid_seeds(seed: object) -> None:
     with pytest.raises(ValueError, match="seed must be an integer of at least 0"):
         split(numbered(10, 5), 0.5, seed)
 

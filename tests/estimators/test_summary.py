@@ -84,7 +84,7 @@ def test_good_scores_of_many_rows_need_no_caution() -> None:
         ),
     ],
 )
-def test_what_to_beware_of(arguments: dict[str, Any], expected: str) -> None:
+def test_cautions(arguments: dict[str, Any], expected: str) -> None:
     assert expected in sentences(**arguments)
 
 

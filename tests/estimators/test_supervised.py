@@ -49,7 +49,7 @@ def fitted_once(estimator: Any, data: Callable[[], Any] = rings) -> Any:
 
 
 @every_classifier
-def test_learns_what_no_line_separates(estimator) -> None:
+def test_learns_a_nonlinear_boundary(estimator) -> None:
     X, y = rings(400)
     test, truth = rings(300, seed=1, noise=0.0)
     fitted = clone(estimator).fit(X, y)
@@ -146,7 +146,7 @@ def test_containers_agree(container, name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_what_goes_in_comes_out(dtype: type) -> None:
+def test_outputs_have_the_container_of_the_inputs(dtype: type) -> None:
     X, y = rings(120)
     X = X.astype(dtype)
     classifier = KernelClassifier(solver="ridge", **QUICK).fit(X, y)

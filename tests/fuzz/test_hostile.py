@@ -31,7 +31,7 @@ RECIPES = {
 
 
 @pytest.mark.parametrize("reason", RECIPES)
-def test_a_recipe_made_to_harm_is_refused(reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hostile_recipe_is_refused(reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "bad.yaml"
     path.write_text(RECIPES[reason], encoding="utf-8", errors="surrogateescape")
@@ -40,7 +40,7 @@ def test_a_recipe_made_to_harm_is_refused(reason: str, tmp_path: Path, monkeypat
     assert not (tmp_path / "sprung").exists()
 
 
-def test_a_tree_does_not_say_how_much_memory_there_is(tmp_path: Path) -> None:
+def test_a_tree_cannot_request_unbounded_memory(tmp_path: Path) -> None:
     """A table of four thousand million subtrees, and a leaf with the last of as many pdfs."""
     path = kaldi_model("tree")(tmp_path)
     good = path.read_bytes()
@@ -54,7 +54,7 @@ def test_a_tree_does_not_say_how_much_memory_there_is(tmp_path: Path) -> None:
         read_kaldi_hmm(tmp_path)
 
 
-def test_an_index_does_not_say_how_wide_rows_are(tmp_path: Path) -> None:
+def test_an_index_cannot_request_unbounded_width(tmp_path: Path) -> None:
     path = tmp_path / "wide.libsvm"
     path.write_text("1 999999999:1\n")
     with pytest.raises(ValueError, match=r"wide.libsvm has an index 999999999.*give num_inputs"):

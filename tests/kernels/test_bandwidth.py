@@ -84,7 +84,7 @@ def test_median_ignores_duplicates_when_they_are_the_majority(kernel: Stationary
 
 @every_kernel
 @every_rule
-def test_equal_points_are_an_error_that_says_so(kernel: Stationary, rule: str) -> None:
+def test_equal_points_are_an_error(kernel: Stationary, rule: str) -> None:
     with pytest.raises(ValueError, match=f"bandwidth='{rule}' finds all points of X equal"):
         fitted(kernel, rule, torch.full((10, 3), 0.1))
 
@@ -113,7 +113,7 @@ def test_without_a_generator_it_is_the_same_every_time(rule: str) -> None:
 @pytest.mark.parametrize(
     "change", [{"scale": 3.0}, {"scale": SCALE}, {"metric": METRIC}], ids=["number", "scale", "metric"]
 )
-def test_distances_are_those_that_the_kernel_sees(rule: str, change: dict) -> None:
+def test_distances_are_those_of_the_transformed_inputs(rule: str, change: dict) -> None:
     X, kernel = points(60), Gaussian(**change)
     chosen = kernel.with_bandwidth(rule, X)
     assert chosen.bandwidth == pytest.approx(expected(kernel, rule, kernel.prepare(X).numpy()), rel=1e-12)

@@ -179,7 +179,7 @@ def test_gradients_of_a_matrix_with_itself(case: Case) -> None:
 
 
 @every_kernel
-def test_comes_back_from_a_file_bit_for_bit(case: Case, tmp_path: Path) -> None:
+def test_is_restored_from_a_file_bit_for_bit(case: Case, tmp_path: Path) -> None:
     bochner.save(case.kernel, tmp_path / "kernel.safetensors")
     loaded = bochner.load(tmp_path / "kernel.safetensors")
     assert repr(loaded) == repr(case.kernel)

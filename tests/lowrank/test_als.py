@@ -163,7 +163,7 @@ def test_nystrom_starts_are_the_nystrom_factors() -> None:
 
 
 @pytest.mark.parametrize("name", ["random", "sparse-svd"])
-def test_poor_starts_are_mended(name: str) -> None:
+def test_poor_starts_are_improved(name: str) -> None:
     X = points(150)
     _, seen = rounds_of(X, start=name, rounds=10, alpha=0.05)
     assert min(done.spectral_error for done in seen) < 0.3 * seen[0].spectral_error

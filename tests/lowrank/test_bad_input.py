@@ -40,7 +40,7 @@ def test_rank_above_the_number_of_points(case: Case) -> None:
 
 @every_method
 @pytest.mark.parametrize("rank", [0, -1, 2.0, True])
-def test_rank_that_is_no_rank(case: Case, rank: object) -> None:
+def test_invalid_ranks(case: Case, rank: object) -> None:
     with pytest.raises(ValueError, match="rank must be an integer of at least 1"):
         case.make(points(), rank=rank)  # type: ignore[arg-type]
 
@@ -55,7 +55,7 @@ def test_points_that_are_not_finite(case: Case, value: float) -> None:
 
 
 @every_method
-def test_points_that_are_no_points(case: Case) -> None:
+def test_invalid_points(case: Case) -> None:
     with pytest.raises(TypeError, match=r"X must be a torch\.Tensor"):
         case.make(points().numpy())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="X must have shape"):
@@ -63,7 +63,7 @@ def test_points_that_are_no_points(case: Case) -> None:
 
 
 @every_method
-def test_kernel_that_is_none(case: Case) -> None:
+def test_invalid_kernel(case: Case) -> None:
     with pytest.raises(TypeError, match="kernel must be a Kernel"):
         case.fit("gaussian", points(), rank=4, generator=generator())
 

@@ -165,7 +165,7 @@ def test_float32_is_as_good_as_its_digits(case: Case) -> None:
     assert errors[0] < 1.05 * errors[1] + 1e-4 * float(K.norm())
 
 
-def test_what_was_found_before_a_move_is_forgotten() -> None:
+def test_cached_results_are_dropped_after_a_move() -> None:
     factor = CASES[0].make(points(dtype=torch.float32))
     factor.eigenpairs()
     with torch.no_grad():

@@ -52,7 +52,7 @@ def test_lanczos(monkeypatch: pytest.MonkeyPatch, fit, tolerance: float) -> None
     assert found.error <= tolerance * found.value
 
 
-def test_lanczos_sees_negative_eigenvalues_and_says_when_it_stopped() -> None:
+def test_lanczos_finds_negative_eigenvalues_and_reports_its_residual() -> None:
     values = torch.linspace(-1, 0.9, 3000, dtype=torch.float64)
     found = spectral_norm(lambda V: values[:, None] * V, values[:, None], tolerance=1e-9, generator=generator())
     assert 0.99 < found.value <= 1
@@ -124,7 +124,7 @@ def test_stable_rank(monkeypatch: pytest.MonkeyPatch, limit: int, bandwidth: flo
     assert found.value == pytest.approx(oracle.stable_rank(kernel(X).numpy()), rel=1e-5)
 
 
-def test_stable_rank_says_how_unsure_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stable_rank_has_a_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(structure, "EXACT_POINTS", 10)
     X, kernel = points(150), Gaussian(bandwidth=0.3)
     found = stable_rank(kernel, X, tolerance=0.2, generator=generator())

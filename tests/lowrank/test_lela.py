@@ -66,7 +66,7 @@ def test_samples_follow_their_probabilities() -> None:
     assert ((there - expected).abs() < 5 * (expected * (1 - expected) / seeds).sqrt() + 1e-9).all()
 
 
-def test_spikes_are_seen() -> None:
+def test_spikes_are_sampled() -> None:
     """One large entry far from everything, which a uniform sample of this size mostly misses."""
     M = 0.01 * low_rank(100, 100, 1)
     M[17, 83] = 50.0

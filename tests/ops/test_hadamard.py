@@ -44,7 +44,7 @@ def test_equals_the_dense_product(size: int, dtype: torch.dtype, tolerance: floa
 
 
 @every_size
-def test_with_scratch_nothing_changes_but_the_place(size: int) -> None:
+def test_with_scratch_the_result_is_the_same(size: int) -> None:
     X, scratch = rows(3, size), torch.full((3, size), torch.nan, dtype=torch.float64)
     wanted, places = hadamard_transform(X), {X.data_ptr(), scratch.data_ptr()}
     Y = hadamard_transform(X, scratch=scratch)

@@ -67,7 +67,7 @@ def test_the_same_page_is_the_same_text() -> None:
     assert example().html() == example().html()
 
 
-def test_a_heading_twice_would_be_found_once() -> None:
+def test_a_repeated_heading_is_an_error() -> None:
     with pytest.raises(ValueError, match="'Same' again"):
         Page("t").heading("Same").heading("Same")
 

@@ -28,7 +28,7 @@ def test_equals_the_dense_solution(kernel, alpha: float, weight: Tensor | None) 
 
 
 @pytest.mark.parametrize("amplitude", [1.0, 100.0])
-def test_is_what_landmarks_come_to(amplitude: float) -> None:
+def test_equals_landmarks_at_all_rows(amplitude: float) -> None:
     """Classes, and alpha of its own."""
     X = points()
     source = Rows(X, classes(X, 3))

@@ -57,7 +57,7 @@ def stop(*arguments: object, **more: object) -> None:
 
 
 @pytest.mark.parametrize("complete", range(1, 5))
-def test_an_interrupted_search_goes_on_with_the_rates_it_has_not_tried(
+def test_an_interrupted_search_continues_with_untried_rates(
     complete: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One rate at a time; the search goes beyond its first rates."""
@@ -90,7 +90,7 @@ def test_an_interrupted_search_goes_on_with_the_rates_it_has_not_tried(
         search(checkpoint_dir=tmp_path, fingerprint={"seed": 1})
 
 
-def test_a_rate_is_found_once_though_the_run_is_stopped_before_its_first_step(tmp_path: Path) -> None:
+def test_a_rate_is_searched_once_even_if_the_run_stops_before_its_first_step(tmp_path: Path) -> None:
     settings = SGDSettings(batch_size=32, max_epochs=2)
     whole, resumed = model(), model()
     expected = train(whole, *sources(), settings, verbose=False)

@@ -98,7 +98,7 @@ def test_l2_shrinks_weights_and_not_the_bias() -> None:
     assert bound.head.weights.norm() < 0.7 * free.head.weights.norm()
 
 
-def test_a_bad_epoch_takes_the_model_back() -> None:
+def test_a_bad_epoch_is_reverted() -> None:
     """With an absurd rate every epoch is worse than the start: the model must be unchanged at the end."""
     m = model()
     with pytest.raises(FloatingPointError, match=r"never improved.* ce.*halved 3 times"):
@@ -106,7 +106,7 @@ def test_a_bad_epoch_takes_the_model_back() -> None:
     assert not m.head.weights.any()
 
 
-def test_not_a_number_cuts_the_rate_and_goes_on() -> None:
+def test_nan_halves_the_rate_and_training_continues() -> None:
     X, _ = rings()
     source = ArraySource(X[100:], X[100:].sum(dim=1))
     m = model(num_outputs=1)
@@ -245,7 +245,7 @@ def train_with_checkpoints(directory: Path) -> None:
     train(model(num_features=256), *sources(), LONG, checkpoint_dir=directory, checkpoint_seconds=0.0, verbose=False)
 
 
-def test_killed_again_and_again_it_ends_bit_equal(tmp_path: Path) -> None:
+def test_killed_repeatedly_it_ends_bit_equal(tmp_path: Path) -> None:
     whole = model(num_features=256)
     expected = train(whole, *sources(), LONG, verbose=False)
     file = tmp_path / "checkpoint.safetensors"

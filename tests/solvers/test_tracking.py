@@ -71,7 +71,7 @@ class TestTensorBoard:
         ((rate,), (ce,)) = events.Scalars("rate"), events.Scalars("ce")
         assert (rate.step, rate.value, math.isnan(ce.value)) == (7, 2.0, True)
 
-    def test_another_writer_goes_on_in_the_folder(self, tmp_path: Path) -> None:
+    def test_another_writer_continues_in_the_directory(self, tmp_path: Path) -> None:
         for epoch in (1, 2):
             with TensorBoardWriter(tmp_path) as writer:
                 writer({"epoch": epoch, "ce": 1 / epoch})

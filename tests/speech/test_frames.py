@@ -70,7 +70,7 @@ def test_an_error_on_the_way_leaves_nothing(tmp_path: Path, small_parts: None) -
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_interrupted_writer_goes_on(tmp_path: Path, small_parts: None) -> None:
+def test_an_interrupted_writer_continues(tmp_path: Path, small_parts: None) -> None:
     first = FrameWriter(tmp_path / "partial", about={"rate": 16000})
     for name, array in arrays()[:4]:
         first.add(name, array)
@@ -96,7 +96,7 @@ def test_a_part_without_its_index_does_not_count(tmp_path: Path, small_parts: No
     np.testing.assert_array_equal(again.finish(tmp_path / "store")["b"], np.ones((2, 3)))
 
 
-def test_a_writer_does_not_go_on_with_other_settings(tmp_path: Path) -> None:
+def test_a_writer_does_not_continue_with_other_settings(tmp_path: Path) -> None:
     FrameWriter(tmp_path / "partial", about={"rate": 16000}).add(*arrays()[0])
     with pytest.raises(ValueError, match=r"partial.*rate: 16000 there, 8000 here"):
         FrameWriter(tmp_path / "partial", about={"rate": 8000})

@@ -33,7 +33,7 @@ def test_operations_then_durations_of_the_same_device(tmp_path: Path) -> None:
     assert estimate(cells, again, None).seconds == pytest.approx(16.0)
 
 
-def test_nothing_is_known_without_operations_and_cells(tmp_path: Path) -> None:
+def test_the_cost_is_unknown_without_operations_and_cells(tmp_path: Path) -> None:
     results = ResultsFile(tmp_path / "cells.jsonl", Cell)
     assert str(estimate([Cell("a", 0)], results, None)).endswith("the time for the others is unknown")
     assert estimate([Cell("a", 0)], results, work, device="meta").seconds is None

@@ -44,7 +44,7 @@ def test_a_finding_holds_on_rows_like_the_papers_and_fails_on_their_opposite(fin
     assert not finding.criterion(flipped).holds  # type: ignore[union-attr]
 
 
-def test_a_trick_is_measured_over_pairs_that_differ_in_nothing_else() -> None:
+def test_a_trick_is_measured_over_pairs_that_differ_only_in_it() -> None:
     rows = rows_of(kernel_cells("small"))
     assert speech_findings.change_by("bottleneck")(rows) == pytest.approx(-2)
     assert speech_findings.change_by("criterion", off=CE, on=ERLL)(rows) == pytest.approx(-1)
@@ -55,7 +55,7 @@ def test_a_trick_is_measured_over_pairs_that_differ_in_nothing_else() -> None:
     assert speech_findings.change_by("bottleneck")([row for row in rows if row["bottleneck"]]) is None
 
 
-def test_the_numbers_behind_decisions_are_percent_points_to_the_nearest_rival() -> None:
+def test_decisions_use_percentage_points_to_the_nearest_rival() -> None:
     kernels = rows_of(kernel_cells("small"))
     assert speech_findings.laplacian_gain(kernels) == pytest.approx(2.0 - 0.5)  # the sparse Gaussian's is the next
     assert speech_findings.sparse_ahead(kernels) == pytest.approx(0.1 - 2.0)
@@ -65,7 +65,7 @@ def test_the_numbers_behind_decisions_are_percent_points_to_the_nearest_rival() 
     assert speech_findings.kernel_behind(saved("speech-best").rows) == pytest.approx(-0.1)
 
 
-def test_what_lacks_its_counterpart_is_not_decided() -> None:
+def test_findings_without_a_counterpart_are_not_decided() -> None:
     rows = rows_of(kernel_cells("smoke"))
     no_gaussian = [row for row in rows if row["model"] != "gaussian"]
     assert speech_findings.laplacian_gain(no_gaussian) is None

@@ -38,7 +38,7 @@ def test_every_model_on_the_stand_in_for_timit_has_the_papers_numbers() -> None:
         assert all(published_network(row, metric, widths) for metric in (*HELDOUT, "ter"))
 
 
-def test_the_papers_numbers_are_found_where_they_stand() -> None:
+def test_the_papers_numbers_are_looked_up() -> None:
     rows = rows_of(kernel_cells("paper"))
     cantonese = next(row for row in rows if row["data"] == "synthetic cantonese-like" and row["selection"])
     assert (cantonese["model"], published_kernel(cantonese, "ter")) == ("laplacian", 68.4)

@@ -105,7 +105,7 @@ def test_the_search_ends_with_its_budget() -> None:
     assert len(search_models(["a", "b", "c"], experiment, 0, budget=1.0)) == 1  # type: ignore[list-item]
 
 
-def test_a_task_runs_from_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_runs_from_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("espeakng_loader")
     pytest.importorskip("kaldi_hmm_gmm")
     from bochner.studies import speech_tasks as module

@@ -97,7 +97,7 @@ def test_the_shared_bandwidth_is_what_a_model_would_choose_itself(ran: Ran) -> N
     assert len(shared["tried"]) > 1
 
 
-def test_the_best_on_dev_alone_reads_test_and_nothing_is_trained_again(
+def test_only_the_best_model_on_dev_is_tested_and_nothing_is_retrained(
     ran: Ran, no_training: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(speech_training, "all_cells", lambda effort: [WORSE, KERNEL])

@@ -32,7 +32,7 @@ def test_each_speaker_gets_the_transform_that_fits():
         np.testing.assert_allclose(found[name], true[name], atol=0.05)
 
 
-def test_a_second_round_goes_on_from_the_first():
+def test_a_second_round_continues_from_the_first():
     """Estimated on adapted frames, composed with the transform that adapted them."""
     true = np.hstack([np.eye(3) * 0.8, [[1.0], [-2.0], [0.5]]])
     frames, pdfs = sampled_frames(true, seed=3)
@@ -41,7 +41,7 @@ def test_a_second_round_goes_on_from_the_first():
     np.testing.assert_allclose(estimate_fmllr(MIXTURES, seen, {"u": pdfs})["a"], true, atol=0.05)
 
 
-def test_a_speaker_of_few_words_and_silence_are_left_alone():
+def test_speakers_with_few_words_and_silence_are_not_adapted():
     frames, pdfs = sampled_frames(np.hstack([np.eye(3) * 0.5, np.ones((3, 1))]), seed=4)
     seen = ViewedFrames({"u": frames}, View(), {"u": "a"})
     few = estimate_fmllr(MIXTURES, seen, {"u": pdfs}, min_count=5000.0)

@@ -103,7 +103,7 @@ def test_two_processes_make_the_same_bytes(corpus, tmp_path):
     assert content(tmp_path / "corpus") == content(corpus.directory)
 
 
-def test_it_goes_on_where_it_was(corpus, tmp_path):
+def test_it_continues_after_an_interruption(corpus, tmp_path):
     """Some speakers exist already, in another order; the call makes the others."""
     (tmp_path / "audio").mkdir()
     speakers = SETTINGS.speakers()
