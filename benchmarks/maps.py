@@ -18,7 +18,7 @@ PROTOCOL = (
     "Ours and the peer take turns, A, B, A, B, after a warm-up, so that drift of the machine affects both; {repeats} "
     "rounds. Times are medians; the ratio is that of the medians, with the range over single rounds. It is peer / ours "
     "for times (more is better), ours / peer for bytes and errors (less is better). Memory is what a fresh process "
-    "adds to its resident set during the call, at the worst moment. Errors are ||Z Zᵀ - K|| / ||K|| in Frobenius norm, "
+    "adds to its resident set during the call, at its peak. Errors are ||Z Zᵀ - K|| / ||K|| in Frobenius norm, "
     "mean ± standard deviation over {seeds} seeds. Bandwidths follow the median rule and are the same for both. All "
     "data are generated, float32, and on the CPU."
 )

@@ -1,4 +1,4 @@
-"""The search of KernelClassifier() in a tenth of its time, for tests of what comes before and after it."""
+"""The search of KernelClassifier() in a tenth of its time, for tests of the steps before and after it."""
 
 from __future__ import annotations
 
