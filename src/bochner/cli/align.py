@@ -51,8 +51,8 @@ def align(
         format: Formats to write: textgrid (default), ctm, json, csv. All but textgrid have confidences.
         lexicon: A file of lines `word phone phone ...` that replaces the model's pronunciations of these words; case
             and stress marks are ignored.
-        guess: Pronounce words by rule that are in no lexicon. Otherwise, and for numbers, they are aligned as one phone
-            `spn` and marked <unk>.
+        guess: Pronounce words by rule that are in no lexicon. Otherwise, and for mixtures of letters and digits, they
+            are aligned as one phone `spn` and marked <unk>. Numbers such as 1984, 25% and $5 are read.
         channel: The channel of recordings with several, counted from 0. Default: the mean of all.
         tier: The tier of TextGrids that holds the text. Default: the first with text.
     """
@@ -72,7 +72,10 @@ def align(
         logger.info(labelled("guessed", f"{len(aligned.guessed)} words pronounced by rule, see {target / GUESSED}"))
     if aligned.unknown:
         shown = ", ".join(aligned.unknown[:SHOWN]) + (", ..." if len(aligned.unknown) > SHOWN else "")
-        logger.warning(f"{len(aligned.unknown)} words have no pronunciation and are marked <unk>: {shown}")
+        logger.warning(
+            f"{len(aligned.unknown)} words have no pronunciation and are marked <unk>: {shown}. Write them as they are "
+            f"spoken, or add them to a --lexicon."
+        )
     for entry in aligned.skipped:
         logger.warning(f"{entry.id} is not aligned: {entry.reason}")
     logger.info(labelled("files", str(target)))

@@ -112,13 +112,33 @@ def test_own_pronunciations_replace_those_of_the_model(folder: Path) -> None:
 
 
 def test_unknown_words_are_marked_and_the_others_aligned(folder: Path) -> None:
-    aligned = align_files(folder / "a.wav", "please call 7 friends today")
-    assert aligned.unknown == ["7"]
+    aligned = align_files(folder / "a.wav", "please call mp3 friends today")
+    assert aligned.unknown == ["mp3"]
     (recording,) = aligned.recordings
     assert [word.label for word in recording.words] == ["please", "call", "<unk>", "friends", "today"]
     assert [phone.label for phone in recording.phones].count("spn") == 1
     _, starts = speech()
     assert abs(recording.words[3].start - starts[3]) < 0.1
+
+
+def test_numbers_are_read(folder: Path) -> None:
+    aligned = align_files(folder / "a.wav", "Please call 7 friends today", guess=False)
+    assert not aligned.unknown
+    (recording,) = aligned.recordings
+    assert [word.label for word in recording.words] == ["please", "call", "7", "friends", "today"]
+    assert "S EH V AH N" in " ".join(phone.label for phone in recording.phones)
+
+
+@pytest.mark.parametrize("spoken", ["nineteen sixty four", "one nine six four"])
+def test_the_recording_decides_how_a_number_is_read(tmp_path: Path, spoken: str) -> None:
+    output = speak(f"please call {spoken} friends today", voice="en-us+m3", speed=150)
+    soundfile.write(tmp_path / "a.wav", output.samples, RATE)
+    (words,) = align_files(tmp_path / "a.wav", f"please call {spoken} friends today").recordings
+    (figures,) = align_files(tmp_path / "a.wav", "please call 1964 friends today").recordings
+    assert [word.label for word in figures.words] == ["please", "call", "1964", "friends", "today"]
+    assert [phone.label for phone in figures.phones] == [phone.label for phone in words.phones]
+    (own,) = align_files(tmp_path / "a.wav", "please call 1964 friends today", lexicon={"1964": [["S"]]}).recordings
+    assert "L S F" in " ".join(phone.label for phone in own.phones)
 
 
 def test_words_are_pronounced_by_rule(folder: Path, tmp_path: Path) -> None:
@@ -220,3 +240,4 @@ def test_arguments_that_do_not_fit_are_named(folder: Path, tmp_path: Path) -> No
 def test_tokens() -> None:
     text = "\u2018Tis O\u2019Neil\u2019s \u2014 (well-known) [laugh], yes?"
     assert tokens_of(text) == ["'tis", "o'neil's", "well-known", "[laugh]", "yes"]
+    assert tokens_of("$5, ($6.50) 25 %. 100%; % $ cash$ 3rd!") == ["$5", "$6.50", "25%", "100%", "cash", "3rd"]

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain, islice, product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from bochner.speech.frames import Array
 from bochner.speech.hmm.contexts import phone_starts, transition_weights
 from bochner.speech.lexicon import Lexicon, Pronunciation
 from bochner.speech.manifest import MANIFEST, Segment, read_manifest
+from bochner.speech.numbers import readings
 from bochner.speech.pretrained import UNKNOWN_PHONE, PretrainedModel, load_model
 from bochner.speech.text_files import FilePath, Skipped
 from bochner.speech.textgrid import read_textgrid
@@ -32,9 +34,11 @@ SEARCH = Search(beam=30.0, retry_beam=400.0)
 BLOCK = 10_000  # frames whose scores are in memory at a time: 5 MB for 126 states
 MIN_LOG_RATIO = -1000.0  # float16 holds it
 MIN_DURATION = 0.005  # seconds
+MAX_PRONUNCIATIONS = 4  # of each reading of a number
 CONFIDENCE_SCALE = 0.2  # of log likelihood ratios, since neighbouring frames are not independent
 _QUOTES = str.maketrans("\u2018\u2019\u02bc\u2013\u2014", "'''- ")  # typographic quotes and dashes
-_NOT_A_WORD = re.compile(r"^[^\w<\[']+|[^\w>\]']+$")
+_NOT_A_WORD = re.compile(r"^(?:(?![$£€]\d)[^\w<\['])+|(?:[^\w>\]'%]|(?<!\d)%)+$")  # keeps $5 and 25%
+_SPACE_BEFORE_PERCENT = re.compile(r"(?<=\d)\s+(?=%)")
 
 
 class TimedLabel(NamedTuple):
@@ -116,8 +120,9 @@ def align_files(
     lexicon : mapping from words to pronunciations, optional
         Replaces the model's pronunciations of these words. Words are compared without case; stress marks are ignored.
     guess : bool
-        Pronounce words that are in no lexicon by the model's grapheme-to-phoneme rules. Without it, and for words with
-        digits, they are aligned as one phone `spn` and marked <unk>.
+        Pronounce words that are in no lexicon by the model's grapheme-to-phoneme rules. Without it, and for mixtures of
+        letters and digits, they are aligned as one phone `spn` and marked <unk>. Of the readings of a number such as
+        1984, 25% or $5, the one that was spoken is found.
     channel : int, optional
         The channel of recordings with several, counted from 0. Default: the mean of all.
     tier : str, optional
@@ -213,11 +218,12 @@ def _parts(text: str, tier: str | None) -> tuple[Part, ...]:
 def tokens_of(text: str) -> list[str]:
     """The words of a text in lower case, without punctuation around them.
 
-    >>> tokens_of("“Don't,” she said -- twenty-one times!")
-    ["don't", 'she', 'said', 'twenty-one', 'times']
+    >>> tokens_of("“Don't,” she said -- twenty-one times! (25 %)")
+    ["don't", 'she', 'said', 'twenty-one', 'times', '25%']
     """
     plain = unicodedata.normalize("NFKC", text).translate(_QUOTES).lower()
-    return [token for word in plain.split() if (token := _NOT_A_WORD.sub("", word))]
+    words = _SPACE_BEFORE_PERCENT.sub("", plain).split()
+    return [token for word in words if (token := _NOT_A_WORD.sub("", word))]
 
 
 class _Pronouncer:
@@ -258,7 +264,20 @@ class _Pronouncer:
         for word in (token, token.strip("'"), f"{token}."):
             if found := self._own.get(word) or self._model.pronunciations.get(word):
                 return word, found
+        if found := self._number(token):
+            return token, found
         return None
+
+    def _number(self, token: str) -> tuple[Pronunciation, ...]:
+        """All readings of a number in figures; the recording decides which was spoken."""
+        if not self._model.about["language"].endswith("English"):
+            return ()
+        found: list[Pronunciation] = []
+        for words in readings(token.strip("'")):
+            entries = [self._lookup(word) for word in words]
+            ways = product(*(entry[1] for entry in entries if entry)) if all(entries) else ()
+            found += [tuple(chain.from_iterable(way)) for way in islice(ways, MAX_PRONUNCIATIONS)]
+        return tuple(dict.fromkeys(found))
 
     def _unknown_entry(self, token: str) -> tuple[str, tuple[Pronunciation, ...]]:
         if self._guess and token not in self._result.guessed and (phones := self._guessed(token)):
@@ -270,7 +289,7 @@ class _Pronouncer:
         return UNKNOWN, ((UNKNOWN_PHONE,),)
 
     def _guessed(self, token: str) -> Pronunciation | None:
-        """By rule, for words of letters; "[laughs]", "<noise>" and numbers are not words."""
+        """By rule, for words of letters; "[laughs]", "<noise>" and "mp3" are not words."""
         letters = token.strip("'")
         return self._model.g2p.pronounce(letters) if letters.replace("'", "").isalpha() else None
 
