@@ -1,9 +1,14 @@
 """Settings that must be in place before anything else is imported, and data that are not part of the repository."""
 
+import gc
 import os
 
 # scikit-learn skips its array API check without this; here no check may be skipped.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
+# The matrices are tiny and pytest runs one process per core: more threads would only wait for each other, also in the
+# processes that tests start.
+os.environ.setdefault("BOCHNER_TEST_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", os.environ["BOCHNER_TEST_THREADS"])
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,14 +21,20 @@ from hypothesis import settings
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
-# The matrices are tiny and pytest runs one process per core: more threads would only wait for each other.
-torch.set_num_threads(int(os.environ.get("BOCHNER_TEST_THREADS", "1")))
+# Modules and tests live as long as the process: looking for garbage among them takes a third of their collection.
+gc.disable()
+
+torch.set_num_threads(int(os.environ["BOCHNER_TEST_THREADS"]))
 
 # The same examples on every machine, however slow, so that failures can be reproduced.
 settings.register_profile("bochner", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("bochner")
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def pytest_collection_finish() -> None:
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

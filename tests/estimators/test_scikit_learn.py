@@ -54,8 +54,6 @@ SGD = options(preset=None, solver="sgd", n_components=32, max_epochs=10, batch_s
 STOCHASTIC = [
     KernelClassifier(**SGD),
     KernelRegressor(**options(SGD, solver="eigenpro")),
-    NetworkClassifier(**options(NETWORK, activation="tanh", rank=1)),
-    NetworkRegressor(**options(NETWORK, standardize=False, alpha=1e-4)),
 ]
 OPTIONS = [
     KernelClassifier(kernel="laplacian", **options(SGD, num_blocks=2, learning_rate=1.0)),
@@ -68,6 +66,8 @@ OPTIONS = [
     KernelClassifier(selection={"method": "fobos", "rounds": 1}, **SGD),
     *[KernelClassifier(adapt=method, **SGD) for method in ("agop", "uab", "dab")],
     KernelClassifier(bandwidth="search", **SGD),
+    NetworkClassifier(**options(NETWORK, activation="tanh", rank=1)),
+    NetworkRegressor(**options(NETWORK, standardize=False, alpha=1e-4)),
 ]
 # What these look at, the form in which data come, is dealt with before any option of OPTIONS is read.
 CHECKS_OF_INPUTS = {

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bochner.studies.registry import FINDINGS, STUDIES
-from bochner.studies.report import assess, make_page, results_part
+from bochner.studies.report import Assessment, assess, make_page, results_part
 from bochner.studies.study import SavedRows
 from tests.report.browser import opened
 
@@ -23,14 +23,20 @@ def test_names_are_unique_and_findings_lead_to_studies() -> None:
     assert len(FINDINGS) >= 20
 
 
-@pytest.mark.parametrize("finding", FINDINGS, ids=lambda finding: finding.claim[:40])
+@pytest.fixture(scope="module")
+def assessments(saved: Mapping[str, SavedRows]) -> list[Assessment]:
+    return assess(FINDINGS, saved)
+
+
+@pytest.mark.parametrize("place", range(len(FINDINGS)), ids=[finding.claim[:40] for finding in FINDINGS])
 def test_a_finding_holds_where_rows_say_so_and_is_open_without_rows(
-    finding: object, saved: Mapping[str, SavedRows]
+    place: int, assessments: Sequence[Assessment]
 ) -> None:
-    (assessment,) = assess([finding], saved)  # type: ignore[list-item]
-    assert assessment.decision is not None
-    assert assessment.decision.holds, assessment.decision.measured
-    (missing,) = assess([finding], {})  # type: ignore[list-item]
+    assert assessments[place].finding is FINDINGS[place]
+    decision = assessments[place].decision
+    assert decision is not None
+    assert decision.holds, decision.measured
+    (missing,) = assess(FINDINGS[place : place + 1], {})
     assert missing.decision is None
 
 
