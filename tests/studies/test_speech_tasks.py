@@ -111,6 +111,9 @@ def test_a_task_runs_from_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     from bochner.studies import speech_tasks as module
 
     small = replace(SIZES["smoke"], budget=0.01, seeds=(0, 1))
+    models = candidates("modern", "smoke")
+    models["kernel"] = [{**settings, "adapt": None, "bandwidth": 8.0} for settings in models["kernel"]]
+    monkeypatch.setattr(module, "candidates", lambda *_: models)
     monkeypatch.setattr(module, "SIZES", {**SIZES, "smoke": small})
     monkeypatch.setattr(module, "PROTOCOLS", ("modern",))
     (study,) = module.STUDIES
