@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ import torch
 
 pytest.importorskip("kaldi_hmm_gmm")
 
+from bochner.acoustic.model import AcousticModel
 from bochner.acoustic.transcription import TranscriptSettings, transcribe
 from bochner.cli import main
 from bochner.speech.audio import read_samples, write_audio
@@ -61,6 +63,12 @@ def test_silence_has_no_words(name: str, tmp_path: Path) -> None:
     assert (transcript.text, transcript.phones, transcript.duration) == ("", (), 1.0)
 
 
+def test_less_than_a_frame_has_no_words(tmp_path: Path) -> None:
+    write_audio(tmp_path / "a.wav", np.zeros(100, np.float32), rate=RATE)
+    transcript = model("kernel").transcribe(tmp_path / "a.wav")
+    assert (transcript.words, transcript.duration) == ((), 100 / RATE)
+
+
 def test_bursts_of_noise_are_rejected_by_confidence(tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
     envelope = np.repeat(generator.uniform(0, 1, 20) ** 2, RATE // 10)
@@ -104,6 +112,34 @@ def test_a_short_recording_is_normalised_by_the_prior_of_the_model(
     replace(own, stage=replace(own.stage, view=view), adapted=False).transcribe(tmp_path / "short.wav")
     assert seen[0] == pytest.approx(expected, abs=1e-4)
     assert np.abs(expected).max() > 0.1
+
+
+def test_a_long_recording_is_decoded_in_parts(
+    talks: Path, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pause = np.zeros(RATE, np.float32)
+    first, second = (read_samples(file, rate=RATE) for file in sorted(talks.iterdir()))
+    period = np.concatenate([first, pause, second, pause])
+    count = int(np.ceil(32 * RATE / len(period)))
+    write_audio(tmp_path / "long.wav", np.tile(period, count), rate=RATE)
+    lengths, compute = [], AcousticModel.log_likelihoods
+    monkeypatch.setattr(AcousticModel, "log_likelihoods", lambda self, x: lengths.append(len(x)) or compute(self, x))
+    words = ["transcribe", str(saved), str(tmp_path / "long.wav"), "--format", "json", "--nbest", "2"]
+    main([*words, "--lattices", str(tmp_path / "lattices")])
+    stored = json.loads(capsys.readouterr().out)
+    assert max(lengths) <= 3001
+    assert len(set(lengths)) >= 2
+    assert stored["duration"] > 32
+    starts = [word["start"] for word in stored["words"]]
+    assert starts == sorted(starts)
+    assert starts[-1] > 25
+    places = np.searchsorted(starts, np.arange(count + 1) * len(period) / RATE)
+    repeats = {" ".join(word["word"] for word in stored["words"][a:b]) for a, b in pairwise(places)}
+    assert len(repeats) <= (count + 1) / 2  # the same speech gives nearly the same words wherever it is
+    best, next_best = stored["alternatives"]
+    assert best["text"] == stored["text"]
+    assert best["probability"] >= next_best["probability"]
+    assert "\nlong-2\n" in (tmp_path / "lattices" / "long.lat").read_text()
 
 
 def test_another_language_model_chooses_among_the_best_sentences(talks: Path) -> None:

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from bochner import checks
 from bochner.acoustic.model import AcousticModel
 from bochner.acoustic.sequence import last_layer, with_last_layer
-from bochner.acoustic.transcription import may_be_speech
 from bochner.speech.align import FunctionScores, align_utterances, tied_states
 from bochner.speech.align.em import ADAPTATION_ROUNDS, estimate_fmllr
 from bochner.speech.align.gmm_hmm import View, ViewedFrames
@@ -26,6 +25,7 @@ from bochner.speech.corpora.directory import prepare_directory
 from bochner.speech.corpora.pronunciations import normalized
 from bochner.speech.frontend.postprocess import Moments, group_moments, normalize, smoothed
 from bochner.speech.hmm.mixtures import Mixtures, MixtureStatistics, accumulate
+from bochner.speech.levels import may_be_speech
 from bochner.speech.manifest import Utterance, manifest_path, read_manifest
 from bochner.speech.text_files import Skipped, summarize
 

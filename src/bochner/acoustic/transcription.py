@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, pairwise, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,11 @@ from scipy.stats import norm
 from bochner import checks
 from bochner.speech.align import FunctionScores, align_utterances, phone_segments, tied_states, word_segments
 from bochner.speech.align.em import ADAPTATION_ROUNDS, estimate_fmllr
-from bochner.speech.audio import Samples, read_samples
+from bochner.speech.audio import AudioError, sample_blocks
 from bochner.speech.decode import Hypothesis, NoPathError, decode, decode_lattice
 from bochner.speech.frontend.postprocess import group_moments, normalize, smoothed
 from bochner.speech.lattice import WordLattice
+from bochner.speech.levels import LevelMeter, shows_speech
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.lm import NgramModel
 from bochner.speech.manifest import Segment, Utterance
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 Array = NDArray[Any]
 SPEAKER = "speaker"  # the name of the only speaker of some recordings
-MAX_SILENCE = 4 * 2.0**-15  # root mean square of the loudest frame of digital silence: four 16-bit steps, -78 dB
-MIN_LEVEL_RANGE, MIN_LEVELS = 3.0, 8  # dB between quiet and loud frames of speech; frames needed to compare them
 CHUNK_FRAMES = 25  # frames of speech, about a word, whose mean log likelihood is compared with that of heldout
 UNLIKELY = 0.01  # words whose likelihood is below this quantile of heldout lose confidence
 MIN_ADAPTED_FRAMES = 500  # of speech, for the transform of a speaker
@@ -45,15 +45,15 @@ class Transcript:
     """Words and phones with their times in seconds.
 
     `confidences` are those of the words, in [0, 1]; empty if none were requested, as are `alternatives`, the best
-    distinct sentences with their posterior probabilities, and the lattice. `complete` is False if the recording ends
-    within a sentence.
+    distinct texts with their posterior probabilities, and `lattices`, one for each part of a long recording. `complete`
+    is False if the recording, or a part of it, ends within a sentence.
     """
 
     words: tuple[Segment, ...] = ()
     phones: tuple[Segment, ...] = ()
     confidences: tuple[float, ...] = ()
     alternatives: tuple[tuple[str, float], ...] = ()
-    lattice: WordLattice | None = None
+    lattices: tuple[WordLattice, ...] = ()
     complete: bool = True
     duration: float = 0.0
 
@@ -102,40 +102,44 @@ def transcribe(
     """Decode the recordings of one speaker; cepstra are normalised by the moments of all of them and the model's prior.
 
     A speaker-adapted model decodes three times: the hypotheses of the first two passes give the transform of the
-    speaker (fMLLR), if they have 5 s of speech. Silence and stationary noise give no words. O(T) in time.
+    speaker (fMLLR), if they have 5 s of speech. Silence and stationary noise give no words. A recording of more than 30
+    s is cut at its pauses into parts of 10 to 30 s, which are decoded separately. O(T) in time; memory of the cepstra
+    and model inputs of all recordings, and of the likelihoods of one part.
     """
     settings = settings or TranscriptSettings()
     front_end = model.front_end
     if front_end is None:
         raise ValueError("the model was trained on frames provided by a corpus; it cannot transcribe recordings.")
-    samples = [read_samples(path, rate=front_end.rate, channel=settings.channel) for path in recordings]
-    empty = [Transcript(duration=len(x) / front_end.rate) for x in samples]
-    cepstra = {str(place): front_end(x) for place, x in enumerate(samples) if may_be_speech(x, rate=front_end.rate)}
-    if not cepstra:
-        return empty
-    moments = group_moments((SPEAKER, frames) for frames in cepstra.values())[SPEAKER]
+    shift, offset = model.frame_times
+    meters, parts = [], {}  # frames by the place of their recording and their first frame
+    for place, path in enumerate(recordings):
+        meters.append(meter := LevelMeter(front_end.rate))
+        blocks = sample_blocks(path, rate=front_end.rate, channel=settings.channel)
+        try:
+            frames = front_end.of_blocks(meter.through(blocks))
+        except AudioError:
+            raise
+        except ValueError:  # shorter than one frame
+            continue
+        starts, levels = zip(*meter.parts(), strict=True)
+        edges = [*(max(0, round((start - offset) / shift)) for start in starts), len(frames)]
+        for (first, last), level in zip(pairwise(edges), levels, strict=True):
+            if shows_speech(level):
+                parts[place, first] = frames[first:last]
+    if not parts:
+        return [Transcript(duration=meter.duration) for meter in meters]
+    moments = group_moments((SPEAKER, frames) for frames in parts.values())[SPEAKER]
     moments = moments if model.prior is None else smoothed(moments, model.prior)
-    inputs = _inputs(model, {name: normalize(frames, moments) for name, frames in cepstra.items()})
-    results = {name: _transcript(model, frames, settings) for name, frames in inputs.items()}
+    normalized = {f"{place} {first}": normalize(frames, moments) for (place, first), frames in parts.items()}
+    inputs = _inputs(model, normalized)
+    decoded: list[list[Transcript]] = [[] for _ in meters]
+    for place, first in parts:
+        transcript = _transcript(model, inputs.pop(f"{place} {first}"), settings)
+        decoded[place].append(_delayed(transcript, shift * first))
     return [
-        replace(results[str(place)], duration=silent.duration) if str(place) in results else silent
-        for place, silent in enumerate(empty)
+        replace(_joined(transcripts, settings.nbest), duration=meter.duration)
+        for transcripts, meter in zip(decoded, meters, strict=True)
     ]
-
-
-def may_be_speech(samples: Samples, *, rate: int) -> bool:
-    """Whether the level of some 25 ms is above rounding noise, and varies, unlike that of a hum.
-
-    >>> noise = 0.1 * np.random.default_rng(0).standard_normal(8000)
-    >>> bursts = noise * (np.arange(8000) % 2000 < 1000)
-    >>> [may_be_speech(x, rate=8000) for x in (np.zeros(8000), noise, bursts)]
-    [False, False, True]
-    """
-    size = max(1, round(0.025 * rate))
-    frames = np.pad(samples, (0, -len(samples) % size)).reshape(-1, size).astype(np.float64)
-    level = np.sqrt((frames**2).mean(axis=1))
-    low, high = np.quantile(20 * np.log10(np.maximum(level, MAX_SILENCE)), [0.05, 0.95])
-    return bool(level.max() > MAX_SILENCE and (len(level) < MIN_LEVELS or high - low > MIN_LEVEL_RANGE))
 
 
 def speech_likelihood(model: AcousticModel, frames: Array, states: Array) -> Array:
@@ -198,8 +202,10 @@ def _transcript(model: AcousticModel, frames: Array, settings: TranscriptSetting
     if settings.needs_lattice:
         likely = _likely(model, frames, ids, transcript.words)
         confidences = [p * share for p, share in zip(confidences[: len(likely)], likely, strict=True)]
-        alternatives = tuple((" ".join(tokens), p) for tokens, p in sentences[: settings.nbest])
-        transcript = replace(transcript, confidences=tuple(confidences), alternatives=alternatives, lattice=lattice)
+        transcript = replace(
+            transcript, confidences=tuple(confidences), lattices=() if lattice is None else (lattice,),
+            alternatives=tuple((" ".join(tokens), p) for tokens, p in sentences[: settings.nbest]),
+        )  # fmt: skip
     return _confident(transcript, settings.min_confidence)
 
 
@@ -274,6 +280,34 @@ def _confident(transcript: Transcript, min_confidence: float) -> Transcript:
         transcript, words=tuple(transcript.words[k] for k in kept),
         confidences=tuple(transcript.confidences[k] for k in kept),
     )  # fmt: skip
+
+
+def _delayed(transcript: Transcript, seconds: float) -> Transcript:
+    """The transcript of a part that begins later in its recording."""
+    words, phones = (
+        tuple(s._replace(start=round(s.start + seconds, 6), end=round(s.end + seconds, 6)) for s in segments)
+        for segments in (transcript.words, transcript.phones)
+    )
+    return replace(transcript, words=words, phones=phones)
+
+
+def _joined(parts: Sequence[Transcript], nbest: int) -> Transcript:
+    """The transcript of a recording from those of its parts, whose alternatives are independent."""
+    if len(parts) == 1:
+        return parts[0]
+    alternatives = [("", 1.0)] if any(part.alternatives for part in parts) else []
+    for part in parts:
+        pairs = product(alternatives, part.alternatives) if part.alternatives else ()
+        longer = [(f"{before} {text}".strip(), p * q) for (before, p), (text, q) in pairs]
+        alternatives = sorted(longer, key=lambda pair: -pair[1])[:nbest] or alternatives
+    return Transcript(
+        words=tuple(chain.from_iterable(part.words for part in parts)),
+        phones=tuple(chain.from_iterable(part.phones for part in parts)),
+        confidences=tuple(chain.from_iterable(part.confidences for part in parts)),
+        alternatives=tuple(alternatives),
+        lattices=tuple(chain.from_iterable(part.lattices for part in parts)),
+        complete=all(part.complete for part in parts),
+    )
 
 
 def _aligned(model: AcousticModel, words: Sequence[str], likelihoods: Array) -> Array | None:

@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,7 +61,8 @@ def transcribe(
             line.
         rescore_lm: A language model that chooses among the best sentences, such as one too large for --lm.
         lexicon: A file of lines `word phone phone ...`, whose words are added to those of the model.
-        lattices: Directory for the lattice of each recording, in Kaldi's text format.
+        lattices: Directory for the lattice of each recording, in Kaldi's text format; further parts of recordings of
+            more than 30 s are named talk-2, talk-3, ...
         speaker: Which recordings are of one speaker, and so normalised and adapted together: each "file" by itself, all
             in one "folder", or all the "same".
         channel: The channel of recordings with several, counted from 0. Default: their mean.
@@ -85,8 +87,10 @@ def transcribe(
             transcripts = _transcribed(loaded, group, settings, alone=len(recordings) == 1)
             failed += len(group) - len(transcripts)
             for name, transcript in transcripts.items():
-                if lattices is not None and transcript.lattice is not None:
-                    _write(lattices / f"{name}.lat", transcript.lattice.to_kaldi(name))
+                if lattices is not None and transcript.lattices:
+                    parts = [name, *(f"{name}-{number}" for number in range(2, len(transcript.lattices) + 1))]
+                    texts = (lattice.to_kaldi(part) for lattice, part in zip(transcript.lattices, parts, strict=True))
+                    _write(lattices / f"{name}.lat", "".join(texts))
                 several = len(recordings) > 1 and output_dir is None
                 text = _formatted(name, transcript, format, nbest=nbest, several=several)
                 if output_dir is None:
@@ -134,12 +138,13 @@ def _groups(recordings: dict[str, Path], speaker: str) -> list[dict[str, Path]]:
 def _transcribed(model: Any, group: dict[str, Path], settings: Any, *, alone: bool) -> dict[str, Any]:
     """The transcripts of the recordings that can be read; those that cannot are reported, or an error if `alone`."""
     from bochner.acoustic.transcription import transcribe
-    from bochner.speech.audio import AudioError, read_samples
+    from bochner.speech.audio import AudioError, sample_blocks
 
     readable = {}
     for name, path in group.items():
         try:
-            read_samples(path, rate=model.front_end.rate if model.front_end else 16000, channel=settings.channel)
+            rate = model.front_end.rate if model.front_end else 16000
+            deque(sample_blocks(path, rate=rate, channel=settings.channel), maxlen=0)
             readable[name] = path
         except AudioError as error:
             if alone:

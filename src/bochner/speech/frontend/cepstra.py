@@ -161,6 +161,13 @@ class Cepstra(Framing):
     def dim(self) -> int:
         return self.num_cepstra
 
+    def __call__(self, samples: Array) -> Array:
+        return self.of_blocks([samples])
+
+    def of_blocks(self, blocks: Iterable[Array]) -> Array:
+        """The cepstra of samples in consecutive blocks, of which one is in memory at a time."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True, kw_only=True)
 class Mfcc(Cepstra):
@@ -179,11 +186,7 @@ class Mfcc(Cepstra):
         if self.num_cepstra > self.num_bins:
             raise ValueError(f"num_cepstra must be at most num_bins, {self.num_bins}, got {self.num_cepstra}.")
 
-    def __call__(self, samples: Array) -> Array:
-        return self.of_blocks([samples])
-
     def of_blocks(self, blocks: Iterable[Array]) -> Array:
-        """The same for samples in consecutive blocks, of which one is in memory at a time."""
         options = self.configure(native("MfccOptions")())
         options.num_ceps = self.num_cepstra
         options.cepstral_lifter = self.lifter
@@ -217,10 +220,10 @@ class Plp(Cepstra):
         if self.num_cepstra > checks.positive_int("order", self.order) + 1:
             raise ValueError(f"num_cepstra must be at most order + 1 = {self.order + 1}, got {self.num_cepstra}.")
 
-    def __call__(self, samples: Array) -> Array:
+    def of_blocks(self, blocks: Iterable[Array]) -> Array:
         options = self.configure(native("FbankOptions")())
         options.use_energy, options.use_log_fbank = True, False
-        raw = self.frames_by(native("OnlineFbank")(options), [samples]).astype(np.float64)
+        raw = self.frames_by(native("OnlineFbank")(options), blocks).astype(np.float64)
         log_energy, bands = raw[:, 0], np.maximum(raw[:, 1:], FLOOR)
         loudness = (bands * equal_loudness(self.centres)) ** self.compression
         predictors, error = levinson_durbin(autocorrelations(loudness, self.order))
