@@ -1,4 +1,4 @@
-"""`bochner demo`: tables, speech and low-rank factors in two minutes, each compared with other methods, on one page."""
+"""`bochner demo`: tables, speech and low-rank factors, each compared with other methods, on one page."""
 
 from __future__ import annotations
 
