@@ -235,12 +235,12 @@ def lattice_confidences(lattice: WordLattice, words: Sequence[str]) -> list[floa
     """The posterior probability of each of `words`; 0 for one that is not on the best path of the lattice."""
     posteriors = lattice.word_posteriors()
     pairs = align(words, [entry.word for entry in posteriors])
-    found, place = [], 0
+    confidences, place = [], 0
     for word, other in pairs:
         if word is not None:
-            found.append(posteriors[place].confidence if word == other else 0.0)
+            confidences.append(posteriors[place].confidence if word == other else 0.0)
         place += other is not None
-    return found
+    return confidences
 
 
 def nbest_confidences(words: Sequence[str], sentences: Iterable[tuple[tuple[str, ...], float]]) -> list[float]:

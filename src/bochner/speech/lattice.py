@@ -84,8 +84,8 @@ class WordLattice:
         while (arc := best[state][1]) >= 0:
             path.append(arc)
             state = source[arc]
-        spoken = [arc for arc in reversed(path) if self.word[arc] > 0]
-        times = [frame[source[arc]] for arc in spoken]
+        word_arcs = [arc for arc in reversed(path) if self.word[arc] > 0]
+        times = [frame[source[arc]] for arc in word_arcs]
         bounds = [-math.inf, *((a + b) / 2 for a, b in pairwise(times)), math.inf]
         labelled: dict[int, list[tuple[int, float]]] = {}
         for arc in np.flatnonzero(self.word > 0).tolist():
@@ -96,7 +96,7 @@ class WordLattice:
                 self.words[int(self.word[arc]) - 1], time,
                 min(1.0, sum(p for t, p in labelled[int(self.word[arc])] if low <= t <= high)),
             )
-            for arc, time, (low, high) in zip(spoken, times, pairwise(bounds), strict=True)
+            for arc, time, (low, high) in zip(word_arcs, times, pairwise(bounds), strict=True)
         ]  # fmt: skip
 
     def to_kaldi(self, name: str) -> str:

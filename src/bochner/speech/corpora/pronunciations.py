@@ -53,8 +53,8 @@ def with_lexicon(
     Stress marks of ARPAbet's vowels are removed. <unk> is pronounced by the phone SPN, unless a source says otherwise.
     Transcripts of dev and test are unchanged, so that a missing word counts as an error there.
 
-    >>> said = {"speaker": "ann", "part": "train", "audio": "1.wav", "rate": 8000, "duration": 1.5}
-    >>> with_lexicon([Utterance(id="1", text="yes no", **said)], "letters").lexicon["yes"]
+    >>> fields = {"speaker": "ann", "part": "train", "audio": "1.wav", "rate": 8000, "duration": 1.5}
+    >>> with_lexicon([Utterance(id="1", text="yes no", **fields)], "letters").lexicon["yes"]
     (('y', 'e', 's'),)
     """
     counts = Counter(token for utterance in utterances for token in utterance.tokens)
