@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from bochner.studies.workers import (
     WorkerPool,
     measure_by,
     measure_cells,
+    one_at_a_time,
 )
 from tests.studies.worker_cells import Cell, attempts, measure, some_cells
 
@@ -53,6 +55,32 @@ def test_two_workers_share_the_cells_that_are_not_measured(tmp_path: Path, resul
     pids = {result["pid"] for cell in cells[:5] if (result := stored.get(cell))}
     assert os.getpid() not in pids
     assert measure_all(LocalWorkers(measure, count=2), cells, stored) == 0
+
+
+def test_workers_of_this_machine_share_intermediate_files(tmp_path: Path) -> None:
+    """Otherwise each of them would prepare the same corpus."""
+    pool = WorkerOptions(workers=2).pool("map-error", Context(tmp_path, cache_dir=tmp_path / "cache"))
+    assert isinstance(pool, LocalWorkers)
+    with pool:
+        assert {worker._measure.context.cache_dir for worker in pool._workers} == {tmp_path / "cache"}
+
+
+def test_a_stage_waits_for_the_process_that_makes_it(tmp_path: Path) -> None:
+    order: list[str] = []
+
+    def second() -> None:
+        with one_at_a_time(tmp_path, "corpus"):
+            order.append("second")
+
+    with one_at_a_time(tmp_path, "corpus"):
+        waiting = threading.Thread(target=second)
+        waiting.start()
+        with one_at_a_time(tmp_path, "another corpus"):
+            order.append("another")
+        waiting.join(timeout=0.2)
+        order.append("first")
+    waiting.join()
+    assert order == ["another", "first", "second"]
 
 
 def test_failed_and_killed_cells_are_repeated_and_logged(

@@ -302,7 +302,7 @@ def cells(size: StudySize) -> list[Cell]:
         ]
     kinds = {"made": SELECTIONS} | dict.fromkeys(("covtype", "mnist", TIMIT, SPEECH), (NONE, ALGORITHM_1))
     return [
-        Cell(name, kernel, selection, size, (0, 1, 2) if size == "paper" else (0,))
+        Cell(name, kernel, selection, size, (0, 1, 2))
         for name, selections in kinds.items()
         for kernel in KERNELS
         for selection in selections

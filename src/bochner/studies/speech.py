@@ -13,7 +13,7 @@ from bochner.studies import speech_cells, speech_report
 from bochner.studies.results_file import Result
 from bochner.studies.speech_cells import MAY, BestCell, Cell
 from bochner.studies.study import Row, Size, Study
-from bochner.studies.workers import Context
+from bochner.studies.workers import Context, one_at_a_time
 
 if TYPE_CHECKING:
     from bochner.acoustic.experiment import Experiment
@@ -56,7 +56,8 @@ def task_setup(
         directory = Path(temporary.name) if temporary else context.cache_dir
         assert directory is not None
         chosen = None if overrides is None else overrides(data, effort)
-        return set_up_task(data, effort, directory, device=context.device, overrides=chosen)
+        with one_at_a_time(directory, data):  # the other workers of this machine wait for the first
+            return set_up_task(data, effort, directory, device=context.device, overrides=chosen)
 
     return setup
 

@@ -40,6 +40,7 @@ from bochner.studies.speech_cells import (
 from bochner.studies.speech_tasks import RECORDED
 from bochner.studies.speech_tasks import Cell as TaskCell
 from bochner.studies.study import Size, with_seeds
+from bochner.studies.workers import one_at_a_time
 
 SYNTHETIC = "synthetic "
 REPLICATIONS = 10_000
@@ -91,7 +92,8 @@ def tuned(cell: Cell | BottleneckCell, experiment: Experiment) -> dict[str, Any]
 
     name, inputs = f"{cell.model} seed {cell.seed}", {"model": asdict(settings), "seed": cell.seed}
     inputs["context"] = experiment.recipe.frontend.context
-    return run_stage(experiment.root, "bandwidth", name, inputs, make, after=[experiment.alignment]).result
+    with one_at_a_time(experiment.root, f"bandwidth {name}"):
+        return run_stage(experiment.root, "bandwidth", name, inputs, make, after=[experiment.alignment]).result
 
 
 def _shared(cell: Cell, sizes: Sizes) -> dict[str, Any]:
@@ -150,7 +152,8 @@ def measure_systems(
         }
     pairs = zip(chosen["kernel"], chosen[NETWORK], strict=True)
     chosen["combination"] = [experiment.test(experiment.combine(pair)) for pair in pairs]
-    chosen["gmm"] = [experiment.test(experiment.gmm())]
+    with one_at_a_time(experiment.root, f"gmm {experiment.alignment.key}"):  # of both protocols
+        chosen["gmm"] = [experiment.test(experiment.gmm())]
     scores = {kind: [experiment.test_score(row) for row in rows] for kind, rows in chosen.items()}
     for kind, rows in chosen.items():
         rates = [score.rate for score in scores[kind]]

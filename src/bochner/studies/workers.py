@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from multiprocessing import get_all_start_methods, get_context
@@ -21,9 +22,11 @@ from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 import torch
+from filelock import FileLock
 from tqdm import tqdm
 
 from bochner import __version__, checks
+from bochner.stages import fingerprint
 from bochner.studies.results_file import FailedCellsError, Result, ResultsFile
 
 logger = logging.getLogger(__name__)
@@ -47,6 +50,16 @@ class Context:
     data_dir: Path
     device: str = "cpu"
     cache_dir: Path | None = None
+
+
+@contextmanager
+def one_at_a_time(directory: Path, name: str) -> Iterator[None]:
+    """Hold the lock `name` of a directory that several workers use: they wait for the first to finish the same stage,
+    and then find its result."""
+    locks = directory / "locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    with FileLock(locks / f"{fingerprint({'name': name})[:16]}.lock"):
+        yield
 
 
 class WorkerPool(Protocol):
@@ -80,11 +93,14 @@ class WorkerOptions:
             raise ValueError(f"workers must be 1 with cluster {self.cluster!r}, which has its own, got {self.workers}.")
 
     def pool(self, study: str, context: Context) -> WorkerPool | None:
-        """A pool of workers, None for this process alone. Intermediate files of workers are temporary."""
-        measure = StudyMeasure(study, replace(context, data_dir=context.data_dir.resolve(), cache_dir=None))
+        """A pool of workers, None for this process alone.
+
+        Workers of this machine share `context.cache_dir`; intermediate files of a cluster's workers are temporary.
+        """
+        context = replace(context, data_dir=context.data_dir.resolve())
         if self.cluster is not None:
-            return DaskWorkers(measure, address=self.cluster)
-        return LocalWorkers(measure, count=self.workers) if self.workers > 1 else None
+            return DaskWorkers(StudyMeasure(study, replace(context, cache_dir=None)), address=self.cluster)
+        return LocalWorkers(StudyMeasure(study, context), count=self.workers) if self.workers > 1 else None
 
     def provenance(self) -> dict[str, Any]:
         """What a run records besides the machine, nothing for this process alone. Addresses may name a machine."""
