@@ -33,7 +33,16 @@ def by_fused(kernel: Kernel, X: Tensor, Y: Tensor, V: Tensor) -> Tensor:
     return fused.radial_product(kernel.prepare(X), kernel.prepare(Y), V, kernel.radial)
 
 
-methods = pytest.mark.parametrize("method", [by_tiles, by_fused])
+def by_blocks(kernel: Kernel, X: Tensor, Y: Tensor, V: Tensor) -> Tensor:
+    pytest.importorskip("triton", reason="Triton is not installed: fused blocks are not tested")
+    from bochner.ops import fused
+
+    if kernel.radial is None or kernel.radial.norm != 2:
+        pytest.skip("blocks are computed for kernels of the Euclidean distance")
+    return fused.blocked_product(kernel.prepare(X), kernel.prepare(Y), V, kernel.radial)
+
+
+methods = pytest.mark.parametrize("method", [by_tiles, by_fused, by_blocks])
 
 
 def error(result: Tensor, K: Tensor, V: Tensor) -> float:
@@ -93,6 +102,12 @@ def test_sums_over_many_columns_are_divided(monkeypatch, method: Method) -> None
         from bochner.ops.fused import products
 
         monkeypatch.setattr(products, "MAX_COLUMNS", 64)
+    if method is by_blocks:
+        pytest.importorskip("triton", reason="Triton is not installed: fused blocks are not tested")
+        from bochner.ops.fused import blocks
+
+        monkeypatch.setattr(blocks, "BLOCK_ROWS", 16)
+        monkeypatch.setattr(blocks, "BLOCK_COLUMNS", 64)
     monkeypatch.setattr(kernel, "TILE_COLUMNS", 64)
     monkeypatch.setattr(kernel, "TILE_ELEMENTS", 1280)
     draw = Draw(3)
@@ -155,7 +170,36 @@ for capability, inputs, tiles, limit in (
 """
 
 
-def test_the_fused_product_compiles_for_gpus_and_fits_their_shared_memory(tmp_path) -> None:
+COMPILE_BLOCKS = """
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from bochner.ops.fused import blocks
+
+for capability, tiles, limit in ((90, blocks.TILES, 227), (80, blocks.SMALL_TILES, 99)):
+    constants = {"POWER": 0.5, "DEGREE": 2, "COLUMNS": tiles.columns}
+    own = {"WIDTH": 1280, "ROWS": tiles.rows, "DEPTH": tiles.depth, "STAGES": tiles.stages}
+    correction = {"INPUTS": 1279, "ROWS": blocks.CORRECTION.rows, "DEPTH": blocks.CORRECTION.depth}
+    for kernel, kinds, own, warps in (
+        (blocks._radial_block, "*fp16 *fp16 *fp32 *fp32 *fp16 *fp16 *fp32 *fp32 *fp32 *i8 i32 i32 fp32 fp32 fp32 fp32",
+         own, tiles.warps),
+        (blocks._correct_near, "*fp32 *fp32 *fp32 *i8 i32 i32 fp32", correction, blocks.CORRECTION.warps),
+    ):
+        own = {**constants, **own}
+        names = [name for name in kernel.arg_names if name not in own]
+        signature = {**dict(zip(names, kinds.split(), strict=True)), **dict.fromkeys(own, "constexpr")}
+        # pointers and sizes that are multiples of 16, as where tiles are loaded ahead
+        aligned = {(number,): [["tt.divisibility", 16]] for number, kind in enumerate(kinds.split()) if kind != "fp32"}
+        source = ASTSource(kernel, signature=signature, constexprs=own, attrs=aligned)
+        target = GPUTarget("cuda", capability, 32)
+        compiled = triton.compile(source, target=target, options={"num_warps": warps})
+        assert len(compiled.asm["cubin"]) > 0
+        assert compiled.metadata.shared <= limit * 1024, (capability, compiled.metadata.shared)
+"""
+
+
+@pytest.mark.parametrize("script", [COMPILE, COMPILE_BLOCKS], ids=["product", "block"])
+def test_fused_products_compile_for_gpus_and_fit_their_shared_memory(tmp_path, script: str) -> None:
     pytest.importorskip("triton", reason="Triton is not installed: the fused product is not compiled")
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
-    subprocess.run([sys.executable, "-c", COMPILE], env=environment, check=True)
+    subprocess.run([sys.executable, "-c", script], env=environment, check=True)

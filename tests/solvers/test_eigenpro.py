@@ -47,7 +47,7 @@ def test_the_correction_makes_the_top_of_the_spectrum_flat() -> None:
     X, kernel = points(320), Gaussian(bandwidth=1.5)
     correction = EigenCorrection(kernel, X, max_batch=1000, generator=generator())
     K = kernel(X)
-    corrected = K - K @ correction.coefficients(correction.inside(X, torch.eye(320).double()))
+    corrected = K - K @ correction.coefficients(correction.inside(K))
     values = torch.linalg.eigvals(corrected).real.sort(descending=True).values / 320
     q = correction.vectors.shape[1]
     assert 0 < q <= 20
@@ -63,27 +63,30 @@ def test_a_smooth_kernel_is_corrected_no_further_than_the_batch_needs() -> None:
     assert correction.next == 1 / 50
 
 
-def test_projection_is_the_nearest_function_on_the_landmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("keeps_landmarks", [False, True])
+def test_projection_is_the_nearest_function_on_the_landmarks(
+    monkeypatch: pytest.MonkeyPatch, keeps_landmarks: bool
+) -> None:
     monkeypatch.setattr(eigenpro, "MAX_PASSES", 500)
     monkeypatch.setattr(eigenpro, "PROJECTED", 1e-6)
     X, kernel = points(200), Laplacian(bandwidth=2.0)
     correction = EigenCorrection(kernel, X[100:], max_batch=30, generator=generator())
-    descent = eigenpro._Descent(kernel, X[:50], 1, correction, seed=0)
+    options = {"max_points": 50, "generator": generator()}
+    descent = eigenpro._Descent(kernel, X[:50], 1, correction, **options, keeps_landmarks=keeps_landmarks)
     descent.add(X[100:130], numbers(X[100:130], 1), torch.ones(30, 1).double())
     descent.add(X[130:150], numbers(X[130:150], 1), torch.ones(20, 1).double())
-    centres = torch.cat([descent.points, correction.sample])
-    coefficients = torch.cat([descent.point_coefficients, descent.sample_coefficients])
-    values = kernel(X[:50], centres) @ coefficients
+    centres = torch.cat([X[100:], X[100:150]])  # the sample and the points
+    values = kernel(X[:50], centres) @ descent.weights[50:]
     torch.testing.assert_close(descent.added, values, rtol=0, atol=1e-10)
     descent.project()
     torch.testing.assert_close(kernel(X[:50]) @ descent.coefficients, values, rtol=0, atol=1e-4)
-    assert not len(descent.points)
+    assert descent.points == slice(150, 150)
 
 
 def test_one_step_lowers_the_error_of_its_batch() -> None:
     X, kernel = points(200), Gaussian()
     correction = EigenCorrection(kernel, X, max_batch=40, generator=generator())
-    descent = eigenpro._Descent(kernel, X[:20], 2, correction, seed=0)
+    descent = eigenpro._Descent(kernel, X[:20], 2, correction, max_points=120, generator=generator())
     errors = [descent.add(X[:40], numbers(X[:40]), torch.ones(40, 1).double()) for _ in range(3)]
     assert errors[2] < errors[1] < errors[0]
 

@@ -9,7 +9,15 @@ import torch
 from torch import Generator, Tensor
 
 from bochner import checks
-from bochner.ops import TILE_ELEMENTS, Radial, fused_kernels, row_tiles, tile_size
+from bochner.ops import (
+    TILE_ELEMENTS,
+    Radial,
+    accurate_squared_distances,
+    fused_kernels,
+    row_tiles,
+    squared_distances,
+    tile_size,
+)
 from bochner.storage import Storable
 
 if TYPE_CHECKING:
@@ -18,6 +26,9 @@ if TYPE_CHECKING:
 
 # Columns per tile of k(X, Y) in a product: few enough for hundreds of rows per tile.
 TILE_COLUMNS = 2**13
+
+# Inputs up to which a product is fused with that of distances, which otherwise takes nearly all the time.
+MAX_FUSED_INPUTS = 256
 
 Scale = float | Tensor | None
 """One factor for all inputs, or one per input."""
@@ -141,7 +152,8 @@ class Kernel(Storable, abstract=True):
         """k(X, Y) V for V [m, c], as [n, c], without storing k(X, Y), unless gradients are recorded.
 
         As k is symmetric, k(X, Y)^T W is `matmul(Y, X, W)`. On a GPU float32 products with kernels that have a
-        `radial` form are one fused kernel, to float32's accuracy; others are computed tile by tile. O(nm (d + c)).
+        `radial` form are fused with the values of k, to float32's accuracy; others are computed tile by tile.
+        O(nm (d + c)).
 
         >>> import torch; from bochner.kernels import Gaussian
         >>> Gaussian().matmul(torch.zeros(2, 3), torch.zeros(5, 3), torch.ones(5, 1))
@@ -153,8 +165,11 @@ class Kernel(Storable, abstract=True):
         if torch.is_grad_enabled() and any(T.requires_grad for T in (X, Y, V)):
             return self(X, Y) @ V
         U, L = self.prepare(X), self.prepare(Y)
-        if fused := self.fused_products(U):
-            return fused.radial_product(U, L, V.to(U), self.radial).to(V.dtype)
+        radial = self.radial
+        if radial is not None and (fused := self.fused_products(U)):
+            by_blocks = radial.norm == 2 and X.shape[1] > MAX_FUSED_INPUTS
+            product = fused.blocked_product if by_blocks else fused.radial_product
+            return product(U, L, V.to(U), radial).to(V.dtype)
         columns, limit = min(len(Y), TILE_COLUMNS), tile_size(TILE_ELEMENTS, U.device)
         result = torch.zeros(len(X), V.shape[1], dtype=U.dtype, device=U.device)
         for j in row_tiles(len(Y), row_elements=1, tile_elements=TILE_COLUMNS):
@@ -162,6 +177,16 @@ class Kernel(Storable, abstract=True):
             for i in row_tiles(len(X), row_elements=self._temporaries() * columns, tile_elements=limit):
                 result[i] += (rows @ self._evaluate(U[i], L[j]).T).T  # on a CPU several times as fast as K @ V[j]
         return result.to(V.dtype)
+
+    def slopes(self, U: Tensor, V: Tensor) -> Tensor:
+        """g [n, m] with grad_u k(u_i, v_j) = -g_ij (u_i - v_j), for prepared inputs and kernels with a `radial` form in
+        the Euclidean norm."""
+        radial = self.radial
+        if radial is None or radial.norm != 2:
+            raise ValueError(f"slopes need a function of the Euclidean distance, got {self!r}.")
+        if radial.error == 0:
+            return radial.slopes(accurate_squared_distances(U, V))
+        return radial.slopes(squared_distances(U, V, error=radial.error))
 
     def fused_products(self, like: Tensor) -> Any | None:
         """The module of fused products if `matmul` uses one on inputs such as `like`, else None."""

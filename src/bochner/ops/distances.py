@@ -33,6 +33,21 @@ class Radial(NamedTuple):
     degree: int = 0
     error: float = 0.0
 
+    def slopes(self, squares: Tensor) -> Tensor:
+        """g with grad_x k(x, y) = -g (x - y), for norm 2 and squares ||x - y||^2; 0 where they are 0 and k has a kink.
+
+        g = -2 p t q'(t) / squares for k = q(t), p = power.
+        """
+        if self.norm != 2:
+            raise ValueError(f"norm must be 2 for slopes, got {self.norm}.")
+        t = self.factor * (squares if self.power == 1 else squares.pow(self.power))
+        decay = t.neg().exp_()
+        if self.degree > 0:  # of Matern kernels, with power 1/2: t^2 / squares = factor^2
+            return decay.mul_(self.factor**2) if self.degree == 1 else decay.mul_(1 + t).mul_(self.factor**2 / 3)
+        if self.power == 1:
+            return decay.mul_(2 * self.factor)
+        return torch.where(squares > 0, decay.mul_(t).mul_(2 * self.power) / squares, 0.0)
+
 
 def squared_distances(X: Tensor, Y: Tensor, *, error: float = math.inf) -> Tensor:
     """||x_i - y_j||^2 for X [n, d] and Y [m, d], as [n, m].

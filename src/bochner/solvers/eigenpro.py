@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
@@ -12,9 +13,9 @@ from bochner import checks
 from bochner.data.batches import batches
 from bochner.data.blocks import BlockSource, Source, num_rows, sample_rows, seeded
 from bochner.kernels import Kernel
+from bochner.kernels.centers import Centers, KernelBlock
 from bochner.models.landmarks import LandmarkModel
 from bochner.ops.linalg import Report, top_eigenpairs
-from bochner.solvers.landmarks import Block, ImplicitBlock, scores
 from bochner.solvers.rows import read_encoded, summarize
 
 logger = logging.getLogger(__name__)
@@ -23,10 +24,13 @@ SAMPLE_ROWS = 2048  # rows that eigenvectors are estimated from
 SAMPLES_PER_VECTOR = 16  # of those, for each eigenvector that is corrected
 # Rows of a batch, at most, and batches of an epoch, at least.
 MAX_BATCH, MIN_BATCHES = 8192, 4
-# Numbers of k(batch, landmarks) that are stored between the two products with it: 64 MB in float32.
-STORED_ELEMENTS = 2**24
+# Numbers of k(batch, landmarks) that are kept between the two products with it, and of k(landmarks, landmarks) between
+# projections: 64 MB in float32; on a GPU these parts of its memory.
+STORED_ELEMENTS, BLOCK_SHARE, PROJECTION_SHARE = 2**24, 1 / 16, 0.3
 PATIENCE = 2  # epochs without improvement
-ROWS_PER_LANDMARK = 2  # between projections: these then cost about as much as the steps
+# Between projections: the points then cost about as much as the projections, where k(landmarks, landmarks) is computed
+# again in each of their passes, and where it is kept.
+ROWS_PER_LANDMARK, KEPT_ROWS_PER_LANDMARK = 2, 1
 STEP = 1.5  # of the largest steps, 2, that converge where the eigenvalues are exact
 # Projections end when the residual has fallen to this part, or after so many passes over the landmarks.
 PROJECTED, MAX_PASSES = 0.1, 4
@@ -46,8 +50,7 @@ class EigenCorrection:
     """
 
     def __init__(self, kernel: Kernel, sample: Tensor, *, max_batch: int, generator: Generator) -> None:
-        self.kernel, self.sample = kernel, sample
-        s = len(sample)
+        self.sample, s = sample, len(sample)
         K = checks.finite("k(x, x)", kernel(sample.double()))
         values, vectors = top_eigenpairs(K, 1 + s // SAMPLES_PER_VECTOR, generator=generator)
         self.largest = float(K.diagonal().max())
@@ -65,9 +68,9 @@ class EigenCorrection:
     def step(self, batch_size: int) -> float:
         return STEP / (self.largest + (batch_size - 1) * self.next)
 
-    def inside(self, X: Tensor, gradient: Tensor) -> Tensor:
-        """e_i^T k(S, X) g [q, t]."""
-        return self.vectors.T @ self.kernel.matmul(self.sample, X, gradient)
+    def inside(self, products: Tensor) -> Tensor:
+        """e_i^T k(S, X) g [q, t] from k(S, X) g [s, t]."""
+        return self.vectors.T @ products
 
     def coefficients(self, inside: Tensor) -> Tensor:
         """What is subtracted, as coefficients of k(., S) [s, t]."""
@@ -92,10 +95,10 @@ def fit_eigenpro(
 
     A step on a batch of rows X [m, d] with errors g = f(X) - y moves f against the gradient sum_j k(., x_j) g_j, less
     its part along the top eigenvectors (`EigenCorrection`, from 2,048 rows). That adds the rows of the batch to the
-    centres of f, beside the landmarks. After `batches_per_projection` batches (by default twice as
-    many rows as landmarks) f is projected onto the span of the landmarks: K_mm delta = h for h, the values at the
-    landmarks of what was added, which steps have summed up; passes of the same iteration over the landmarks solve it
-    to a tenth. The size of batches and the step follow from the eigenvalues.
+    centres of f, beside the landmarks. After `batches_per_projection` batches (by default as many rows as landmarks,
+    and twice as many where K_mm is not kept) f is projected onto the span of the landmarks: K_mm delta = h for h, the
+    values at the landmarks of what was added, which steps have summed up; passes of the same iteration over the
+    landmarks solve it to a tenth. The size of batches and the step follow from the eigenvalues.
 
     `evaluate` is called with the model after every epoch; epochs end when its value, such as the error on other rows,
     has not fallen by the fraction `improvement` twice in a row, and the model of the least value is returned. `report`
@@ -104,8 +107,9 @@ def fit_eigenpro(
     and is corrected likewise, for which f is evaluated at the sample in every step.
 
     kernel on landmarks [m, d]; y numbers [n] or [n, t], or class indices with `num_classes`, one-hot.
-    O(n m (d + t)) per epoch and as much again for projections; O(m (d + t)) memory beside one block k(batch, landmarks)
-    of at most 64 MB in float32: no [m, m] matrix, so that m may be in the millions.
+    O(n m (d + t)) per epoch and up to three times as much again for points and projections; O(m (d + t)) memory beside
+    k(batch, landmarks) and K_mm, which are kept if they have at most 64 MB in float32 (on a GPU a 16th and 0.3 of its
+    memory) and computed again otherwise: m may be in the millions.
     Source: Abedsoltan, Ma, Pandit & Belkin 2025 (delayed projections); Ma & Belkin 2019.
 
     >>> from bochner.kernels import Laplacian; from bochner.data import ArraySource
@@ -124,15 +128,22 @@ def fit_eigenpro(
     limit = max(1, min(MAX_BATCH, num_rows(source) // MIN_BATCHES))
     correction = EigenCorrection(kernel, rows, max_batch=limit, generator=seeded(seed, "eigenpro"))
     size = correction.batch_size
-    delay = max(1, ROWS_PER_LANDMARK * len(landmarks) // size)
+    kept = len(landmarks) ** 2 <= _stored_elements(landmarks, PROJECTION_SHARE)
+    delay = max(1, (KEPT_ROWS_PER_LANDMARK if kept else ROWS_PER_LANDMARK) * len(landmarks) // size)
     if batches_per_projection is not None:
         delay = checks.positive_int("batches_per_projection", batches_per_projection)
-    descent = _Descent(kernel, landmarks, len(bias), correction, alpha=alpha, seed=seed)
+    # in random order, consecutive landmarks are a batch of a projection and the first are a sample
+    generator = seeded(seed, "eigenpro projections")
+    order = torch.randperm(len(landmarks), generator=generator).to(landmarks.device)
+    descent = _Descent(
+        kernel, landmarks[order], len(bias), correction,
+        max_points=min(delay * size, num_rows(source)), keeps_landmarks=kept, alpha=alpha, generator=generator,
+    )  # fmt: skip
     mean_weight = summary.total_weight / summary.num_rows
     best: tuple[float, Tensor] | None = None
     waited = 0
     for epoch in range(max_epochs):
-        total, added = 0.0, 0
+        total, added = torch.zeros((), dtype=torch.float64, device=landmarks.device), 0
         for block in batches(source, batch_size=size, seed=seed, epoch=epoch):
             tile = read_encoded(BlockSource(block), 0, num_classes=num_classes)
             weight = (tile.weight / mean_weight).to(landmarks)[:, None]
@@ -142,22 +153,33 @@ def fit_eigenpro(
                 descent.project()
                 added = 0
         descent.project()
-        model = LandmarkModel(kernel, landmarks, descent.coefficients, bias)
-        value = total / summary.num_rows if evaluate is None else evaluate(model)
+        coefficients = torch.empty_like(descent.coefficients)
+        coefficients[order] = descent.coefficients
+        model = LandmarkModel(kernel, landmarks, coefficients, bias)
+        value = float(total) / summary.num_rows if evaluate is None else evaluate(model)
         logger.debug("epoch %d: %.4g", epoch + 1, value)
         if report is not None:
             report(epoch + 1, value)
         waited = 0 if best is None or value < (1 - improvement) * best[0] else waited + 1
         if evaluate is None or best is None or value < best[0]:
-            best = (value, descent.coefficients.clone())
+            best = (value, coefficients)
         if evaluate is not None and waited == PATIENCE:
             break
     assert best is not None
     return LandmarkModel(kernel, landmarks, best[1], bias)
 
 
+def _stored_elements(like: Tensor, share: float) -> int:
+    if not like.is_cuda:
+        return STORED_ELEMENTS
+    return int(share * torch.cuda.get_device_properties(like.device).total_memory) // like.element_size()
+
+
 class _Descent:
-    """f on landmarks, on the sample of the correction, and on the rows of the batches since the last projection."""
+    """f on landmarks, on the sample of the correction, and on the rows of the batches since the last projection.
+
+    The three are consecutive centres, with their coefficients in one array.
+    """
 
     def __init__(
         self,
@@ -166,69 +188,78 @@ class _Descent:
         num_outputs: int,
         correction: EigenCorrection,
         *,
+        max_points: int,
+        keeps_landmarks: bool = False,
         alpha: float = 0.0,
-        seed: int,
+        generator: Generator,
     ) -> None:
-        self.kernel, self.landmarks, self.correction, self.alpha = kernel, landmarks, correction, alpha
-        self.coefficients = landmarks.new_zeros(len(landmarks), num_outputs)
+        m, s = len(landmarks), len(correction.sample)
+        self.correction, self.alpha, self.generator = correction, alpha, generator
+        self.centers = Centers(kernel, torch.cat([landmarks, correction.sample]), capacity=m + s + max_points)
+        self.fixed, self.sample = slice(0, m + s), slice(m, m + s)
+        self.weights = landmarks.new_zeros(m + s + max_points, num_outputs)
+        self.coefficients, self.sample_coefficients = self.weights[:m], self.weights[self.sample]
+        self.added = torch.zeros_like(self.coefficients)  # values at the landmarks of f since the last projection
         # k(landmarks, S) e_i (1 - l / l_i) / (s l_i), by which a correction changes the values at the landmarks
         self.images = kernel.matmul(landmarks, correction.sample, correction.vectors * correction.weights.T)
-        self.generator = seeded(seed, "eigenpro projections")
-        chosen = torch.randperm(len(landmarks), generator=self.generator)[:SAMPLE_ROWS].to(landmarks.device)
-        limit = max(1, min(MAX_BATCH, len(landmarks) // 2))
-        inner = EigenCorrection(kernel, landmarks[chosen], max_batch=limit, generator=self.generator)
-        self.chosen, self.inner = chosen, inner
-        self._reset()
+        limit = max(1, min(MAX_BATCH, m // 2))
+        self.inner = EigenCorrection(kernel, landmarks[:SAMPLE_ROWS], max_batch=limit, generator=generator)
+        size, keep = self.inner.batch_size, m * m if keeps_landmarks else 0
+        self.batches = [slice(start, min(start + size, m)) for start in range(0, m, size)]
+        self.blocks = [
+            [KernelBlock(self.centers, self.centers.rows(part), columns, keep=keep)
+             for columns in (slice(0, m), slice(0, len(self.inner.sample)))]
+            for part in self.batches
+        ]  # fmt: skip
 
-    def _reset(self) -> None:
-        self.points, self.point_coefficients = self.landmarks[:0], self.coefficients[:0].clone()
-        self.sample_coefficients = torch.zeros_like(self.coefficients[:1]).repeat(len(self.correction.sample), 1)
-        self.added = torch.zeros_like(self.coefficients)  # values at the landmarks of f since the last projection
+    @property
+    def points(self) -> slice:
+        """The places of the rows of batches since the last projection."""
+        return slice(self.fixed.stop, self.centers.count)
 
-    def add(self, X: Tensor, targets: Tensor, weight: Tensor) -> float:
+    def add(self, X: Tensor, targets: Tensor, weight: Tensor) -> Tensor:
         """One step on a batch; the sum of its weighted squared errors before."""
-        stored = len(X) * len(self.landmarks) <= STORED_ELEMENTS
-        K: Block = self.kernel(X, self.landmarks) if stored else ImplicitBlock(self.kernel, X, self.landmarks)
-        errors = self._values(X, K) - targets
+        rows = self.centers.prepare(X)
+        K = KernelBlock(self.centers, rows, self.fixed, keep=_stored_elements(X, BLOCK_SHARE))
+        errors = K.times(self.weights[self.fixed]) + self._point_values(rows) - targets
         gradient = weight * errors
         decay = len(X) * self.alpha  # of f, relative to the step
-        step = 1 / (decay + max(1.0, float(weight.max())) / self.correction.step(len(X)))
-        inside = self.correction.inside(X, gradient)
+        step = 1 / (decay + weight.max().clamp_min(1.0) / self.correction.step(len(X)))
+        products = K.adjoint(gradient)  # k(., X) g at landmarks and sample
+        inside = self.correction.inside(products[self.sample])
         if decay:
-            sample = self.correction.sample
-            values = self._values(sample, ImplicitBlock(self.kernel, sample, self.landmarks))
-            inside += decay * self.correction.vectors.T @ values
-            for part in (self.coefficients, self.sample_coefficients, self.added, self.point_coefficients):
-                part *= 1 - step * decay
-        self.points = torch.cat([self.points, X])
-        self.point_coefficients = torch.cat([self.point_coefficients, -step * gradient])
+            sample = self.centers.rows(self.sample)
+            values = KernelBlock(self.centers, sample, self.fixed).times(self.weights[self.fixed])
+            inside += decay * self.correction.inside(values + self._point_values(sample))
+            self.weights[: self.centers.count] *= 1 - step * decay
+            self.added *= 1 - step * decay
+        self.centers.append(rows)
+        self.weights[self.centers.count - len(X) : self.centers.count] = -step * gradient
         self.sample_coefficients += step * self.correction.coefficients(inside)
-        self.added -= step * ((gradient.T @ K).T - self.images @ inside)
-        return float((gradient * errors).sum(dtype=torch.float64))
+        self.added -= step * (products[: len(self.added)] - self.images @ inside)
+        return (gradient * errors).sum(dtype=torch.float64)
 
-    def _values(self, X: Tensor, K: Block) -> Tensor:
-        """f(X) [n, t], with K = k(X, landmarks)."""
-        f = scores(K, self.coefficients.T.contiguous())
-        f = f + self.kernel.matmul(X, self.correction.sample, self.sample_coefficients)
-        return f + self.kernel.matmul(X, self.points, self.point_coefficients)
+    def _point_values(self, rows: Any) -> Tensor:
+        """The part of f that is on points, at prepared rows."""
+        return KernelBlock(self.centers, rows, self.points).times(self.weights[self.points])
 
     def project(self) -> None:
         """Replace what was added by landmarks: K_mm delta = h, by EigenPro 2 on the landmarks."""
-        if not len(self.points):
+        if self.points.start == self.points.stop:
             return
-        delta, size = torch.zeros_like(self.coefficients), self.inner.batch_size
-        start = float(self.added.norm())
+        delta, inner = torch.zeros_like(self.coefficients), self.inner
         for _ in range(MAX_PASSES):
-            squares = 0.0
-            order = torch.randperm(len(self.landmarks), generator=self.generator).to(self.landmarks.device)
-            for part in order.split(size):
-                Z = self.landmarks[part]
-                residual = self.kernel.matmul(Z, self.landmarks, delta) - self.added[part]
-                squares += float(residual.square().sum())
-                step = self.inner.step(len(part))
+            squares = delta.new_zeros(())
+            for number in torch.randperm(len(self.batches), generator=self.generator).tolist():
+                part, (K, to_sample) = self.batches[number], self.blocks[number]
+                residual = K.times(delta) - self.added[part]
+                squares += residual.square().sum()
+                step = inner.step(len(residual))
                 delta[part] -= step * residual
-                delta[self.chosen] += step * self.inner.coefficients(self.inner.inside(Z, residual))
-            if squares**0.5 <= PROJECTED * start:
+                delta[: len(inner.sample)] += step * inner.coefficients(inner.inside(to_sample.adjoint(residual)))
+            if float(squares.sqrt()) <= PROJECTED * float(self.added.norm()):
                 break
         self.coefficients += delta
-        self._reset()
+        self.sample_coefficients.zero_()
+        self.added.zero_()
+        self.centers.count = self.fixed.stop
