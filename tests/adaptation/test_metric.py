@@ -9,10 +9,12 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
+from bochner.adaptation import metric
 from bochner.adaptation.metric import MetricRound, gradient_outer_product, learn_metric
 from bochner.data import ArraySource
+from bochner.data.blocks import sample_rows
 from bochner.features import FourierMap
-from bochner.kernels import Gaussian, Stationary
+from bochner.kernels import Gaussian, Matern, PowerExponential, Stationary
 from bochner.models import LandmarkModel
 from bochner.models.heads import FeatureModel
 from bochner.solvers import fit_landmark_ridge, fit_ridge
@@ -51,6 +53,38 @@ def on_features(kernel: Stationary) -> nn.Module:
 
 def idle_share(metric: Tensor) -> float:
     return float(metric.diagonal()[2:].sum() / metric.trace())
+
+
+EUCLIDEAN = [
+    Gaussian(bandwidth=3.0),
+    Gaussian(bandwidth=1.5, scale=torch.linspace(0.3, 1.0, 10)),
+    Matern(smoothness=0.5, bandwidth=5.0, metric=torch.diag(torch.linspace(1.0, 2.0, 10)) + 0.3),
+    Matern(smoothness=1.5, bandwidth=5.0),
+    Matern(smoothness=2.5, bandwidth=5.0),
+    PowerExponential(exponent=1.3, bandwidth=4.0),
+    PowerExponential(exponent=2.0, bandwidth=4.0),
+]
+
+
+@pytest.mark.parametrize("num_outputs", [3, 20])
+@pytest.mark.parametrize("kernel", EUCLIDEAN, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_products_for_gradients_of_landmark_models(
+    monkeypatch: pytest.MonkeyPatch, kernel: Stationary, num_outputs: int, dtype: torch.dtype
+) -> None:
+    monkeypatch.setattr(metric, "TILE_ELEMENTS", 5000)  # several tiles of rows and of probes
+    X = 10 + ROWS.read(0).X[:90]
+    coefficients = torch.randn(60, num_outputs, generator=generator(), dtype=torch.float64)
+    model = LandmarkModel(kernel, X[:60], coefficients, coefficients.new_zeros(num_outputs))
+    source = ArraySource(X[30:], X[30:, 0])  # half of the rows are landmarks
+    sample = source.read(0)._replace(X=X[30:].clone())
+    random = generator()
+    sample_rows(source, 60, generator=random)  # draws an order first
+    exact = metric._autograd_sum(model, sample, 16, random) / 60
+    narrow = LandmarkModel(kernel, *(part.to(dtype) for part in (model.landmarks, model.coefficients, model.bias)))
+    M = gradient_outer_product(narrow, ArraySource(X[30:].to(dtype), X[30:, 0]), num_rows=60, generator=generator())
+    assert M.dtype == torch.float64
+    torch.testing.assert_close(M, exact, rtol=0, atol=(1e-4 if dtype == torch.float32 else 1e-9) * float(exact.max()))
 
 
 @pytest.mark.parametrize("fit", [on_landmarks, on_features])

@@ -12,14 +12,17 @@ from torch import Generator, Tensor, nn
 
 from bochner import checks
 from bochner.data.batches import in_order
-from bochner.data.blocks import BlockSource, Source, sample_rows
+from bochner.data.blocks import Block, BlockSource, Source, sample_rows
 from bochner.kernels import Stationary
 from bochner.kernels.stationary import RULE_POINTS
+from bochner.models.landmarks import LandmarkModel
+from bochner.ops import TILE_ELEMENTS, row_tiles, tile_size
 from bochner.solvers.checkpoint import read_checkpoint, readable, write_checkpoint
 from bochner.storage import pack, unpack
 
 FILE_NAME = "metric.safetensors"
 ROWS_AT_ONCE = 256  # the graph of their features is kept for all probes: 256 D numbers per layer
+LANDMARK_ROWS = 512  # of a landmark model, whose gradients are products
 
 
 def gradient_outer_product(
@@ -35,8 +38,10 @@ def gradient_outer_product(
     x . M x is large along directions in which the scores change and 0 along those they do not depend on. The mean, in
     float64, is over `num_rows` random rows. Up to `num_probes` scores are differentiated separately; for more,
     `num_probes` vectors s of random signs give gradients of s . f(x), and E[g g^T] over signs is the same sum. Time: 2
-    min(C, num_probes) evaluations of those rows; memory: the features of 256 rows. Source: Radhakrishnan et al. 2024
-    (the average gradient outer product of recursive feature machines).
+    min(C, num_probes) evaluations of those rows; memory: the features of 256 rows. The gradients of a landmark model
+    whose kernel is a function of the Euclidean distance are products with a matrix like k(x, landmarks), of which a
+    tile exists at a time. Source: Radhakrishnan et al. 2024 (the average gradient outer product of recursive feature
+    machines).
 
     >>> from bochner.data import ArraySource
     >>> X = torch.randn(100, 2, generator=Generator().manual_seed(0))
@@ -47,14 +52,45 @@ def gradient_outer_product(
             [0., 0.]], dtype=torch.float64)
     """
     sample = sample_rows(source, num_rows, generator=generator)
-    M = torch.zeros(source.num_inputs, source.num_inputs, dtype=torch.float64)
+    if isinstance(model, LandmarkModel) and (radial := model.kernel.radial) is not None and radial.norm == 2:
+        total = _landmark_sum(model, sample.X, num_probes, generator)
+    else:
+        total = _autograd_sum(model, sample, num_probes, generator)
+    return total.cpu() / len(sample.X)
+
+
+def _autograd_sum(model: nn.Module, sample: Block, num_probes: int, generator: Generator) -> Tensor:
+    M = torch.zeros(sample.X.shape[1], sample.X.shape[1], dtype=torch.float64, device=sample.X.device)
     for block in in_order(BlockSource(sample), batch_rows=ROWS_AT_ONCE):
         X = block.X.requires_grad_()
         scores = model(X)
         for probe in _probes(scores.shape[1], num_probes, generator).to(scores):
             (gradient,) = torch.autograd.grad((scores @ probe).sum(), X, retain_graph=True)
-            M += (gradient.T @ gradient).double().cpu() / len(sample.X)
+            M += (gradient.T @ gradient).double()
     return M
+
+
+def _landmark_sum(model: LandmarkModel, X: Tensor, num_probes: int, generator: Generator) -> Tensor:
+    """The same for f(x) = sum_j k(u, v_j) a_j, u and v_j the prepared inputs: with g from `Kernel.slopes` and w = a s,
+    the gradient of s . f by u is sum_j g_j w_j v_j - u sum_j g_j w_j. O(n m (d + q d)); no array [n, m].
+    """
+    kernel, V = model.kernel, model.kernel.prepare(model.landmarks)
+    (m, d), center = V.shape, V.mean(dim=0)  # about which gradients are computed: they are differences
+    V = V - center
+    limit = tile_size(TILE_ELEMENTS, V.device)
+    M = torch.zeros(d, d, dtype=torch.float64, device=V.device)
+    for rows in X.split(LANDMARK_ROWS):
+        U = kernel.prepare(rows.to(model.landmarks)) - center
+        weights = model.coefficients @ _probes(model.coefficients.shape[1], num_probes, generator).to(V).T
+        for tile in row_tiles(len(U), row_elements=4 * m, tile_elements=limit):
+            slopes = kernel.slopes(U[tile], V)
+            sums = slopes @ weights
+            for probes in row_tiles(weights.shape[1], row_elements=m * d, tile_elements=limit):
+                W = weights[:, probes]
+                G = (slopes @ (W[:, :, None] * V[:, None, :]).flatten(1)).view(-1, W.shape[1], d)
+                G = (G - sums[:, probes, None] * U[tile, None, :]).flatten(0, 1)
+                M += (G.T @ G).double()
+    return kernel.fold(kernel.fold(M).T)
 
 
 def _probes(num_scores: int, num_probes: int, generator: Generator) -> Tensor:
