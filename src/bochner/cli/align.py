@@ -66,7 +66,7 @@ def align(
         audio, text, model=model, lexicon=own, guess=guess, channel=channel, tier=tier, verbose=sys.stderr.isatty()
     )  # fmt: skip
     write_alignments(target, aligned, formats=format or ["textgrid"])
-    counts = [sum(len(getattr(one, tier)) for one in aligned.recordings) for tier in ("words", "phones")]
+    counts = [sum(len(getattr(recording, tier)) for recording in aligned.recordings) for tier in ("words", "phones")]
     logger.info(labelled("aligned", f"{len(aligned.recordings)} recordings, {counts[0]:,} words, {counts[1]:,} phones"))
     if aligned.guessed:
         logger.info(labelled("guessed", f"{len(aligned.guessed)} words pronounced by rule, see {target / GUESSED}"))

@@ -107,7 +107,7 @@ def _recordings(audio: list[str]) -> Iterator[dict[str, Path]]:
     from bochner.speech.corpora.directory import AUDIO
 
     with tempfile.TemporaryDirectory() as temporary:
-        found: dict[str, Path] = {}
+        recordings: dict[str, Path] = {}
         for given in audio:
             path, names = Path(given), {}
             if given == STDIN:
@@ -120,10 +120,10 @@ def _recordings(audio: list[str]) -> Iterator[dict[str, Path]]:
                 names = {file.relative_to(path).with_suffix("").as_posix(): file for file in files}
             else:
                 names = {path.stem: path}
-            if double := sorted(found.keys() & names.keys()):
+            if double := sorted(recordings.keys() & names.keys()):
                 raise ValueError(f"audio must have different names, got {double[0]!r} twice.")
-            found |= names
-        yield found
+            recordings |= names
+        yield recordings
 
 
 def _groups(recordings: dict[str, Path], speaker: str) -> list[dict[str, Path]]:

@@ -500,6 +500,6 @@ def _distinct_places(uniforms: Tensor, num_inputs: int) -> Tensor:
     for column in range(k):
         last = num_inputs - k + column
         drawn = (uniforms[:, column] * (last + 1)).long().clamp_max_(last)
-        taken = (places[:, :column] == drawn[:, None]).any(dim=1)
-        places[:, column] = torch.where(taken, last, drawn)
+        is_drawn = (places[:, :column] == drawn[:, None]).any(dim=1)
+        places[:, column] = torch.where(is_drawn, last, drawn)
     return places

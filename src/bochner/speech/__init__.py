@@ -1,1 +1,1 @@
-"""Speech: audio to token error rate. This column knows no kernels."""
+"""Speech: audio to token error rate, independent of the kernel packages."""

@@ -267,7 +267,7 @@ def _checked(name: str, array: Array) -> Array:
 def check_new(directory: Path) -> Path:
     """`directory`, checked to be new or empty; its parent is created."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise ValueError(f"directory must be new or empty, got {directory}, which holds something.")
+        raise ValueError(f"directory must be new or empty, got {directory}, which is not empty.")
     directory.parent.mkdir(parents=True, exist_ok=True)
     return directory
 

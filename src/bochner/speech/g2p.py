@@ -64,14 +64,14 @@ class G2p:
         positive_int("beam", beam)
         letters = word.lower()
         start = self._advance(_Paths.start(self.model.order), np.array([BEGIN]))
-        found = {0: start} | {place: _Paths.none(self.model.order) for place in range(1, len(letters) + 1)}
+        partial = {0: start} | {place: _Paths.none(self.model.order) for place in range(1, len(letters) + 1)}
         for place in range(len(letters)):
-            paths = found[place].best(beam)
+            paths = partial[place].best(beam)
             for length in (1, 2):
                 tokens = self._tokens.get(letters[place : place + length]) if place + length <= len(letters) else None
                 if tokens is not None and len(paths.scores):
-                    found[place + length] = found[place + length].joined(self._advance(paths, tokens))
-        ended = self._advance(found[len(letters)].best(beam), np.array([END])) if letters else start
+                    partial[place + length] = partial[place + length].joined(self._advance(paths, tokens))
+        ended = self._advance(partial[len(letters)].best(beam), np.array([END])) if letters else start
         if not letters or not len(ended.scores):
             return None
         for cut in ended.cuts[np.argsort(-ended.scores, kind="stable")]:

@@ -27,7 +27,7 @@ class Lexicon:
     >>> lexicon.require(["red", "robe", "blue"])
     Traceback (most recent call last):
     ...
-    ValueError: 2 words are not in the lexicon: blue, robe. Add them, or map them to a word that is there.
+    ValueError: 2 words are not in the lexicon: blue, robe. Add them, or map them to words of the lexicon.
     """
 
     entries: Mapping[str, tuple[Pronunciation, ...]]
@@ -71,17 +71,17 @@ class Lexicon:
                 yield word, phones
 
     def require(self, words: Iterable[str]) -> None:
-        """Nothing, or one error that names every word that has no pronunciation."""
+        """Raise one error that names every word without a pronunciation."""
         missing = sorted(set(words) - set(self.entries))
         if missing:
             raise ValueError(
                 f"{len(missing)} words are not in the lexicon: {', '.join(missing)}. "
-                "Add them, or map them to a word that is there."
+                "Add them, or map them to words of the lexicon."
             )
 
 
 def phone_lexicon(phones: Iterable[str]) -> Lexicon:
-    """Each phone a word that sounds like itself, silence one of them: no silence is put between.
+    """A lexicon in which each phone is a word, silence included; no silence is inserted between words.
 
     With a bigram of the phones (`lm.estimate(transcripts, order=2)`) or `lm.uniform(phones)` as grammar,
     `compose_graph` gives the graph for phone error rates.

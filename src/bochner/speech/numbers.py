@@ -99,13 +99,13 @@ def _minutes(digits: str) -> list[Reading]:
     return [("o'clock",), ()] if digits == "00" else [_pair(digits)] if len(digits) == 2 else _digits(digits)
 
 
-def _money(ways: list[Reading], decimals: str, one: str, many: str, parts: str) -> list[Reading]:
+def _money(ways: list[Reading], decimals: str, singular: str, plural: str, parts: str) -> list[Reading]:
     """The unit is not read where "million" follows it."""
-    named = [(*words, one if words in (("one",), ("a",)) else many) for words in ways]
+    named = [(*words, singular if words in (("one",), ("a",)) else plural) for words in ways]
     if decimals in ("", "00"):
         return named + ways
     if len(decimals) != 2:
-        units: list[Reading] = [(many,), ()]
+        units: list[Reading] = [(plural,), ()]
         return [(*words, "point", *after, *unit) for words in ways for after in _digits(decimals) for unit in units]
     small = cardinal(int(decimals))
     full = [(*words, *after) for words in named for after in (small, ("and", *small, parts), (*small, parts))]

@@ -173,15 +173,15 @@ def prepare(context: Context) -> Callable[[Cell], Result]:
 
 def growths(rows: Rows, table: str, count: str, formula: str) -> dict[str, float]:
     """By method and doubled symbol, the growth of a count divided by that of its formula."""
-    found = {}
+    ratios = {}
     for (method,), group in by([row for row in rows if row["table"] == table], "method").items():
         base = min(group, key=lambda row: (row["N"], row["d"], row["D"], row["m"]))
         for row in group:
             letters = [name for name in "NdDm" if row[name] != base[name]]
             if letters:
                 name = f"{method}, 2 {letters[0]}"
-                found[name] = row[count] / base[count] / (row[formula] / base[formula])
-    return found
+                ratios[name] = row[count] / base[count] / (row[formula] / base[formula])
+    return ratios
 
 
 def show(page: Page, rows: Sequence[Row]) -> None:
@@ -195,12 +195,12 @@ def show(page: Page, rows: Sequence[Row]) -> None:
 
 def _at_most(table: str, count: str, formula: str) -> Callable[[Rows], Decision | None]:
     def criterion(rows: Rows) -> Decision | None:
-        found = growths(rows, table, count, formula)
-        if not found:
+        ratios = growths(rows, table, count, formula)
+        if not ratios:
             return None
-        worst = max(found, key=lambda name: found[name])
-        text = f"largest growth over the formula's {found[worst]:.2f} ({worst}), of {len(found)} doublings"
-        return Decision(found[worst] < MARGIN, text)
+        worst = max(ratios, key=lambda name: ratios[name])
+        text = f"largest growth over the formula's {ratios[worst]:.2f} ({worst}), of {len(ratios)} doublings"
+        return Decision(ratios[worst] < MARGIN, text)
 
     return criterion
 

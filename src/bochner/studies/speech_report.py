@@ -182,9 +182,9 @@ def show_perplexity(page: Page, rows: Sequence[Row]) -> None:
     names = ("perplexity", "perplexity_silence_collapsed")
     lines: list[list[TableCell]] = [
         [row["data"], "network" if row["model"] == NETWORK else "Laplacian, selected", len(group),
-         *(fmean(one[name] for one in group) for name in names), 100 * fmean(one["ter"] for one in group)]
+         *(fmean(seed[name] for seed in group) for name in names), 100 * fmean(seed["ter"] for seed in group)]
         for group in by(rows, *NAMES).values()
-        if all(name in one for one in group for name in names) and (row := group[0])
+        if all(name in seed for seed in group for name in names) and (row := group[0])
     ]  # fmt: skip
     page.table(["set", "model", "seeds", "perplexity", "silence as one state", "TER dev %"], lines)
     page.note("For comparison, from the slides, on other speech (Babel):")

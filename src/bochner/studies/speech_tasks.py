@@ -208,9 +208,9 @@ def kernel_behind(protocol: str) -> Callable[[Rows], Decision | None]:
     """The error of the kernel model minus that of the network, with the paired interval of the test part."""
 
     def criterion(rows: Rows) -> Decision | None:
-        found = {row["data"]: row["differences"][KERNEL] for row in rows if row["protocol"] == protocol}
-        values = {name: 100 * numbers[0] for name, numbers in found.items()}
-        ends = {name: (100 * numbers[1], 100 * numbers[2]) for name, numbers in found.items()}
+        differences = {row["data"]: row["differences"][KERNEL] for row in rows if row["protocol"] == protocol}
+        values = {name: 100 * numbers[0] for name, numbers in differences.items()}
+        ends = {name: (100 * numbers[1], 100 * numbers[2]) for name, numbers in differences.items()}
         return over_sets(values, "TER on test, kernel minus network, percentage points", ends, below=CLOSE)
 
     return criterion

@@ -201,15 +201,15 @@ def differences(systems: Mapping[str, Sequence[Score]], reference: str) -> dict[
     errors = []
     for scores in systems.values():
         by_score = [counts(score) for score in scores]
-        errors.append([fmean(one[name].errors for one in by_score) for name in units])
+        errors.append([fmean(counted[name].errors for counted in by_score) for name in units])
     rates = resampled_rates(errors, list(units.values()), replications=REPLICATIONS, seed=0)
     means = {name: fmean(score.rate for score in scores) for name, scores in systems.items()}
-    base, found = rates[list(systems).index(reference)], {}
+    base, differences = rates[list(systems).index(reference)], {}
     for name, drawn in zip(systems, rates, strict=True):
         if name != reference:
             low, high = np.nanquantile(drawn - base, [0.025, 0.975])
-            found[name] = (means[name] - means[reference], float(low), float(high))
-    return found
+            differences[name] = (means[name] - means[reference], float(low), float(high))
+    return differences
 
 
 def metrics_of(row: Row, experiment: Experiment) -> dict[str, float]:

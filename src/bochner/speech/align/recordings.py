@@ -122,7 +122,7 @@ def align_files(
     guess : bool
         Pronounce words that are in no lexicon by the model's grapheme-to-phoneme rules. Without it, and for mixtures of
         letters and digits, they are aligned as one phone `spn` and marked <unk>. Of the readings of a number such as
-        1984, 25% or $5, the one that was spoken is found.
+        1984, 25% or $5, the likeliest is chosen.
     channel : int, optional
         The channel of recordings with several, counted from 0. Default: the mean of all.
     tier : str, optional
@@ -154,15 +154,15 @@ def find_recordings(audio: FilePath, text: str | None, *, tier: str | None, skip
             raise ValueError(f"text belongs to a single recording, but {path} is a directory; remove {text!r}.")
         if (path / MANIFEST).is_file():
             return _of_corpus(path)
-        found = sorted(file for file in path.rglob("*") if file.suffix.lower() in AUDIO_SUFFIXES)
-        if not found:
+        files = sorted(file for file in path.rglob("*") if file.suffix.lower() in AUDIO_SUFFIXES)
+        if not files:
             raise ValueError(f"{path} must hold recordings ({', '.join(AUDIO_SUFFIXES)}), got none.")
     elif path.is_file():
-        found = [path]
+        files = [path]
     else:
         raise ValueError(f"audio must be a recording or a directory of recordings, but {path} does not exist.")
     recordings = []
-    for file in found:
+    for file in files:
         name = file.relative_to(path).with_suffix("").as_posix() if path.is_dir() else file.stem
         try:
             parts = _parts(_text_of(file) if text is None else text, tier)
@@ -269,15 +269,15 @@ class _Pronouncer:
         return None
 
     def _number(self, token: str) -> tuple[Pronunciation, ...]:
-        """All readings of a number in figures; the recording decides which was spoken."""
+        """All readings of a number in figures; the alignment chooses the likeliest."""
         if not self._model.about["language"].endswith("English"):
             return ()
-        found: list[Pronunciation] = []
+        pronunciations: list[Pronunciation] = []
         for words in readings(token.strip("'")):
             entries = [self._lookup(word) for word in words]
             ways = product(*(entry[1] for entry in entries if entry)) if all(entries) else ()
-            found += [tuple(chain.from_iterable(way)) for way in islice(ways, MAX_PRONUNCIATIONS)]
-        return tuple(dict.fromkeys(found))
+            pronunciations += [tuple(chain.from_iterable(way)) for way in islice(ways, MAX_PRONUNCIATIONS)]
+        return tuple(dict.fromkeys(pronunciations))
 
     def _unknown_entry(self, token: str) -> tuple[str, tuple[Pronunciation, ...]]:
         if self._guess and token not in self._result.guessed and (phones := self._guessed(token)):
@@ -363,10 +363,10 @@ def align_samples(
     compiler, coarse = GraphCompiler(model.hmm, lexicon), np.ascontiguousarray(cepstra[::2])
     if len(coarse) < (needed := compiler.min_frames(tokens)):
         raise _UnalignableError(f"too short for its text ({len(coarse)} frames, {needed} needed)")
-    found = _viterbi(compiler, tokens, coarse, model)
-    if found is None:
+    best = _viterbi(compiler, tokens, coarse, model)
+    if best is None:
         raise _UnalignableError("no path within the beam")
-    path, ratios = found
+    path, ratios = best
     starts = phone_starts(model.hmm, path)
     phones = model.hmm.table.phone[path[starts]] - 1
     states = 3 * phones[:, None] + np.arange(3)  # three states for each phone, in order

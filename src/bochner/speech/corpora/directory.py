@@ -152,8 +152,8 @@ def _default_speakers(root: Path, lines: Sequence[Line], sizes: Mapping[str, flo
     if sizes is not None or len(folders) >= len(PARTS) or any(line.speaker or line.part for line in lines):
         return "folder"
     logger.warning(
-        "%s has recordings in %d folders: each recording is treated as a speaker, so error rates say nothing "
-        "about other voices; use a folder for each speaker, a table with speakers, or --speakers",
+        "%s has recordings in %d folders: each recording is treated as a speaker, so error rates do not apply "
+        "to other voices; use a folder for each speaker, a table with speakers, or --speakers",
         root, len(folders),
     )  # fmt: skip
     return "file"

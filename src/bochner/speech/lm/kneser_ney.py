@@ -184,11 +184,11 @@ def _interpolated(
     back_offs: list[Floats] = []
     lower = np.array([1.0 / (np.count_nonzero(keep[0]) - 1)])
     for grams, a, kept, discount in zip(counted, adjusted, keep, discounts, strict=True):
-        taken = np.where(kept, discount[np.minimum(a, 3)], a)
+        discounted = np.where(kept, discount[np.minimum(a, 3)], a)
         total = np.bincount(grams.context, weights=a, minlength=len(lower))
-        mass = np.bincount(grams.context, weights=taken, minlength=len(lower))
+        mass = np.bincount(grams.context, weights=discounted, minlength=len(lower))
         back_off = np.divide(mass, total, out=np.ones(len(total)), where=total > 0)
-        prob = (a - taken) / total[grams.context] + back_off[grams.context] * lower[grams.suffix]
+        prob = (a - discounted) / total[grams.context] + back_off[grams.context] * lower[grams.suffix]
         probs.append(prob)
         back_offs.append(back_off)
         lower = prob

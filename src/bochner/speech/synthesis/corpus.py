@@ -23,7 +23,7 @@ from bochner.storage import write_atomically
 
 README = """This speech is synthetic: {language}, {hours} hours, seed {seed}, made by bochner with espeak-ng's voices.
 
-No person speaks here. Results on it say nothing about recordings of people: name it as synthetic where they appear.
+It contains no recordings of people, and results on it do not apply to them: report it as synthetic.
 Noise, rooms and telephone lines are simulated. utterances.jsonl has words and phones with their times, lexicon.txt
 all pronunciations that occur, settings.json the settings that reproduce the corpus.
 """
