@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 from bochner.data import ArraySource
 from bochner.data.batches import batches
@@ -216,3 +218,27 @@ def test_replayed_launches_take_the_same_steps(rank: int | None, monkeypatch: py
             graphs.append(steps._replay._graph is not None)
         assert any(graphs[:4]) == any(graphs[4:]) == (patience == 1)
     assert all(torch.equal(a, b) for a, b in zip(weights(found), weights(wanted), strict=True))
+
+
+@pytest.mark.gpu
+def test_a_hundred_models_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four threads train 25 models each in turns; each of them records its steps while the others go on."""
+    monkeypatch.setattr(replay, "MIN_CALLS", 1)
+    settings, rates = replace(SETTINGS, precision="bf16"), [0.1 * number for number in range(1, 6)]
+    blocks = list(batches(sources()[0], batch_size=64, seed=0, epoch=0))[:6]
+
+    def trained(count: int) -> list[list[Tensor]]:
+        models = [model(num_features=256).cuda() for _ in range(count)]
+        steps = [FusedSteps(part, settings) for part in models]
+        for block in blocks:
+            for number, each in enumerate(steps):
+                each.take(block, rate=rates[number % 5])
+        assert all((each._replay._graph is not None) == (replay.MIN_CALLS == 1) for each in steps)
+        return [weights(part) for part in models]
+
+    with ThreadPoolExecutor(4) as pool:
+        results = [result for part in pool.map(trained, [25] * 4) for result in part]
+    monkeypatch.setattr(replay, "MIN_CALLS", 10**9)
+    expected = trained(5)
+    for number, result in enumerate(results):
+        assert all(torch.equal(a, b) for a, b in zip(result, expected[number % 5], strict=True))

@@ -6,7 +6,10 @@ time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock
 
 import torch
 from torch import Tensor, nn
@@ -64,6 +67,7 @@ class PreconditionedRows:
 Work = Callable[[Tensor, Tensor, float], None]
 """Called with rows X, targets y and a rate; changes its own tensors in place and never synchronises with the GPU."""
 
+_CAPTURES = Lock()
 MIN_CALLS = 4  # equal calls before a capture, which costs as much as a few of them
 
 
@@ -107,11 +111,23 @@ class Replay:
 
     def _captured(self, rate: float) -> torch.cuda.CUDAGraph:
         """The launches, recorded without being run. Other threads continue: one of them may be reading the next
-        rows."""
+        rows, but only one may record, as torch has one stream for that. Nor may garbage be collected in between, since
+        a graph among it would be freed."""
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        with _CAPTURES, _kept_garbage(), torch.cuda.graph(graph, capture_error_mode="thread_local"):
             self._work(self._X, self._y, rate)
         return graph
+
+
+@contextmanager
+def _kept_garbage() -> Iterator[None]:
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 # Features of a batch that may exist at once: 2^31 elements, 4 GiB in bfloat16. The gradient of a larger batch is summed
