@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 TILE_COLUMNS = 2**13
 
 # Inputs up to which a product is fused with that of distances, which otherwise takes nearly all the time.
-MAX_FUSED_INPUTS = 256
+MAX_FUSED_INPUTS = 512
 
 Scale = float | Tensor | None
 """One factor for all inputs, or one per input."""

@@ -20,7 +20,7 @@ SMALL_TILES = Tiles(rows=64, columns=64, depth=32, warps=4, stages=2)
 # Of the correction, whose columns are those of the others: few rows, as they are corrected one after the other.
 CORRECTION = Tiles(rows=16, columns=0, depth=64, warps=4, stages=1)
 PREPARED_ELEMENTS = 2**26  # numbers that are split at once
-BLOCK_ROWS, BLOCK_COLUMNS = 2**12, 2**14  # of a block in a product, 256 MB
+BLOCK_ROWS, BLOCK_COLUMNS = 2**13, 2**14  # of a block in a product, 512 MB
 
 
 class SplitRows(NamedTuple):
