@@ -16,7 +16,7 @@ def demo(output_dir: Path = Path("out") / "demo", workers: int = 2) -> None:
 
         bochner demo --output_dir out/demo
 
-    It takes under three minutes on two cores, without downloads; after an interruption it continues. Requires
+    It takes about two minutes on two cores, without downloads; after an interruption it continues. Requires
     `pip install 'bochner[demo]'`.
 
     Args:
@@ -28,14 +28,14 @@ def demo(output_dir: Path = Path("out") / "demo", workers: int = 2) -> None:
     from bochner.studies.demo import MACHINES, Part, run_demo
 
     checks.imported("matplotlib", extra="demo")
-    answers = []
+    winners = []
 
     def show(part: Part) -> None:
-        answers.append(part.answer)
-        print(f"\n{part.title}\n\n{as_text(part.table)}\n\n{fill(part.protocol, LINE_WIDTH)}", flush=True)
+        winners.append(part.winner)
+        paragraphs = [part.title, as_text(part.table), fill(part.answer, LINE_WIDTH), fill(part.protocol, LINE_WIDTH)]
+        print("\n" + "\n\n".join(paragraphs), flush=True)
 
     page = run_demo(output_dir, workers=workers, verbose=sys.stderr.isatty(), show=show)
     print(f"\n{fill(MACHINES, LINE_WIDTH)}\n")
-    for answer in answers:
-        print(fill(answer, LINE_WIDTH))
+    print(fill(f"The lowest errors: {'; '.join(winners)}.", LINE_WIDTH))
     print(f"The report is {page}.")
