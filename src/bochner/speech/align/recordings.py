@@ -108,6 +108,9 @@ def align_files(
 ) -> AlignedFiles:
     """Align recordings with their texts: words and phones with times and confidences.
 
+    A part that cannot be aligned is listed in `skipped` with the reason; the others are aligned all the same. Audio and
+    scores are in memory for a minute or two at a time, so that a recording of hours can be aligned as a whole.
+
     Parameters
     ----------
     audio : path
@@ -127,9 +130,6 @@ def align_files(
         The channel of recordings with several, counted from 0. Default: the mean of all.
     tier : str, optional
         The tier of a TextGrid whose intervals hold the text. Default: the first with text.
-
-    A part that cannot be aligned is listed in `skipped` with the reason; the others are aligned all the same. Audio and
-    scores are in memory for a minute or two at a time, so that a recording of hours can be aligned as a whole.
     """
     loaded = load_model(model) if isinstance(model, str) else model
     result = AlignedFiles()
