@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Generator, Tensor
@@ -37,6 +37,7 @@ def fit_askotch(
     rank: int | None = None,
     generator: Generator | None = None,
     report: Report | None = None,
+    group: Any = None,
 ) -> LandmarkModel:
     """What `fit_exact_ridge` solves, (K + s I) a = Y - b with s = n alpha, without ever holding K.
 
@@ -53,7 +54,8 @@ def fit_askotch(
     Stops when the residuals of an epoch's blocks, each seen before its step, are together `tolerance` of the targets;
     `report` gets the epoch and that number, and a ConvergenceWarning is issued after `max_epochs`. An epoch is
     n / block_rows steps, a block a fiftieth of the rows by default, between 512 and 8,192. Iterates and factors are in
-    float64, products with K in the dtype of X.
+    float64, products with K in the dtype of X. With a `group` of R processes each reads its own shards and multiplies
+    with an R-th of the columns of K_B:; the model is that of one process.
     O(n |B| (d + t) + |B|^3 / 3) per step, O(n^2 (d + t)) per epoch; memory O(n (d + t) + |B|^2).
     Source: Rathore, Frangella, Yang, Derezinski & Udell 2025 (ASkotch); Epperly et al. 2024 (pivots).
 
@@ -68,7 +70,7 @@ def fit_askotch(
     if rank is not None:
         checks.positive_int("rank", rank)
     generator = generator or Generator().manual_seed(0)
-    X, Y, weight, shift = gather_rows(kernel, source, alpha=alpha, num_classes=num_classes)
+    X, Y, weight, shift = gather_rows(kernel, source, alpha=alpha, num_classes=num_classes, group=group)
     n, roots = len(X), weight.double().sqrt()[:, None]  # W^1/2 K W^1/2 + s I has one shift for all rows
     size = min(n, max(MIN_BLOCK_ROWS, min(MAX_BLOCK_ROWS, math.ceil(BLOCK_SHARE * n))))
     size = size if block_rows is None else min(n, checks.positive_int("block_rows", block_rows))
@@ -78,11 +80,16 @@ def fit_askotch(
     momentum = _Momentum.of(shift / float((roots.square()[:, 0] * kernel.diagonal(X).double()).mean()), n / size)
     # `solution` is the sequence that converges; products are taken at `ahead`, a mix of it and `carried`
     solution, carried, ahead = (torch.zeros_like(targets) for _ in range(3))
+    own = slice(0, n)
+    if group is not None:
+        own = slice(*(n * share // group.num_shares for share in (group.share_number, group.share_number + 1)))
     left = 1.0
     for epoch in range(1, max_epochs + 1):
         seen = squares = 0.0
         for rows in torch.randperm(n, generator=generator).to(X.device).split(size):
-            product = kernel.matmul(X[rows], X, (roots * ahead).to(X)).double()
+            product = kernel.matmul(X[rows], X[own], (roots[own] * ahead[own]).to(X)).double()
+            if group is not None:
+                product = group.sum(product)
             residual = roots[rows] * product + shift * ahead[rows] - targets[rows]
             seen, squares = seen + len(rows), squares + float((residual / roots[rows]).square().sum())
             move = _block_step(kernel, X[rows], roots[rows], residual, shift, rank=rank, generator=generator)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ from bochner.models.partition import PartitionedModel
 from bochner.ops import row_tiles
 from bochner.ops.linalg import conjugate_gradients
 from bochner.solvers.landmarks import ALPHA_ROWS, ROUNDING
-from bochner.solvers.rows import read_encoded, summarize
+from bochner.solvers.rows import OwnShards, Tile, read_encoded, summarize
 
 logger = logging.getLogger(__name__)
 
@@ -127,10 +127,18 @@ class GatheredRows(NamedTuple):
     shift: float
 
 
-def gather_rows(kernel: Kernel, source: Source, *, alpha: float | None, num_classes: int | None) -> GatheredRows:
-    """All rows of a source; alpha None means k(x, x) / (5 n), as for landmarks."""
-    summary = summarize(source, num_classes=num_classes)
-    shards = [read_encoded(source, shard, num_classes=num_classes) for shard in range(len(source.shard_sizes))]
+def gather_rows(
+    kernel: Kernel, source: Source, *, alpha: float | None, num_classes: int | None, group: Any = None
+) -> GatheredRows:
+    """All rows of a source; alpha None means k(x, x) / (5 n), as for landmarks.
+
+    With a `group`, each process reads its own shards and gets the others' from their processes.
+    """
+    own = source if group is None else OwnShards(source, group)
+    summary = summarize(own, num_classes=num_classes, group=group)
+    shards = [read_encoded(own, shard, num_classes=num_classes) for shard in range(len(own.shard_sizes))]
+    if group is not None:
+        shards = _exchanged(shards, source, group)
     X, Y, weight = (torch.cat(parts) for parts in zip(*shards, strict=True))
     checks.finite("k(x, x)", kernel.diagonal(X))
     if alpha is None:
@@ -138,6 +146,21 @@ def gather_rows(kernel: Kernel, source: Source, *, alpha: float | None, num_clas
     kept = weight > 0
     shift = summary.total_weight * checks.positive_float("alpha", alpha)
     return GatheredRows(X[kept], Y[kept], weight[kept], shift)
+
+
+def _exchanged(own: list[Tile], source: Source, group: Any) -> list[Tile]:
+    """The shards of all processes in the order of the source, from those of this process."""
+    like, widths = own[0].X, [own[0].X.shape[1], own[0].targets.shape[1], 1]
+    shards = []
+    for number, size in enumerate(source.shard_sizes):
+        if number % group.num_shares == group.share_number:
+            tile = own[number // group.num_shares]
+            rows = torch.cat([tile.X, tile.targets, tile.weight[:, None]], dim=1)
+        else:
+            rows = like.new_zeros(size, sum(widths))
+        X, targets, weight = group.sum(rows).split(widths, dim=1)
+        shards.append(Tile(X, targets, weight[:, 0]))
+    return shards
 
 
 def _check_rows(X: Tensor, Y: Tensor, weight: Tensor | None) -> int:

@@ -11,7 +11,7 @@ import torch
 
 from bochner.data.blocks import Block
 from bochner.kernels import Gaussian
-from bochner.solvers import fit_landmark_logistic, fit_landmark_ridge, fit_ridge
+from bochner.solvers import fit_askotch, fit_landmark_logistic, fit_landmark_ridge, fit_ridge
 from tests.solvers.parallel.ranks import run_ranks
 from tests.solvers.problems import classes, fourier_map, numbers, points, weights
 from tests.solvers.rows import Rows
@@ -55,7 +55,13 @@ def by_newton(group: Any = None) -> tuple[np.ndarray, set[int]]:
     return model.coefficients.numpy(), source.seen
 
 
-@pytest.mark.parametrize("fit", [on_landmarks, on_features, by_newton])
+def by_askotch(group: Any = None) -> tuple[np.ndarray, set[int]]:
+    source = rows()
+    model = fit_askotch(Gaussian(), source, alpha=1e-3, block_rows=60, tolerance=1e-10, group=group)
+    return torch.cat([model.landmarks, model.coefficients], dim=1).numpy(), source.seen
+
+
+@pytest.mark.parametrize("fit", [on_landmarks, on_features, by_newton, by_askotch])
 def test_two_processes_make_the_model_of_one(fit: Any, tmp_path: Path) -> None:
     right, seen = fit()
     assert seen == {0, 1, 2, 3, 4}
