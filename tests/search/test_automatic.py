@@ -142,7 +142,9 @@ def test_predictions_are_those_of_kernel_ridge(p: float, q: float, weighted: boo
     penalties = [0.01, 1.0]
     for factor in (0.5, 2.0):
         s = factor * geometry.median
-        for penalty, predicted in zip(penalties, geometry.predict(p, factor, penalties), strict=True):
+        for penalty, predicted in zip(
+            penalties, geometry.predict(p, factor, geometry.solve(p, factor, penalties)), strict=True
+        ):
             mean = (y[:45].numpy() * w[:, None]).sum(axis=0) / w.sum()
             a = np.linalg.solve(kernel_matrix(A, A, s, p, q) + penalty * np.diag(1 / w), y[:45].numpy() - mean)
             expected = kernel_matrix(V, A, s, p, q) @ a + mean
@@ -155,10 +157,10 @@ def test_near_penalties_share_a_factorisation(weighted: bool, monkeypatch: pytes
     weight = normal(200, seed=2).exp() if weighted else None
     geometry = automatic._Geometry(X, make_rows(X, y, weight), Fold(torch.arange(150), torch.arange(150, 200)), None, 1)
     penalties = [10 ** (power / 2) for power in range(-8, 3)]
-    separate = [geometry.predict(1.0, 1.0, [penalty])[0] for penalty in penalties]
-    calls, cholesky = [], torch.linalg.cholesky_ex
-    monkeypatch.setattr(torch.linalg, "cholesky_ex", lambda K: calls.append(len(K)) or cholesky(K))
-    together = geometry.predict(1.0, 1.0, penalties)
+    separate = [geometry.predict(1.0, 1.0, geometry.solve(1.0, 1.0, [penalty]))[0] for penalty in penalties]
+    calls, cholesky = [], automatic._cholesky
+    monkeypatch.setattr(automatic, "_cholesky", lambda K: calls.append(len(K)) or cholesky(K))
+    together = geometry.predict(1.0, 1.0, geometry.solve(1.0, 1.0, penalties))
     assert len(calls) == 3  # for five penalties each, and the last
     for expected, predicted in zip(separate, together, strict=True):
         assert float((predicted - expected).norm() / y[150:].norm()) < 3 * automatic.SHIFT_TOLERANCE
@@ -170,8 +172,40 @@ def test_equal_rows_and_the_least_penalty_have_a_model() -> None:
     rows = make_rows(X, X[:, :1])
     geometry = automatic._Geometry(X, rows, Fold(torch.arange(1500), torch.arange(1500, 1800)), None, 2)
     for penalty in (1e-5, 1e-6):
-        (predicted,) = geometry.predict(2.0, 16.0, [penalty])
+        (predicted,) = geometry.predict(2.0, 16.0, geometry.solve(2.0, 16.0, [penalty]))
         torch.testing.assert_close(predicted, rows.Y[1500:], rtol=0, atol=0.05)
+
+
+def test_factors_in_place_are_those_of_the_matrix() -> None:
+    X = normal(40, 3)
+    A = X @ X.T + torch.eye(40)
+    expected = torch.linalg.cholesky(A)
+    factor = automatic._cholesky(A)
+    assert factor is not None
+    torch.testing.assert_close(factor, expected)
+    assert factor.data_ptr() == A.data_ptr()
+    assert automatic._cholesky(-torch.eye(3)) is None
+
+
+def test_a_trial_on_more_rows_repeats_its_last_metric_round_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the map before that round, so that its model is the one of all rounds when the rows are the same."""
+    X = normal(200, 4, dtype=torch.float32)
+    search = make_search(make_rows(X, (X[:, 0] * 2).sin()))
+    folds = [Fold(torch.arange(150), torch.arange(150, 200))]
+    trial = search._refined(search.first(folds)[0], folds)
+    for _ in range(3):
+        following = search._next_round(trial, "diagonal", 0.5, search._products(trial, folds), folds)
+        assert following is not None
+        trial = following
+    solved: list[float] = []
+    solve = automatic._Geometry.solve
+    monkeypatch.setattr(automatic._Geometry, "solve", lambda self, p, *a: solved.append(p) or solve(self, p, *a))
+    again = search._repeated(trial, folds)
+    assert again is not None
+    assert len(solved) == 2  # the metric, and the penalties
+    torch.testing.assert_close(again.maps[0], trial.maps[0])
+    all_rounds = search._learned_map(trial.recipe, folds[0].train)
+    torch.testing.assert_close(again.maps[0], all_rounds)
 
 
 def test_trials_far_behind_the_best_go_no_further() -> None:
@@ -181,7 +215,9 @@ def test_trials_far_behind_the_best_go_no_further() -> None:
 
     def trial(gap: float) -> Trial:
         losses = 3 + noise if gap == 0 else 3 + noise + other + gap / 20
-        return Trial(Recipe("standard", 1.0, 1.0), 100, float(losses.mean()), losses, validated, losses[:, None], ())
+        return Trial(
+            Recipe("standard", 1.0, 1.0), 100, float(losses.mean()), losses, validated, losses[:, None], (), (), ()
+        )
 
     best, near, far = trial(0), trial(2), trial(6)  # in standard errors of the difference
     assert search._contenders([far, near, best]) == [best, near]
@@ -228,7 +264,7 @@ def test_gradients_are_those_of_autograd(p: float, q: float, form: str) -> None:
 def test_a_constant_function_has_no_metric(q: float) -> None:
     X = normal(30, 2)
     geometry = automatic._Geometry(X, make_rows(X, torch.ones(30)), Fold(torch.arange(30), torch.arange(0)), None, q)
-    ((coefficients, s),) = geometry.solve(1.0, 1.0, [0.1])
+    (coefficients,), s = geometry.solve(1.0, 1.0, [0.1]), geometry.bandwidth(1.0)
     assert coefficients is not None
     assert geometry.gradient_product(coefficients, 1.0, s) is None
     search = make_search(make_rows(X, torch.ones(30)))
@@ -270,7 +306,7 @@ def test_a_factorisation_that_fails_gives_no_model() -> None:
     geometry = automatic._Geometry(
         X, make_rows(X, torch.arange(6.0)), Fold(torch.arange(5), torch.arange(5, 6)), None, 2
     )
-    failed, fine = geometry.predict(2.0, 1.0, [1e-30, 1.0])
+    failed, fine = geometry.predict(2.0, 1.0, geometry.solve(2.0, 1.0, [1e-30, 1.0]))
     assert bool(failed.isinf().all())
     assert bool(fine.isfinite().all())
 
@@ -333,7 +369,7 @@ def make_trial(search: automatic._Search, predictions: Tensor, metric: str = "no
     losses = search.criterion.rows(predictions, search.rows.Y)
     path = ((1.0, 1.0),) if metric == "none" else ((1.0, 1.0),) * 2
     recipe = Recipe("standard", 1.0, 2.0, metric, 0.0 if metric == "none" else 0.5, path)
-    return Trial(recipe, rows, float(losses.mean()), losses, torch.arange(len(losses)), predictions, (None,))
+    return Trial(recipe, rows, float(losses.mean()), losses, torch.arange(len(losses)), predictions, *[(None,)] * 3)
 
 
 def test_the_simpler_of_two_trials_is_chosen_within_a_standard_error() -> None:

@@ -131,7 +131,11 @@ class Recipe:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A recipe with its validation loss on `rows` training rows; predictions [n, t] for the rows `validated` [n]."""
+    """A recipe with its validation loss on `rows` training rows; predictions [n, t] for the rows `validated` [n].
+
+    For each fold, `maps` are the linear maps of the inputs, `earlier` those before the last round of metric learning,
+    and `coefficients` [rows, t] the model.
+    """
 
     recipe: Recipe
     rows: int
@@ -140,6 +144,8 @@ class Trial:
     validated: Tensor = field(repr=False)
     predictions: Tensor = field(repr=False)
     maps: tuple[Tensor | None, ...] = field(repr=False)
+    coefficients: tuple[Tensor | None, ...] = field(repr=False)
+    earlier: tuple[Tensor | None, ...] = field(repr=False)
 
     @property
     def error(self) -> float:
@@ -251,6 +257,7 @@ class _Search:
         self.deadline = math.inf if time_limit is None else time.monotonic() + time_limit
         self.factor = 1.0 if fixed.bandwidth is not None else fixed.factor
         self.generator = seeded(seed, "probes")
+        self.scratch = _Scratch(rows.X)
         self.trials: list[Trial] = []
         self._geometries: dict[tuple[Any, ...], list[_Geometry]] = {}
         names = preset.transforms if fixed.transform is None else (fixed.transform,)
@@ -339,7 +346,7 @@ class _Search:
         for euclidean in (False, True):  # with more rows the other norm may win
             if all((trial.recipe.norm == 2) != euclidean for trial in selected):
                 selected += [trial for trial in ranked if (trial.recipe.norm == 2) == euclidean][:1]
-        again = [self._repeated(trial.recipe, folds) for trial in selected if not self.late]
+        again = [self._repeated(trial, folds) for trial in selected if not self.late]
         return [trial for trial in again if trial is not None] or trials
 
     def final(self, trials: list[Trial], fold: Fold) -> list[Trial]:
@@ -414,10 +421,11 @@ class _Search:
         Z = self.inputs[recipe.transform]
         geometry = self._fold_geometry(recipe.transform, recipe.norm, trial.maps[0], Fold(fold.train, fold.train[:0]))
         factor, penalty = recipe.path[-1]
-        coefficients, s = geometry.solve(recipe.exponent, factor, [penalty])[0]
+        coefficients = geometry.solve(recipe.exponent, factor, [penalty])[0]
         if coefficients is None:
             return torch.full((d,), 1 / d, dtype=torch.float64)
-        slopes = geometry.slopes(self._probed(coefficients.to(geometry.Y)), recipe.exponent, s)
+        bandwidth = geometry.bandwidth(factor)
+        slopes = geometry.slopes(self._probed(coefficients.to(geometry.Y)), recipe.exponent, bandwidth)
         effects = (slopes * (Z[fold.train[: len(slopes)]] - Z.mean(dim=0)).abs()).double().mean(dim=0)
         transform = self.transforms[recipe.transform]
         sources = torch.arange(d, device=effects.device) if transform is None else transform.sources
@@ -425,28 +433,35 @@ class _Search:
         total = float(shares.sum())
         return (shares / total).cpu() if total > 0 else torch.full((d,), 1 / d, dtype=torch.float64)
 
-    def _learned_map(self, recipe: Recipe, train: Tensor) -> Tensor | None:
-        """The map of the inputs after the metric rounds of a recipe, on the rows `train`."""
-        linear: Tensor | None = None
-        for factor, penalty in recipe.path[:-1]:
+    def _learned_map(
+        self, recipe: Recipe, train: Tensor, linear: Tensor | None = None, *, first_round: int = 0
+    ) -> Tensor | None:
+        """The map of the inputs after the metric rounds of a recipe on the rows `train`, the first from `linear`."""
+        for factor, penalty in recipe.path[first_round:-1]:
             geometry = self._fold_geometry(recipe.transform, recipe.norm, linear, Fold(train, train[:0]))
-            product = self._product(geometry, recipe.exponent, factor, penalty)
+            coefficients = geometry.solve(recipe.exponent, factor, [penalty])[0]
+            product = self._product(geometry, coefficients, recipe.exponent, factor)
             if product is None:
                 break
             linear = _power_map(product, recipe.metric, recipe.power)
         return linear
 
-    def _product(self, geometry: _Geometry, exponent: float, factor: float, penalty: float) -> Tensor | None:
-        coefficients, s = geometry.solve(exponent, factor, [penalty])[0]
+    def _product(
+        self, geometry: _Geometry, coefficients: Tensor | None, exponent: float, factor: float
+    ) -> Tensor | None:
         if coefficients is None:
             return None
-        return geometry.gradient_product(self._probed(coefficients.to(geometry.Y)), exponent, s)
+        probed = self._probed(coefficients.to(geometry.Y))
+        return geometry.gradient_product(probed, exponent, geometry.bandwidth(factor))
 
     def _products(self, trial: Trial, folds: Sequence[Fold]) -> list[Tensor | None]:
         """The average gradient outer product of the model of a trial, for each fold."""
         recipe = trial.recipe
         parts = self._kept_geometry(recipe.transform, recipe.norm, trial.maps, folds)
-        return [self._product(part, recipe.exponent, *recipe.path[-1]) for part in parts]
+        return [
+            self._product(part, coefficients, recipe.exponent, recipe.path[-1][0])
+            for part, coefficients in zip(parts, trial.coefficients, strict=True)
+        ]
 
     def _probed(self, coefficients: Tensor) -> Tensor:
         """At most MAX_PROBES combinations of the outputs whose gradients have the same mean outer product."""
@@ -473,7 +488,7 @@ class _Search:
         return self._geometries[key]
 
     def _fold_geometry(self, transform: str, norm: float, linear: Tensor | None, fold: Fold) -> _Geometry:
-        return _Geometry(self.inputs[transform], self.rows, fold, linear, norm, self.fixed.bandwidth)
+        return _Geometry(self.inputs[transform], self.rows, fold, linear, norm, self.scratch, self.fixed.bandwidth)
 
     def _factors(self, indices: Sequence[int]) -> list[float]:
         return [FACTORS[index] for index in indices] if self.factor is None else [self.factor]
@@ -507,7 +522,8 @@ class _Search:
         factor: float,
         penalties: Sequence[float],
     ) -> Iterator[Trial]:
-        solved = [part.predict(recipe.exponent, factor, penalties) for part in geometry]
+        solutions = [part.solve(recipe.exponent, factor, penalties) for part in geometry]
+        solved = [part.predict(recipe.exponent, factor, a) for part, a in zip(geometry, solutions, strict=True)]
         validated = torch.cat([fold.validation for fold in folds])
         Y, weight = self.rows.Y[validated], self.rows.weight[validated]
         for index, penalty in enumerate(penalties):
@@ -525,6 +541,8 @@ class _Search:
                 validated,
                 predictions,
                 tuple(part.linear for part in geometry),
+                tuple(part[index] for part in solutions),
+                tuple(part.earlier for part in geometry),
             )
 
     def _refined(self, trial: Trial, folds: Sequence[Fold]) -> Trial:
@@ -576,14 +594,19 @@ class _Search:
             return None
         recipe = replace(last.recipe, metric=metric, power=power, path=(*last.recipe.path, last.recipe.path[-1]))
         geometry = self._kept_geometry(recipe.transform, recipe.norm, maps, folds)
+        for part, linear in zip(geometry, last.maps, strict=True):
+            part.earlier = linear
         max_factors = 3 if recipe.rounds == 1 else 1
         return self._descend(recipe, geometry, folds, recipe.path[-1], max_factors=max_factors)
 
-    def _repeated(self, recipe: Recipe, folds: Sequence[Fold]) -> Trial | None:
-        """The recipe on other rows: its metric rounds once more, then bandwidth and penalty next to its own."""
-        maps = [self._learned_map(recipe, fold.train) for fold in folds]
-        if recipe.rounds and any(linear is None for linear in maps):
-            return None
+    def _repeated(self, trial: Trial, folds: Sequence[Fold]) -> Trial | None:
+        """A trial on more rows of its folds: the last metric round once more, then penalties next to its own."""
+        recipe, maps = trial.recipe, list(trial.maps)
+        if recipe.rounds:
+            starts = zip(folds, trial.earlier, strict=True)
+            maps = [self._learned_map(recipe, fold.train, start, first_round=-2) for fold, start in starts]
+            if any(linear is None for linear in maps):
+                return None
         geometry = self._geometry(recipe.transform, recipe.norm, maps, folds)
         return self._best(recipe, geometry, folds, [recipe.path[-1][0]], self._near(recipe.path[-1][1]))
 
@@ -604,9 +627,11 @@ class _Geometry:
         fold: Fold,
         linear: Tensor | None,
         norm: float,
+        scratch: _Scratch | None = None,
         bandwidth: float | None = None,
     ) -> None:
-        self.linear, self.norm = linear, norm
+        self.linear, self.norm, self.scratch = linear, norm, scratch or _Scratch(Z)
+        self.earlier: Tensor | None = None  # the map before the last round of metric learning
         self.A, V = Z[fold.train], Z[fold.validation]
         if linear is not None:
             self.A, V = _mapped(self.A, linear), _mapped(V, linear)
@@ -617,36 +642,39 @@ class _Geometry:
         self.mean = (self.Y * weight[:, None]).sum(dim=0) / weight.sum()
         self.median = bandwidth or _median(self.D[:MEDIAN_ROWS, :MEDIAN_ROWS], norm)
 
-    def solve(self, exponent: float, factor: float, penalties: Sequence[float]) -> list[tuple[Tensor | None, float]]:
-        """Coefficients [n, t] for each penalty, None where the factorisation fails, and the bandwidth."""
-        s = max(factor * self.median, 1e-12)
-        K = _values(self.D, s, exponent, self.norm)
+    def bandwidth(self, factor: float) -> float:
+        return max(factor * self.median, 1e-12)
+
+    def solve(self, exponent: float, factor: float, penalties: Sequence[float]) -> list[Tensor | None]:
+        """Coefficients [n, t] for each penalty, None where the factorisation fails."""
+        s = self.bandwidth(factor)
+        K = _values(self.D, s, exponent, self.norm, out=self.scratch.array("K", self.D.shape))
         solutions: dict[float, Tensor | None] = {}
         for penalty in sorted(penalties, key=lambda penalty: abs(math.log(penalty / penalties[len(penalties) // 2]))):
             if penalty in solutions:
                 continue
             solutions[penalty] = None
-            shifted = K.clone()
+            shifted = self.scratch.array("L", self.D.shape).copy_(K)
             shifted.diagonal().add_(penalty * self.inverse_weight)
-            L, failed = torch.linalg.cholesky_ex(shifted)
-            if int(failed):  # rows that coincide, and a penalty below the rounding errors of float32
+            L = _cholesky(shifted)
+            if L is None:  # rows that coincide, and a penalty below the rounding errors of float32
                 shifted = _values(self.D.double(), s, exponent, self.norm)
                 shifted.diagonal().add_(penalty * self.inverse_weight)
-                L, failed = torch.linalg.cholesky_ex(shifted)
-            if int(failed):
+                L = _cholesky(shifted)
+            if L is None:
                 continue
             near = [p for p in penalties if p not in solutions and 1 / MAX_SHIFT < p / penalty < MAX_SHIFT]
             shifts = [p - penalty for p in near] if K.device.type == "cpu" else []
             parts = _shifted_solutions(L, (self.Y - self.mean).to(L), self.inverse_weight.to(L), shifts)
             solutions |= dict(zip([penalty, *near], parts, strict=False))
-        return [(solutions[penalty], s) for penalty in penalties]
+        return [solutions[penalty] for penalty in penalties]
 
-    def predict(self, exponent: float, factor: float, penalties: Sequence[float]) -> list[Tensor]:
-        """Predictions for the validation rows, infinite where there is no model."""
-        solutions = self.solve(exponent, factor, penalties)
-        K = _values(self.D_validation, max(factor * self.median, 1e-12), exponent, self.norm)
+    def predict(self, exponent: float, factor: float, solutions: Sequence[Tensor | None]) -> list[Tensor]:
+        """Predictions of models for the validation rows, infinite where there is no model."""
+        out = self.scratch.array("K", self.D_validation.shape)
+        K = _values(self.D_validation, self.bandwidth(factor), exponent, self.norm, out=out)
         wrong = self.Y.new_full((len(K), self.Y.shape[1]), math.inf)
-        return [wrong if a is None else (K.to(a) @ a).to(wrong) + self.mean for a, _ in solutions]
+        return [wrong if a is None else (K.to(a) @ a).to(wrong) + self.mean for a in solutions]
 
     def gradient_product(self, coefficients: Tensor, exponent: float, s: float) -> Tensor | None:
         """M [d, d], or its diagonal [d] for norms below 2: the mean outer product of the gradients of f = K a.
@@ -711,6 +739,30 @@ class _Geometry:
             yield column, (direction.mul_(W) @ coefficients)[:, :, None]
 
 
+class _Scratch:
+    """Memory for arrays that are computed many times: on a CPU, new pages take longer than filling them."""
+
+    def __init__(self, like: Tensor) -> None:
+        self.like, self.memory = like, dict[str, Tensor]()
+
+    def array(self, name: str, shape: Sequence[int]) -> Tensor:
+        """An array of that shape, which the next call with this name overwrites."""
+        size = math.prod(shape)
+        if name not in self.memory or self.memory[name].numel() < size:
+            self.memory[name] = self.like.new_empty(size)
+        return self.memory[name][:size].view(*shape)
+
+
+def _cholesky(A: Tensor) -> Tensor | None:
+    """L of A = L L^T, on a CPU in the memory of A; None if A is not positive definite."""
+    if A.device.type != "cpu":
+        L, failed = torch.linalg.cholesky_ex(A)
+        return None if int(failed) else L
+    L, failed = A.mT, torch.empty((), dtype=torch.int32)  # A is symmetric, and LAPACK's arrays are stored by columns
+    torch.linalg.cholesky_ex(L, out=(L, failed))
+    return None if int(failed) else L
+
+
 def _shifted_solutions(L: Tensor, Y: Tensor, diagonal: Tensor, shifts: Sequence[float]) -> list[Tensor]:
     """(L L^T)^-1 Y for Y [n, t], then (L L^T + h diag(diagonal))^-1 Y for each shift h.
 
@@ -753,9 +805,9 @@ def _mapped(Z: Tensor, linear: Tensor) -> Tensor:
     return Z * linear if linear.ndim == 1 else Z @ linear
 
 
-def _values(D: Tensor, s: float, exponent: float, norm: float) -> Tensor:
+def _values(D: Tensor, s: float, exponent: float, norm: float, out: Tensor | None = None) -> Tensor:
     """exp(-(D / s^q)^{p/q})."""
-    base = D / s**norm
+    base = torch.div(D, s**norm, out=out)
     if exponent * 2 == norm:
         base.sqrt_()
     elif exponent != norm:

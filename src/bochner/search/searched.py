@@ -45,7 +45,9 @@ FINAL_OPERATIONS = {"cpu": 4e12, "cuda": 8e14}
 MAX_PART_BYTES = {"cpu": 3 * 2**29, "cuda": 40 * 2**30}  # of one kernel matrix
 MIN_PART_ROWS = 2000
 DOUBLE_PENALTY = 1e-4  # below, float32 does not resolve the solution and float64 is used
-FAST_SHARE = 0.025  # of these operations that preset="fast" takes
+# Of these operations that preset="fast" takes: on 42 splits of tables of up to 10,000 rows, 0.01 instead of 0.025 takes
+# 0.7 of the time of all fits and has 1.008 times the error.
+FAST_SHARE = 0.01
 MAX_ROW_BYTES = 2**31  # rows beyond this size are not gathered in memory: features and minibatches instead
 
 
