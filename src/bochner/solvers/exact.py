@@ -27,6 +27,7 @@ LEAVE_OUT_ROWS = 2000
 REFINED = 1e-10  # of the preconditioned residual, at which refinement ends
 MIN_REFINEMENTS = 8  # steps that are tried at least
 JITTER_ATTEMPTS = 6  # tenfold each: from the rounding of K in float64 to 1e-11 n of its diagonal
+DIVIDED_COLUMNS = 512  # of a block of the factor, where several processes compute it
 # A part is split where both sides get at least this share of its rows, which bounds the depth of the tree.
 MIN_SHARE = 1 / 16
 NUM_COMPONENTS = 4  # along which a split is tried
@@ -99,12 +100,19 @@ def fit_exact(
 
 
 def fit_exact_ridge(
-    kernel: Kernel, source: Source, *, alpha: float | None = None, num_classes: int | None = None
+    kernel: Kernel,
+    source: Source,
+    *,
+    alpha: float | None = None,
+    num_classes: int | None = None,
+    group: Any = None,
 ) -> LandmarkModel:
     """What `fit_landmark_ridge` minimises, with all rows as landmarks; arguments as there.
 
     f = K a + b with b the mean of y and (K + sum(w) alpha W^{-1}) a = Y - b for the rows' weights w: `fit_exact` with
-    an alpha that is a penalty on a mean over the rows. O(n^3 / 3 + n^2 d / 2) time; one matrix [n, n].
+    an alpha that is a penalty on a mean over the rows. O(n^3 / 3 + n^2 d / 2) time; one matrix [n, n]. With a `group`
+    of R processes each reads its own shards, holds an R-th of the matrix, in float64, and takes an R-th of the time;
+    the model is that of one process.
 
     >>> from bochner.kernels import Gaussian; from bochner.data import ArraySource
     >>> X = torch.linspace(-2, 2, 50)[:, None]
@@ -112,7 +120,9 @@ def fit_exact_ridge(
     >>> bool((model.decision(X) - X.sin()).abs().max() < 1e-3)
     True
     """
-    X, Y, weight, shift = gather_rows(kernel, source, alpha=alpha, num_classes=num_classes)
+    X, Y, weight, shift = gather_rows(kernel, source, alpha=alpha, num_classes=num_classes, group=group)
+    if group is not None:
+        return _fit_divided(kernel, X, Y, weight.double(), shift, group)
     model = fit_exact(kernel, X, Y, alpha=shift, weight=weight, num_left_out=0).model
     assert isinstance(model, LandmarkModel)
     return model
@@ -179,9 +189,7 @@ def _solve(
 ) -> tuple[Tensor, Tensor, torch.dtype]:
     """L, A^{-1} targets, and the dtype that a model of all targets but the last column needs."""
     scale = len(X) * float(kernel.diagonal(X).mean())
-    rounding = torch.finfo(torch.float64).eps * scale
-    jitters = [rounding * 10.0**power for power in range(JITTER_ATTEMPTS)]
-    attempts = [(torch.float64, jitter) for jitter in (0.0, *jitters)]
+    attempts = [(torch.float64, jitter) for jitter in _jitters(scale)]
     if len(X) > DOUBLE_ROWS:
         shifts = (0.0, torch.finfo(torch.float32).eps * scale / 8) if refines else (0.0,)
         attempts = [*((torch.float32, shift) for shift in shifts), *attempts]
@@ -206,6 +214,72 @@ def _solve(
             logger.warning("alpha=%g is too small for %r on %d rows: %g is added", alpha, kernel, len(X), jitter)
         return factor, solution, X.dtype if noise <= resolved else torch.float64
     raise ValueError(f"kernel must be positive semi-definite, but {kernel!r} is not on the rows.")
+
+
+def _jitters(scale: float) -> list[float]:
+    """What may be added to the diagonal of K in float64, whose rounding is eps scale."""
+    rounding = torch.finfo(torch.float64).eps * scale
+    return [0.0, *(rounding * 10.0**power for power in range(JITTER_ATTEMPTS))]
+
+
+def _fit_divided(kernel: Kernel, X: Tensor, Y: Tensor, w: Tensor, alpha: float, group: Any) -> LandmarkModel:
+    """`fit_exact` without leave-one-out predictions, by the processes of `group`."""
+    bias = (Y.double() * w[:, None]).sum(dim=0) / w.sum()
+    targets, points, diagonal = Y.double() - bias, X.double(), kernel.diagonal(X).double()
+    for jitter in _jitters(len(X) * float(diagonal.mean())):
+        solution = _solve_divided(kernel, points, diagonal + alpha / w + jitter, targets, group)
+        if solution is None:
+            continue
+        if jitter:
+            logger.warning("alpha=%g is too small for %r on %d rows: %g is added", alpha, kernel, len(X), jitter)
+        noise = torch.finfo(torch.float32).eps * float(diagonal.mean()) * float(solution.norm())
+        points = X if noise <= ROUNDING * float(targets.norm()) / len(X) ** 0.5 else points
+        return LandmarkModel(kernel, points, solution.to(points), bias.to(points))
+    raise ValueError(f"kernel must be positive semi-definite, but {kernel!r} is not on the rows.")
+
+
+def _solve_divided(kernel: Kernel, X: Tensor, diagonal: Tensor, targets: Tensor, group: Any) -> Tensor | None:
+    """A^{-1} targets for A = K with the given diagonal, or None if A is not positive definite to rounding.
+
+    L with L L^T = A is computed in blocks of columns, of which every R-th is this process's. A finished block is sent
+    to all processes, which subtract its part from theirs: n^2 / 2 numbers are sent in all.
+    """
+    n, shares = len(X), group.num_shares
+    width = max(1, min(DIVIDED_COLUMNS, n // (4 * shares)))
+    blocks = list(row_tiles(n, row_elements=1, tile_elements=width))
+    panels: dict[int, Tensor] = {}
+    for number in range(group.share_number, len(blocks), shares):
+        block = blocks[number]
+        panels[number] = kernel(X[block.start :], X[block])
+        panels[number][: block.stop - block.start].diagonal().copy_(diagonal[block])
+    solution = targets.clone()
+    for number, block in enumerate(blocks):
+        size = block.stop - block.start
+        if number in panels:
+            panel = panels[number]
+            corner, failed = torch.linalg.cholesky_ex(panel[:size])
+            below = torch.linalg.solve_triangular(corner, panel[size:].T, upper=False).T
+            panel = panels[number] = torch.cat([corner, below])
+            panel = torch.full_like(panel, torch.nan) if int(failed) else panel.clone()
+        else:
+            panel = X.new_zeros(n - block.start, size)
+        panel = group.sum(panel)
+        if not torch.isfinite(panel).all():
+            return None
+        for later in panels:
+            if later > number:
+                start, stop = blocks[later].start - block.start, blocks[later].stop - block.start
+                panels[later] -= panel[start:] @ panel[start:stop].T
+        solution[block] = torch.linalg.solve_triangular(panel[:size], solution[block], upper=False)
+        solution[block.stop :] -= panel[size:] @ solution[block]
+    for number, block in reversed(list(enumerate(blocks))):
+        part = torch.zeros_like(solution[block])
+        if number in panels:
+            corner, below = panels[number].split([len(part), n - block.stop])
+            rest = solution[block] - below.T @ solution[block.stop :]
+            part = torch.linalg.solve_triangular(corner.T, rest, upper=True)
+        solution[block] = group.sum(part.contiguous())  # processes add numbers in the order of memory
+    return solution
 
 
 def _refine(kernel: Kernel, X: Tensor, targets: Tensor, shifts: Tensor, factor: Tensor) -> Tensor | None:

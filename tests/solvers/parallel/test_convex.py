@@ -11,7 +11,7 @@ import torch
 
 from bochner.data.blocks import Block
 from bochner.kernels import Gaussian
-from bochner.solvers import fit_askotch, fit_landmark_logistic, fit_landmark_ridge, fit_ridge
+from bochner.solvers import fit_askotch, fit_exact_ridge, fit_landmark_logistic, fit_landmark_ridge, fit_ridge
 from tests.solvers.parallel.ranks import run_ranks
 from tests.solvers.problems import classes, fourier_map, numbers, points, weights
 from tests.solvers.rows import Rows
@@ -61,7 +61,13 @@ def by_askotch(group: Any = None) -> tuple[np.ndarray, set[int]]:
     return torch.cat([model.landmarks, model.coefficients], dim=1).numpy(), source.seen
 
 
-@pytest.mark.parametrize("fit", [on_landmarks, on_features, by_newton, by_askotch])
+def on_all_rows(group: Any = None) -> tuple[np.ndarray, set[int]]:
+    source = rows()
+    model = fit_exact_ridge(Gaussian(), source, alpha=1e-3, group=group)
+    return torch.cat([model.landmarks, model.coefficients], dim=1).numpy(), source.seen
+
+
+@pytest.mark.parametrize("fit", [on_landmarks, on_features, by_newton, by_askotch, on_all_rows])
 def test_two_processes_make_the_model_of_one(fit: Any, tmp_path: Path) -> None:
     right, seen = fit()
     assert seen == {0, 1, 2, 3, 4}
@@ -69,6 +75,18 @@ def test_two_processes_make_the_model_of_one(fit: Any, tmp_path: Path) -> None:
     assert (own, others) == ({0, 2, 4}, {1, 3})
     np.testing.assert_array_equal(first, second)
     np.testing.assert_allclose(first, right, rtol=0, atol=1e-6)
+
+
+def four(group: Any) -> tuple[np.ndarray, np.ndarray]:
+    X = points(100)
+    source = Rows(torch.cat([X, X]), torch.cat([numbers(X)] * 2), shard_rows=20)  # pairs of equal rows
+    models = [fit_exact_ridge(Gaussian(), source, alpha=1e-18, group=each) for each in (group, None)]
+    return tuple(model.decision(X).numpy() for model in models)  # type: ignore[return-value]
+
+
+def test_four_processes_factorise_a_singular_matrix(tmp_path: Path) -> None:
+    for decision, right in run_ranks(four, 4, tmp_path):
+        np.testing.assert_allclose(decision, right, rtol=0, atol=1e-3 * np.abs(right).max())
 
 
 def too_few(group: Any) -> str:
