@@ -190,6 +190,8 @@ def term_in(text: str) -> str | None:
 class Page:
     """Headings, text, tables and figures, in the order in which they are added; all text is escaped.
 
+    What is added before the first heading comes first, and the contents after it.
+
     >>> page = Page("Maps").heading("Errors").text("D < 100").table(["map", "error"], [["fourier", 0.25]])
     >>> page.write(Path("maps.html"))  # doctest: +SKIP
     >>> "D &lt; 100" in page.html(), "fourier" in page.html()
@@ -200,6 +202,7 @@ class Page:
         self.title = title
         self._parts: list[str] = []
         self._headings: list[str] = []
+        self._num_lead = 0  # parts before the first heading
         self._num_figures = 0
         self._terms: set[str] = set()
 
@@ -207,6 +210,8 @@ class Page:
         """A section, listed at the top of the page; `Link(…, heading=text)` links to it."""
         if text in self._headings:
             raise ValueError(f"text must be a heading that the page does not have yet, got {text!r} again.")
+        if not self._headings:
+            self._num_lead = len(self._parts)
         self._headings.append(text)
         return self._add(f'<h2 id="{anchor(text)}">{escape(text)}</h2>')
 
@@ -261,11 +266,12 @@ class Page:
             f'<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
             f'<link rel="icon" href="data:,"><title>{title}</title><style>{STYLE}</style>'
         )
-        nav = f"<nav><details open><summary>Contents</summary><ul>{contents}</ul></details></nav>"
-        body = "\n".join([*self._parts, self._legend()])
+        nav = f"<nav><details open><summary>Contents</summary><ul>{contents}</ul></details></nav>" if contents else ""
+        lead, rest = self._parts[: self._num_lead], self._parts[self._num_lead :]
+        body = "\n".join([*lead, nav, *rest, self._legend()])
         return (
             f'<!doctype html>\n<html lang="en"><head>{head}</head>\n'
-            f"<body><h1>{title}</h1>\n{nav}\n<main>{body}</main></body></html>\n"
+            f"<body><h1>{title}</h1>\n<main>{body}</main></body></html>\n"
         )
 
     def write(self, path: Path) -> None:

@@ -87,3 +87,9 @@ def test_in_a_browser_on_a_phone(tmp_path: Path, dark: bool) -> None:
         )
         paper, ink = (sum(map(int, color[4:-1].split(","))) for color in colors)
         assert (paper < 150 and ink > 600) if dark else (paper > 600 and ink < 150)
+
+
+def test_what_precedes_the_first_heading_precedes_the_contents() -> None:
+    html = Page("Maps").text("The answer.").heading("Errors").text("The details.").html()
+    assert html.index("The answer.") < html.index("Contents") < html.index("The details.")
+    assert "Contents" not in Page("Maps").text("The answer.").html()

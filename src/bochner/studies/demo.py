@@ -34,7 +34,7 @@ MACHINES = (
     "Repeated runs on one machine print the same numbers. Other CPUs round differently, so a search or a network may "
     "differ where two choices are nearly equal."
 )
-SIZE = (6.4, 3.0)  # inches
+SIZE = (5.0, 3.0)  # inches: readable on a phone
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def run_demo(
 def tables(root: Path) -> Part:
     """The automatic model and tree ensembles, all with default settings, on the real tables of scikit-learn."""
     models = [KERNEL, *_peers(classes=True)]
-    inputs = {"models": models, "splits": list(SPLITS)}
+    inputs = {"models": models, "splits": list(SPLITS), "rows": _num_rows()}
     measured = Stage(root / "tables.json", inputs).run(lambda: {name: _errors(name) for name in _table_sets()})
     errors = {name: measured[name] for name in _table_sets()}
     best = [name for name, values in errors.items() if min(values, key=lambda m: fmean(values[m])) == KERNEL]
@@ -97,6 +97,10 @@ def _table_sets() -> dict[str, Callable[[], tuple[Any, Any]]]:
 
     loads = {"digits": (load_digits, 2), "breast cancer": (load_breast_cancer, 1), "diabetes": (load_diabetes, 1)}
     return {name: partial(_every, load, step) for name, (load, step) in loads.items()}
+
+
+def _num_rows() -> dict[str, int]:
+    return {name: len(load()[0]) for name, load in _table_sets().items()}
 
 
 def _every(load: Callable[..., Any], step: int) -> tuple[Any, Any]:
@@ -154,13 +158,14 @@ def _error_bars(errors: Mapping[str, Mapping[str, Sequence[float]]]) -> Any:
 
     figure = Figure(figsize=SIZE, layout="constrained")
     for axes, (name, values) in zip(figure.subplots(1, len(errors)), errors.items(), strict=True):
-        axes.bar(
-            range(len(values)), [fmean(v) for v in values.values()], yerr=[stdev(v) for v in values.values()],
-            color=COLORS[: len(values)], tick_label=list(values),
-        )  # fmt: skip
-        axes.tick_params(axis="x", rotation=60)
+        bars = [
+            axes.bar(place, fmean(v), yerr=stdev(v), color=color, label=model)
+            for place, ((model, v), color) in enumerate(zip(values.items(), COLORS, strict=False))
+        ]
+        axes.set_xticks([])
         axes.set_title(name, fontsize="medium")
         axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(handles=bars, loc="outside lower center", ncols=2, fontsize="small", frameon=False)
     figure.axes[0].set_ylabel("test error in %")
     return figure
 
@@ -220,7 +225,7 @@ def _rate_bars(rates: Mapping[str, tuple[float, float, float]]) -> Any:
 
 def lowrank_factors(root: Path) -> Part:
     """The error of low-rank factors of a kernel matrix by rank, compared with the optimum."""
-    inputs = {"methods": list(LOWRANK), "ranks": list(RANKS)}
+    inputs = {"methods": list(LOWRANK), "ranks": list(RANKS), "rows": _num_rows()}
     errors = Stage(root / "lowrank.json", inputs).run(lambda: _frobenius_errors())
     errors = {method: errors[method] for method in LOWRANK}
     optimum, last = errors["svd"][-1], RANKS[-1]
@@ -262,6 +267,9 @@ def _error_curves(errors: Mapping[str, Sequence[float]]) -> Any:
     for (method, values), color, marker in zip(errors.items(), COLORS, MARKERS, strict=False):
         axes.loglog(RANKS, [100 * value for value in values], color=color, marker=marker, label=method)
     axes.set_xticks(RANKS, [str(rank) for rank in RANKS])
+    low, high = axes.get_ylim()
+    ticks = [tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100) if low <= tick <= high]
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
     axes.set_xlabel("rank")
     axes.set_ylabel("relative error in %")
