@@ -1,9 +1,13 @@
-"""`python -m tests.mutants --count 100`: small random faults in the source, and whether the mirrored tests detect them.
+"""Small random faults in the source, and whether the tests detect them.
+
+    make coverage                                  # which tests run which lines, in out/coverage
+    python -m tests.mutants --count 100
 
 A mutant is one change of a copy of the source: a comparison or an operator swapped, a number off by one, a condition
 negated, a statement removed. The tests of its module are run until one fails: those of the same name, those that import
-the module, and its doctests; then those of its package. A test that fails is run again on the original source, where it
-must pass. Survivors are printed; some of them are equivalent to the original.
+the module, and its doctests; then those of its package. With the data of `make coverage`, only tests that run the
+changed lines. A test that fails is run again on the original source, where it must pass. Survivors are printed; some of
+them are equivalent to the original.
 """
 
 from __future__ import annotations
@@ -15,16 +19,25 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+from coverage import CoverageData
+
 ROOT = Path(__file__).resolve().parents[1]
+COVERAGE = ROOT / "out" / "coverage" / "data"
+FORKS = get_context("fork")
+MAX_OTHERS = 100  # tests of other packages that run the changed lines
+MAX_BYTES = 16 << 30
 COPIED = ("src", "tests", "benchmarks", "examples", "pyproject.toml", "README.md", "CHANGELOG.md", "docs", "Makefile")
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -45,6 +58,7 @@ class Mutant(NamedTuple):
     end: int
     before: str
     text: str
+    lines: range  # of the statement, or of the header of a block
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.before!r} -> {self.text!r}"
@@ -58,6 +72,7 @@ def mutants_of(path: Path, rng: random.Random) -> Iterator[Mutant]:
     for line in content.splitlines(keepends=True):
         offsets.append(offsets[-1] + len(line))
     skipped = {id(part) for node in ast.walk(tree) for part in _not_run(node) for part in ast.walk(part)}
+    statements = _statements(tree)
     for node in ast.walk(tree):
         if id(node) in skipped or (changed := _changed(node, rng)) is None:
             continue
@@ -65,7 +80,23 @@ def mutants_of(path: Path, rng: random.Random) -> Iterator[Mutant]:
         end = offsets[node.end_lineno - 1] + node.end_col_offset  # type: ignore[attr-defined]
         before = content[start:end].decode()
         text = changed if isinstance(changed, str) else f"({ast.unparse(changed)})"
-        yield Mutant(path, node.lineno, start, end, before, text)  # type: ignore[attr-defined]
+        yield Mutant(path, node.lineno, start, end, before, text, statements[id(node)])  # type: ignore[attr-defined]
+
+
+def _statements(tree: ast.Module) -> dict[int, range]:
+    """The lines of the innermost statement of each node, for a block those before its body."""
+    lines: dict[int, range] = {}
+
+    def visit(node: ast.AST, inside: range) -> None:
+        if isinstance(node, ast.stmt):
+            body = getattr(node, "body", None)
+            inside = range(node.lineno, max(node.lineno + 1, body[0].lineno if body else (node.end_lineno or 0) + 1))
+        lines[id(node)] = inside
+        for child in ast.iter_child_nodes(node):
+            visit(child, inside)
+
+    visit(tree, range(1, 2))
+    return lines
 
 
 def _not_run(node: ast.AST) -> Iterator[ast.AST]:
@@ -129,48 +160,96 @@ def mirrored_tests(path: Path) -> tuple[list[str], str | None]:
 class Copy:
     """A copy of the repository in which mutants are made and tested."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path, coverage: Path | None) -> None:
+        self.directory, self._data = directory, None
         for name in COPIED:
             source = ROOT / name
             if source.is_dir():
                 shutil.copytree(source, directory / name, ignore=shutil.ignore_patterns("__pycache__"))
             elif source.exists():
                 shutil.copy(source, directory / name)
+        if coverage is not None:
+            self._data = CoverageData(str(coverage))
+            self._data.read()
+
+    def tests(self, mutant: Mutant) -> list[list[str]]:
+        """Arguments of pytest, one list after the other until a test fails."""
+        names, package = mirrored_tests(mutant.path)
+        everything = [names, *([] if package is None else [[package]])]
+        if self._data is None:
+            return everything
+        by_line = self._data.contexts_by_lineno(str(mutant.path))
+        covering = {context.partition("|")[0] for line in mutant.lines for context in by_line.get(line, ())} - {""}
+        if not covering:  # run on import only, or never
+            return everything
+        of_module = sorted(test for test in covering if test.partition("::")[0] in names)
+        of_package = sorted(test for test in covering - {*of_module} if package and test.startswith(package))
+        others = sorted(covering - {*of_module, *of_package})[:MAX_OTHERS]
+        return [part for part in (of_module, of_package, others) if part]
 
     def test(self, mutant: Mutant, seconds: float) -> tuple[str, str]:
         """("killed", the test), ("survived", "") or ("unsure", why)."""
         path = self.directory / mutant.path
         original = path.read_bytes()
-        path.write_bytes(original[: mutant.start] + mutant.text.encode() + original[mutant.end :])
-        names, package = mirrored_tests(mutant.path)
-        try:
-            code, output = self._pytest(["-x", *names], seconds)
-            if code == 0 and package is not None:
-                code, output = self._pytest(["-x", package], seconds)
-        finally:
-            path.write_bytes(original)
-        if code == 0:
-            return "survived", ""
-        if code is None:
-            return "unsure", f"its tests took more than {seconds:g} s"
-        failed = re.search(r"^(?:FAILED|ERROR) (\S+?)(?: - |$)", output, flags=re.MULTILINE)
-        if failed is None:
-            return "killed", f"pytest ended with {code}"
-        if self._pytest([failed[1].split("[")[0]], seconds)[0] == 0:
-            return "killed", failed[1]
-        return "unsure", f"{failed[1]} fails on the original, too"
+        for names in self.tests(mutant):
+            path.write_bytes(original[: mutant.start] + mutant.text.encode() + original[mutant.end :])
+            try:
+                code, output = self._pytest(["-x", *names], seconds)
+            finally:
+                path.write_bytes(original)
+            if code == 0:
+                continue
+            failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", output, flags=re.MULTILINE)
+            repeated = names if failed is None else [failed[1]]
+            if self._pytest(repeated, seconds)[0] == 0:
+                return "killed", repeated[0] if failed else f"pytest ended with {code}"
+            return "unsure", f"{repeated[0]} fails on the original, too"
+        return "survived", ""
 
     def _pytest(self, arguments: list[str], seconds: float) -> tuple[int | None, str]:
-        environment = {**os.environ, "PYTHONPATH": str(self.directory / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
-        try:
-            done = subprocess.run(
-                command, cwd=self.directory, env=environment, capture_output=True, text=True, timeout=seconds
-            )
-        except subprocess.TimeoutExpired:
-            return None, ""
-        return done.returncode, done.stdout
+        """The exit code, or None after more than `seconds` of processor time, and the output.
+
+        In a fork of this process, which has imported what takes long.
+        """
+        output = self.directory / "output"
+        child = FORKS.Process(target=_run_pytest, args=(self.directory, arguments, output, seconds))
+        child.start()
+        child.join(10 * seconds)
+        if child.is_alive():
+            os.killpg(child.pid or 0, signal.SIGKILL)
+            child.join()
+        return None if (child.exitcode or 0) < 0 else child.exitcode, output.read_text()
+
+
+def import_libraries() -> None:
+    """Once, not in every fork; the settings of the tests precede them."""
+    from tests import conftest  # noqa: F401, I001
+    import hypothesis.extra.numpy  # noqa: F401
+    import pandas  # noqa: F401
+    import polars  # noqa: F401
+    import pyarrow.parquet  # noqa: F401
+    import scipy.stats  # noqa: F401
+    import sklearn.utils.estimator_checks  # noqa: F401
+    import torch._dynamo  # noqa: F401
+
+
+def _run_pytest(directory: Path, arguments: list[str], output: Path, seconds: float) -> None:
+    os.setpgid(0, 0)
+    file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds)))
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))  # a mutant may never stop to allocate
+    os.environ |= {"PYTHONPATH": f"{directory / 'src'}", "PYTHONDONTWRITEBYTECODE": "1"}
+    sys.dont_write_bytecode = True
+    sys.path[:] = [
+        str(directory / "src"),
+        *(path for path in sys.path if path not in ("", str(ROOT), str(ROOT / "src"))),
+    ]
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("bochner", "tests")]:
+        del sys.modules[name]
+    os.chdir(directory)
+    sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments]))
 
 
 def main() -> None:
@@ -178,20 +257,28 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--modules", nargs="+", default=["src/bochner"], help="files or directories to change")
-    parser.add_argument("--seconds", type=float, default=600, help="for the tests of one mutant")
+    parser.add_argument("--seconds", type=float, default=600, help="of processor time for the tests of one mutant")
     parser.add_argument("--minutes", type=float, default=600, help="no mutant is started after this many")
-    parser.add_argument("--output", type=Path, help="a JSON Lines file for the results")
+    parser.add_argument("--output", type=Path, help="a JSON Lines file for the results; what it holds is not repeated")
+    parser.add_argument("--coverage", type=Path, default=COVERAGE, help="which tests run which lines, if it exists")
     options = parser.parse_args()
     rng = random.Random(options.seed)
     paths = [ROOT / name for name in options.modules]
     files = [file for path in paths for file in (sorted(path.rglob("*.py")) if path.is_dir() else [path])]
     all_mutants = [mutant for file in files for mutant in mutants_of(file.relative_to(ROOT), rng)]
     drawn = rng.sample(all_mutants, min(options.count, len(all_mutants)))
+    done: dict[str, str] = {}
+    if options.output is not None and options.output.exists():
+        done = {line["mutant"]: line["outcome"] for line in map(json.loads, options.output.read_text().splitlines())}
     outcomes: list[str] = []
+    import_libraries()
     deadline = time.monotonic() + 60 * options.minutes
     with tempfile.TemporaryDirectory() as name:
-        copied = Copy(Path(name).resolve())
+        copied = Copy(Path(name).resolve(), options.coverage if options.coverage.exists() else None)
         for mutant in drawn:
+            if str(mutant) in done:
+                outcomes.append(done[str(mutant)])
+                continue
             if time.monotonic() > deadline:
                 break
             outcome, reason = copied.test(mutant, options.seconds)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +20,7 @@ import torch
 import torch.distributed.run
 
 import bochner
+from bochner.cli.errors import TERMINATED, TerminatedError, one_line_errors
 from bochner.cli.launch import LaunchOptions, _run_here, launch
 from tests.cli.files import rings, rings_csv, run
 
@@ -134,3 +137,46 @@ def test_a_failed_process_ends_the_others_and_is_restarted(tmp_path: Path) -> No
     with patch.dict(os.environ, {"PYTHONPATH": str(tmp_path)}):
         assert _run_here(["rank"], 2, tmp_path / "store", max_restarts=1) == 7
     assert sorted(starts.read_text()).count("1") == 2
+
+
+@pytest.mark.parametrize("waits", [0, 1])
+def test_one_process_that_does_not_end_is_killed(waits: int, tmp_path: Path, capsys: Capture) -> None:
+    """The signal is reported by the first process, or by this one if that was killed."""
+    (tmp_path / "rank.py").write_text(
+        "import os, signal, sys, time\n"
+        f"waits = os.environ['RANK'] == '{waits}'\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN if waits else lambda *_: sys.exit(143))\n"
+        f"open(r'{tmp_path}/' + os.environ['RANK'], 'w').close()\n"
+        f"while not os.path.exists(r'{tmp_path}/{waits}'): time.sleep(0.01)\n"
+        "if not waits: os.kill(os.getppid(), signal.SIGTERM)\n"
+        "time.sleep(60)\n"
+        f"open(r'{tmp_path}/late', 'w').close()\n"
+    )
+    with (
+        patch.dict(os.environ, {"PYTHONPATH": str(tmp_path)}),
+        patch("bochner.cli.launch.LAST_SECONDS", 0.1),
+        patch("bochner.cli.launch.STOP_SECONDS", 1000),
+        pytest.raises(SystemExit, match="143"),
+        one_line_errors(),
+    ):
+        raise SystemExit(_run_here(["rank"], 2, tmp_path / "store", max_restarts=0))
+    assert not (tmp_path / "late").exists()
+    assert capsys.readouterr().err == ("bochner: terminated.\n" if waits == 0 else "")
+
+
+@pytest.mark.parametrize(("rank", "message"), [("0", "bochner: terminated.\n"), ("1", "")])
+def test_a_signal_is_reported_by_the_first_process(rank: str, message: str, capsys: Capture) -> None:
+    with patch.dict(os.environ, {"RANK": rank}), pytest.raises(SystemExit, match=f"{TERMINATED}"), one_line_errors():
+        raise TerminatedError
+    assert capsys.readouterr().err == message
+
+
+def test_a_process_of_several_exits_with_its_code_after_other_exit_handlers(tmp_path: Path) -> None:
+    (tmp_path / "jsonargparse.py").write_text(  # the first thing that bochner.cli imports
+        "import atexit\natexit.register(print, 'handled', end='')\nraise SystemExit(7)\n"
+    )
+    environment = {**os.environ, "TORCHELASTIC_RUN_ID": "1"}
+    source = str(Path(bochner.__file__).parents[1])
+    environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), source])
+    done = subprocess.run([sys.executable, "-m", "bochner"], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (7, "handled", "")

@@ -39,7 +39,7 @@ VARIANTS = [
 ]
 
 EXACT = options(preset=None, n_components=32, bandwidth=4.0, alpha=1e-3, precision="float64")
-ESTIMATORS = [
+SOLVERS = [
     KernelClassifier(solver="ridge", **EXACT),
     KernelRegressor(solver="ridge", **EXACT),
     *[
@@ -54,8 +54,6 @@ SGD = options(preset=None, solver="sgd", n_components=32, max_epochs=10, batch_s
 STOCHASTIC = [
     KernelClassifier(**SGD),
     KernelRegressor(**options(SGD, solver="eigenpro")),
-]
-OPTIONS = [
     KernelClassifier(kernel="laplacian", **options(SGD, num_blocks=2, learning_rate=1.0)),
     KernelClassifier(**options(SGD, rank=1, learning_rate=2.0)),
     KernelRegressor(**SGD),
@@ -69,20 +67,43 @@ OPTIONS = [
     NetworkClassifier(**options(NETWORK, activation="tanh", rank=1)),
     NetworkRegressor(**options(NETWORK, standardize=False, alpha=1e-4)),
 ]
-# What these look at, the form in which data come, is dealt with before any option of OPTIONS is read.
-CHECKS_OF_INPUTS = {
+# What these look at, the class and the form in which data come, is dealt with before any option is read: they are made
+# for the defaults of every class only.
+CHECKS_OF_CLASSES = {
     "check_array_api_input",
     "check_classifier_data_not_an_array",
+    "check_complex_data",
+    "check_do_not_raise_errors_in_init_or_set_params",
     "check_dtype_object",
+    "check_estimator_cloneable",
+    "check_estimator_repr",
     "check_estimator_sparse_array",
     "check_estimator_sparse_matrix",
     "check_estimator_sparse_tag",
+    "check_estimator_tags_renamed",
     "check_estimators_dtypes",
+    "check_estimators_empty_data_messages",
     "check_estimators_nan_inf",
+    "check_estimators_unfitted",
     "check_f_contiguous_array_estimator",
+    "check_fit1d",
+    "check_get_params_invariance",
+    "check_mixin_order",
+    "check_no_attributes_set_in_init",
+    "check_parameters_default_constructible",
     "check_positive_only_tag_during_fit",
     "check_readonly_memmap_input",
     "check_regressor_data_not_an_array",
+    "check_requires_y_none",
+    "check_sample_weights_list",
+    "check_sample_weights_not_an_array",
+    "check_sample_weights_pandas_series",
+    "check_sample_weights_shape",
+    "check_set_params",
+    "check_supervised_y_no_nan",
+    "check_transformer_data_not_an_array",
+    "check_transformers_unfitted",
+    "check_valid_tag_types",
 }
 
 REASONS = {
@@ -128,39 +149,22 @@ def test_defaults(estimator, check) -> None:
     check(estimator)
 
 
-@parametrize_with_checks(VARIANTS)
-def test_variants(estimator, check) -> None:
-    check(estimator)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
-def test_solvers(estimator, check) -> None:
-    check(estimator)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(STOCHASTIC, expected_failed_checks=expected_failures)
-def test_stochastic_solvers(estimator, check) -> None:
-    check(estimator)
-
-
-def checks_of_options() -> pytest.MarkDecorator:
-    """The checks of OPTIONS but for CHECKS_OF_INPUTS, and but for read-only copies of the same data."""
-    checks = parametrize_with_checks(OPTIONS, expected_failed_checks=expected_failures)
+def checks_of_options(estimators: list[BaseEstimator]) -> pytest.MarkDecorator:
+    """All but CHECKS_OF_CLASSES, and but for read-only copies of the same data."""
+    checks = parametrize_with_checks(estimators, expected_failed_checks=expected_failures)
     names, cases = checks.args
     pairs = [(case, getattr(case, "values", case)[1]) for case in cases]  # expected failures are pytest.param
     kept = [
         case
         for case, check in pairs
-        if check.func.__name__ not in CHECKS_OF_INPUTS and not check.keywords.get("readonly_memmap")
+        if check.func.__name__ not in CHECKS_OF_CLASSES and not check.keywords.get("readonly_memmap")
     ]
     return pytest.mark.parametrize(names, kept, **checks.kwargs)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@checks_of_options()
-def test_options_of_stochastic_solvers(estimator, check) -> None:
+@checks_of_options([*VARIANTS, *SOLVERS, *STOCHASTIC])
+def test_options(estimator, check) -> None:
     check(estimator)
 
 

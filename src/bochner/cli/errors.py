@@ -39,9 +39,9 @@ def one_line_errors() -> Iterator[None]:
             yield
             sys.stdout.flush()  # a full disk or a closed pipe must raise while it can still be reported
     except KeyboardInterrupt as error:
-        _exit(str(error) or "interrupted.", INTERRUPTED)
+        _exit_by_signal(str(error) or "interrupted.", INTERRUPTED)
     except TerminatedError as error:
-        _exit(str(error) or "terminated.", TERMINATED)
+        _exit_by_signal(str(error) or "terminated.", TERMINATED)
     except BrokenPipeError:
         _flush_or_discard_stdout()
         raise SystemExit(PIPE_CLOSED) from None
@@ -74,6 +74,13 @@ def _sigterm_raised() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, previous)
+
+
+def _exit_by_signal(message: str, code: int) -> NoReturn:
+    """The first of several processes reports the signal, which all of them receive."""
+    if os.environ.get("RANK", "0") != "0":
+        raise SystemExit(code) from None
+    _exit(message, code)
 
 
 def _exit(message: str, code: int) -> NoReturn:

@@ -28,6 +28,8 @@ POLL_SECONDS = 0.05
 # A process that is asked to end writes a checkpoint after its current block of rows. Slurm and Kubernetes kill 30 s
 # after SIGTERM by default.
 STOP_SECONDS = 25.0
+# Processes end together, after a checkpoint. If one has ended for another reason, the others may wait for it in vain.
+LAST_SECONDS = 5.0
 
 
 class LaunchOptions(NamedTuple):
@@ -138,8 +140,10 @@ def _run_here(words: list[str], count: int, store: Path, *, max_restarts: int) -
         except (KeyboardInterrupt, TerminatedError) as error:  # let them write a checkpoint, which the first reports
             for process in ranks:
                 process.terminate()
-            _wait(ranks, seconds=STOP_SECONDS, for_all=True)
-            return TERMINATED if isinstance(error, TerminatedError) else INTERRUPTED
+            _wait_for_all(ranks)
+            if ranks[:1] and ranks[0].poll() in (TERMINATED, INTERRUPTED):  # it has reported it
+                return TERMINATED if isinstance(error, TerminatedError) else INTERRUPTED
+            raise
         finally:
             for process in ranks:  # after a failure, the others would wait forever
                 process.kill()
@@ -152,19 +156,27 @@ def _run_here(words: list[str], count: int, store: Path, *, max_restarts: int) -
     return code if code > 0 else 1
 
 
-def _wait(ranks: list[subprocess.Popen[bytes]], *, seconds: float = float("inf"), for_all: bool = False) -> int:
-    """The exit code of the first process that fails, or 0 when all have ended well.
-
-    `for_all` waits until every process has ended.
-    """
-    start = time.monotonic()
-    while time.monotonic() - start < seconds:
+def _wait(ranks: list[subprocess.Popen[bytes]]) -> int:
+    """The exit code of the first process that fails, or 0 when all have ended well."""
+    while True:
         codes = [process.poll() for process in ranks]
         failed = next((code for code in codes if code), 0)
-        if None not in codes or (failed and not for_all):
+        if None not in codes or failed:
             return failed
         time.sleep(POLL_SECONDS)
-    return 1
+
+
+def _wait_for_all(ranks: list[subprocess.Popen[bytes]]) -> None:
+    """Wait until every process has ended, STOP_SECONDS at most, and LAST_SECONDS after the first."""
+    end = time.monotonic() + STOP_SECONDS
+    is_first = True
+    while time.monotonic() < end:
+        codes = [process.poll() for process in ranks]
+        if None not in codes:
+            return
+        if is_first and any(code is not None for code in codes):
+            end, is_first = min(end, time.monotonic() + LAST_SECONDS), False
+        time.sleep(POLL_SECONDS)
 
 
 def loopback_interface() -> str:

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from sklearn.base import clone
 
-from bochner.cli.errors import INTERRUPTED, TERMINATED, TerminatedError
+from bochner.cli.errors import TerminatedError
 from bochner.cli.evaluate import Scorer, score_rows
 from bochner.cli.info import architecture, card_page, model_card, settings_of
 from bochner.cli.launch import LaunchOptions, launch
@@ -282,8 +282,6 @@ def _run(directory: TrainDirectory, options: Options, group: Workers | None, *, 
             yield
     except (KeyboardInterrupt, TerminatedError) as error:
         is_interrupt = isinstance(error, KeyboardInterrupt)
-        if group is not None and not group.is_first:  # the first process reports it
-            raise SystemExit(INTERRUPTED if is_interrupt else TERMINATED) from None
         outcome = "no checkpoint was written yet: the same command will start again"
         if directory.model.exists():
             outcome = "its model was finished before"

@@ -247,6 +247,7 @@ def _write_parts(
         write_atomically(checkpoint_dir / SHARED_NAME, json.dumps(description).encode())
         _remove_parts(checkpoint_dir, keep=name)
         (checkpoint_dir / FILE_NAME).unlink(missing_ok=True)
+    group.wait()  # a process that ends now ends with the others
 
 
 def read_parts(checkpoint_dir: Path, fingerprint: Mapping[str, Any], *, group: Workers | None = None) -> Checkpoint:

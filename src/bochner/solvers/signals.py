@@ -12,7 +12,8 @@ ENDING = (signal.SIGTERM, signal.SIGINT)
 
 class HeldSignals:
     """SIGTERM and SIGINT within the block are only recorded in `received`; `deliver`, or the end of the block, sends
-    them to the handlers that were there before. A second SIGINT is delivered at once.
+    them to the handlers that were there before. A second SIGINT is delivered at once. A signal takes precedence over an
+    error: another of several processes may have ended by the same signal before, which is an error of this one.
 
     It has no effect outside the main thread, which alone receives signals, and for ignored signals.
 
@@ -32,8 +33,8 @@ class HeldSignals:
                     self._previous[number] = signal.signal(number, self._hold)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        if self.received is not None and kind is None:
+    def __exit__(self, *error: object) -> None:
+        if self.received is not None:
             self.deliver()
         self._restore()
 
