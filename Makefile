@@ -4,11 +4,12 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test lint docs test-gpu test-matrix bench clean
+.PHONY: help demo test lint docs coverage test-gpu test-matrix bench clean
 
 help:
 	@echo "make demo         kernel methods beside others on tables, factors and speech: report in out/demo"
 	@echo "make test         everything CI runs: lint, types, import rules, tests, docs"
+	@echo "make coverage     lines and branches that the tests run, by file"
 	@echo "make test-gpu     tests that need a CUDA device"
 	@echo "make test-matrix  the tests as on other CPUs, Pythons, locales and under load: a table, an hour or more"
 	@echo "make bench        speed and memory as ratios to scikit-learn and to the machine's own ceiling"
@@ -18,7 +19,7 @@ demo: $(VENV)/.demo
 	$(BIN)/bochner demo
 
 test: lint
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadfile
 	$(MAKE) --no-print-directory docs
 
 lint: $(VENV)/.test
@@ -29,6 +30,11 @@ lint: $(VENV)/.test
 
 docs: $(VENV)/.test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# Lines that only child processes run are not counted. The data also tell which test runs which line, for tests.mutants.
+coverage: $(VENV)/.test
+	mkdir -p out/coverage
+	$(BIN)/python -m pytest -n auto --dist loadfile --cov --cov-context=test $(TESTS)
 
 test-gpu: $(VENV)/.test
 	$(BIN)/python -m pytest -m gpu

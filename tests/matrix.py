@@ -157,7 +157,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # busy processes end with this one
     failed = False
     for name in options.only:
-        passed, summary = run(known[name], options.pytest or ["-n", "auto"])
+        passed, summary = run(known[name], options.pytest or ["-n", "auto", "--dist", "loadfile"])
         print(f"{'passed' if passed else 'FAILED'}  {name:<44}  {summary}", flush=True)
         failed |= not passed
     sys.exit(failed)

@@ -197,7 +197,7 @@ class Copy:
                 code, output = self._pytest(["-x", *names], seconds)
             finally:
                 path.write_bytes(original)
-            if code == 0:
+            if code in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
                 continue
             failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", output, flags=re.MULTILINE)
             repeated = names if failed is None else [failed[1]]

@@ -6,9 +6,11 @@ A process that a user starts imports them itself, for seconds; that is left to t
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
 import traceback
 from collections.abc import Callable
-from multiprocessing.context import ForkServerProcess
+from types import ModuleType
 from typing import Any
 
 import pytest  # noqa: F401  (that the server has it, too)
@@ -32,11 +34,25 @@ def run_apart(work: Callable[..., Any], *arguments: Any) -> Any:
     return result
 
 
-def start_apart(work: Callable[..., Any], *arguments: Any) -> ForkServerProcess:
-    """A running process, to be killed."""
+def run_until_killed(work: Callable[..., Any], *arguments: Any) -> None:
+    """Run `work(*arguments)`, which ends by SIGKILL, in a process of its own."""
     process = CONTEXT.Process(target=_alone, args=(work, arguments), daemon=True)
     process.start()
-    return process
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+
+
+def kill_after(module: ModuleType, name: str, is_last: Callable[..., bool] = lambda *_, **__: True) -> None:
+    """Kill this process after the first call of a function for whose arguments `is_last` holds."""
+    function = getattr(module, name)
+
+    def last(*arguments: Any, **options: Any) -> Any:
+        result = function(*arguments, **options)
+        if is_last(*arguments, **options):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    setattr(module, name, last)
 
 
 def _alone(work: Callable[..., Any], arguments: Any) -> Any:

@@ -24,7 +24,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("hatchling", reason="building the package needs hatchling")
     directory = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "hatchling", "build", "-d", str(directory)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     return directory
 
 
@@ -84,7 +84,7 @@ def test_the_source_distribution_has_what_tests_and_docs_need(dist: Path) -> Non
 
 def test_the_installed_wheel_imports_and_reads_its_data(wheel: Path, tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(tmp_path)]
-    subprocess.run([*pip, str(wheel)], check=True, capture_output=True, timeout=120)
+    subprocess.run([*pip, str(wheel)], check=True, capture_output=True)
     program = (
         "import bochner; from bochner.acoustic.recipe import load_recipe; "
         "from bochner.studies.published_tables import published_table; "
@@ -92,7 +92,7 @@ def test_the_installed_wheel_imports_and_reads_its_data(wheel: Path, tmp_path: P
     )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     assert Path(done.stdout.strip()).is_relative_to(tmp_path)

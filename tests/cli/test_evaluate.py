@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from scipy.stats import t
 from sklearn.metrics import (
     accuracy_score,
     balanced_accuracy_score,
@@ -20,6 +22,7 @@ from sklearn.metrics import (
 
 import bochner
 from bochner.cli.evaluate import ClassScorer, score_rows
+from bochner.cli.info import search_text
 from bochner.data import ArraySource
 from tests.cli.files import NAMES, rings, run, write_csv
 
@@ -145,6 +148,22 @@ def test_info(ring_model: Path, capsys: Capture) -> None:
     for text in (" trials, loss ", "penalty ", "random_state=0"):
         assert text in out
     assert "device" not in out
+
+
+@pytest.mark.parametrize(
+    ("members", "text"), [(1, "penalty 0.1; 2 trials"), (3, "penalty 0.1, mean of 3 models; 2 tr")]
+)
+def test_choices_of_a_search(members: int, text: str) -> None:
+    choices = {"transform": "standard", "rounds": 0, "penalty": 0.1, "members": members, "loss": 0.5}
+    assert text in search_text(SimpleNamespace(choices_=choices, search_results_=[{}, {}]))
+
+
+def test_the_interval_of_two_rows_is_that_of_a_t_distribution() -> None:
+    """Without each of two errors, 1 and 3, the mean absolute error is the other: 2 +- t (1 / 2 (1 + 1))^(1/2)."""
+    X, y = np.zeros((2, 1)), np.array([1.0, 3.0])
+    low, high = score_rows(Oracle(), ArraySource(X, y)).intervals()["mae"]
+    assert (low, high) == pytest.approx((0.0, 2 + t.ppf(0.975, 1)))
+    assert np.isnan(score_rows(Oracle(), ArraySource(X[:1], y[:1])).intervals()["mae"]).all()
 
 
 N = 500

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import gc
-import os
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,9 +18,9 @@ from bochner.cli import main, train
 from bochner.solvers import sgd
 from bochner.storage import read_tensors
 from tests.cli.files import rings, rings_csv, run
+from tests.processes import kill_after, run_until_killed
 
 Capture = pytest.CaptureFixture[str]
-# Epochs take milliseconds, and the kill comes before they are finished.
 SHORT_EPOCHS = ["--batch_size=32", "--learning_rate=0.05", "--max_epochs=20", "--max_halvings=25"]
 OPTIONS = {
     "kernel": ["--preset=fast", "--solver=sgd", "--n_components=33", *SHORT_EPOCHS],
@@ -36,7 +34,7 @@ def test_a_killed_run_resumes_and_ends_like_an_uninterrupted_one(model: str, tmp
     X, y = rings(1500)
     data, killed, whole = tmp_path / "rings.npz", tmp_path / "killed", tmp_path / "whole"
     np.savez(data, X=X.astype(np.float32), y=y)
-    _kill_after_the_first_checkpoint(["train", str(data), *options, f"--output-dir={killed}"], killed)
+    run_until_killed(train_until_the_first_checkpoint, ["train", str(data), *options, f"--output-dir={killed}"])
     (record,) = (killed / "checkpoint").rglob("history.jsonl")
     done = len(record.read_text().splitlines())
     assert not (killed / "model.safetensors").exists()
@@ -58,16 +56,9 @@ def test_a_killed_run_resumes_and_ends_like_an_uninterrupted_one(model: str, tmp
     assert not (killed / "checkpoint").exists()
 
 
-def _kill_after_the_first_checkpoint(words: list[str], directory: Path) -> None:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen([sys.executable, "-m", "bochner", *words], env=environment) as process:
-        deadline = time.monotonic() + 60
-        while not any((directory / "checkpoint").rglob("checkpoint.safetensors")):
-            assert process.poll() is None, "it ended before it could be killed"
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
-        process.send_signal(signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
+def train_until_the_first_checkpoint(words: list[str]) -> None:
+    kill_after(sgd, "_checkpoint")
+    main(words)
 
 
 TRAINED = ["--preset=none", "--solver=sgd", "--n_components=33", *SHORT_EPOCHS]

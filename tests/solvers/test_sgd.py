@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import signal
-import time
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +15,12 @@ from bochner import storage
 from bochner.data import ArraySource
 from bochner.data.batches import batches
 from bochner.data.blocks import Block
+from bochner.solvers import sgd
 from bochner.solvers.learning_rate import find_rate
 from bochner.solvers.optimizers import OPTIMIZERS, SGDSettings
 from bochner.solvers.sgd import train
 from bochner.solvers.step import evaluate
-from tests.processes import start_apart
+from tests.processes import kill_after, run_until_killed
 from tests.solvers.runs import model, rings, sources, weights
 
 SHORT = SGDSettings(learning_rate=16.0, batch_size=32, max_epochs=6)
@@ -241,25 +240,18 @@ def test_a_full_disk_keeps_the_last_good_checkpoint(tmp_path: Path, monkeypatch:
 LONG = SGDSettings(learning_rate=16.0, batch_size=8, max_epochs=12)
 
 
-def train_with_checkpoints(directory: Path) -> None:
+def train_until_killed(directory: Path) -> None:
+    """Killed after five checkpoints of its own."""
+    checkpoints = iter([False] * 4 + [True])
+    kill_after(sgd, "write_checkpoint", lambda *_, **__: next(checkpoints))
     train(model(num_features=256), *sources(), LONG, checkpoint_dir=directory, checkpoint_seconds=0.0, verbose=False)
 
 
 def test_killed_repeatedly_it_ends_bit_equal(tmp_path: Path) -> None:
     whole = model(num_features=256)
     expected = train(whole, *sources(), LONG, verbose=False)
-    file = tmp_path / "checkpoint.safetensors"
     for _ in range(3):
-        before = file.stat().st_mtime_ns if file.exists() else 0
-        child = start_apart(train_with_checkpoints, tmp_path)
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and child.is_alive():
-            if file.exists() and file.stat().st_mtime_ns != before:
-                break
-            time.sleep(0.01)
-        child.kill()
-        child.join()
-        assert child.exitcode == -signal.SIGKILL
+        run_until_killed(train_until_killed, tmp_path)
     resumed = model(num_features=256)
     assert train(resumed, *sources(), LONG, checkpoint_dir=tmp_path, verbose=False) == expected
     assert all(torch.equal(a, b) for a, b in zip(weights(resumed), weights(whole), strict=True))

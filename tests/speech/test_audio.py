@@ -129,6 +129,9 @@ def test_loud_is_not_clipped(tmp_path):
     loud = tone(amplitude=1.0)
     assert clipped_share(loud) == 0.0
     assert clipped_share(np.clip(1.5 * loud, -1, 1)) > 0.3
+    peaks = np.zeros(400, dtype=np.float32)
+    peaks[100:104] = 1.0  # a hundredth, which is allowed
+    assert len(read_samples(write_wav(tmp_path / "a.wav", peaks, subtype="FLOAT"), rate=16000)) == 400
 
 
 def test_frames_only_have_no_audio(tmp_path):

@@ -38,3 +38,13 @@ def test_kaldis_text_format() -> None:
     assert "3 0.25,0.25," in lines
     assert lines[-1] == ""
     assert len(lines) == 1 + len(ARCS) + 1
+
+
+def test_the_best_sentences_come_first_by_cost() -> None:
+    """In the order of their words, "a c" would precede "c c" and follow "a b", too: so change the costs."""
+    cheap = [(s, t, w, 0.1 if (s, w) == (0, 3) else c) for s, t, w, c in ARCS]
+    source, target, word, cost = (np.array(column) for column in zip(*cheap, strict=True))
+    lattice = WordLattice(source, target, word, cost / 2, cost / 2, target >= 0, ("a", "b", "c"), 1.0)
+    sentences, costs = zip(*lattice.nbest(3), strict=True)
+    assert sentences == (("c", "c"), ("a", "b"), ("a", "c"))
+    assert costs == pytest.approx((2.1, 2.5, 4.0))

@@ -54,6 +54,7 @@ def test_silence_is_scored_or_ignored() -> None:
     assert Protocol(unit="phones", fold="61-39", silence="ignored").tokens(phones) == ("ae", "t")
     own = Protocol(unit="phones", silence="ignored", silence_phones=("SIL", "NSN"))
     assert own.tokens("SIL AE NSN T sil") == ("AE", "T", "sil")
+    assert own == Protocol(unit="phones", silence="ignored", silence_phones=["SIL", "NSN"])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
