@@ -159,15 +159,6 @@ def test_bad_arguments_are_named(path: Path, tmp_path: Path) -> None:
 # -- real engines ----------------------------------------------------------------------------------------------
 
 
-def test_dask(path: Path, expected: pandas.DataFrame) -> None:
-    frames = pytest.importorskip("dask.dataframe", reason="needs dask[dataframe]")
-    rows = frames.from_pandas(people(), npartitions=5)
-    predictor = BatchPredictor(path, keep=["who"])
-    result = rows.map_partitions(predictor, meta=predictor(people()[:0]))
-    assert result.npartitions == 5
-    assert_equal(result.compute(scheduler="synchronous"), expected)
-
-
 def test_a_worker_of_dask_loads_the_model_once(path: Path, expected: pandas.DataFrame) -> None:
     frames = pytest.importorskip("dask.dataframe", reason="needs dask[dataframe]")
     distributed = pytest.importorskip("distributed", reason="needs bochner[cluster]")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -124,9 +126,15 @@ def page(tmp_path: Path, estimator: Any, *test: Any) -> Contents:
     return Contents((tmp_path / "page.html").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("estimator", [FakeClassifier(), FakeClassifier(4), FakeClassifier(25), FakeRegressor()])
-def test_names_are_text_and_nothing_is_loaded(tmp_path: Path, estimator: Any) -> None:
-    shown = page(tmp_path, estimator)
+@cache
+def page_of(cls: type[FakeModel], *arguments: int) -> Contents:
+    with TemporaryDirectory() as directory:
+        return page(Path(directory), cls(*arguments))
+
+
+@pytest.mark.parametrize("kind", [(FakeClassifier,), (FakeClassifier, 25), (FakeRegressor,)])
+def test_names_are_text_and_nothing_is_loaded(kind: Any) -> None:
+    shown = page_of(*kind)
     assert "script" not in shown.tags
     assert "iframe" not in shown.tags
     assert f"A model of {NASTY}." in shown.text
@@ -143,8 +151,8 @@ def shows(text: str, expected: float) -> bool:
     return any(value == f"{expected:.{len(value.partition('.')[2])}f}" for value in values)
 
 
-def test_two_classes(tmp_path: Path) -> None:
-    shown = page(tmp_path, FakeClassifier())
+def test_two_classes() -> None:
+    shown = page_of(FakeClassifier)
     for word in ("accuracy", "balanced accuracy", "log loss", "ROC AUC", "average precision", "classification, 2"):
         assert word in shown.text
     assert [label.split()[0] for label in shown.labels] == ["Calibration", "Confusion", "How", "Validation"]
@@ -153,15 +161,15 @@ def test_two_classes(tmp_path: Path) -> None:
     assert shows(shown.text, expected)
 
 
-def test_many_classes_have_a_table_of_errors_instead_of_a_matrix(tmp_path: Path) -> None:
-    shown = page(tmp_path, FakeClassifier(25))
+def test_many_classes_have_a_table_of_errors_instead_of_a_matrix() -> None:
+    shown = page_of(FakeClassifier, 25)
     assert not any(label.startswith("Confusion") for label in shown.labels)
     assert "The most frequent errors on held-out rows" in shown.text
     assert "ROC AUC" not in shown.text
 
 
-def test_numbers(tmp_path: Path) -> None:
-    shown = page(tmp_path, FakeRegressor())
+def test_numbers() -> None:
+    shown = page_of(FakeRegressor)
     y = FakeRegressor().validation_["targets"].double().numpy()
     for value in (metrics.r2_score(y, y / 2), metrics.root_mean_squared_error(y, y / 2)):
         assert shows(shown.text, value)
