@@ -44,7 +44,7 @@ trials were allowed on a GPU. RESULTS.md has win rates for both groups. Scores o
 were computed on a second machine, on columns encoded beforehand by its own encoder.
 
 **Scores.** Accuracy, ROC AUC or R2, whichever is the table's own; errors are 1 - accuracy, 1 - ROC AUC and RMSE.
-Ranks are taken on cells (set and split) that all ranked contenders ran, averaged over splits, then over sets. A cell
+Ranks are computed on cells (set and split) that all ranked contenders ran, averaged over splits, then over sets. A cell
 that failed (time, memory, an error) shares the last rank and counts as lost; win rates leave out cells in which the
 reference failed. A contender with less than half of the
 sets is not ranked. † marks a model trained on a random subsample: {caps}."""

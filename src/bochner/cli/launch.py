@@ -190,7 +190,7 @@ def _torchrun(words: list[str], launch_options: LaunchOptions) -> int:
     from torch.distributed.run import main
 
     logger.warning(
-        "nodes=%d: the processes listen on all network interfaces, without authentication or encryption. Whoever "
+        "nodes=%d: the processes listen on all network interfaces, without authentication or encryption. Anyone who "
         "reaches their ports can run code as this user: use a network that only trusted machines can reach.",
         launch_options.nodes,
     )
