@@ -53,7 +53,8 @@ def align(
             and stress marks are ignored.
         guess: Pronounce words by rule that are in no lexicon. Otherwise, and for mixtures of letters and digits, they
             are aligned as one phone `spn` and marked <unk>. Numbers such as 1984, 25% and $5 are read.
-        channel: The channel of recordings with several, counted from 0. Default: the mean of all.
+        channel: The channel of recordings with several, counted from 0. Default: that of a corpus's manifest, if it
+            names one, otherwise the mean of all.
         tier: The tier of TextGrids that holds the text. Default: the first with text.
     """
     from bochner.speech.align.output import GUESSED, write_alignments

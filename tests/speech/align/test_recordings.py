@@ -21,6 +21,7 @@ from bochner.speech.align.output import write_alignments
 from bochner.speech.align.recordings import align_files, tokens_of
 from bochner.speech.audio import resample
 from bochner.speech.lexicon import read_lexicon
+from bochner.speech.manifest import Utterance, write_manifest
 from bochner.speech.pretrained import load_model
 from bochner.speech.synthesis.espeak import RATE, speak, time_phones
 from bochner.speech.textgrid import read_textgrid, write_textgrid
@@ -241,3 +242,18 @@ def test_tokens() -> None:
     text = "\u2018Tis O\u2019Neil\u2019s \u2014 (well-known) [laugh], yes?"
     assert tokens_of(text) == ["'tis", "o'neil's", "well-known", "[laugh]", "yes"]
     assert tokens_of("$5, ($6.50) 25 %. 100%; % $ cash$ 3rd!") == ["$5", "$6.50", "25%", "100%", "cash", "3rd"]
+
+
+def test_channel_of_a_manifest(tmp_path: Path) -> None:
+    """The words are in channel 1, and noise in channel 0."""
+    samples, _ = speech()
+    noise = 0.05 * np.random.default_rng(0).standard_normal(len(samples)).astype(np.float32)
+    soundfile.write(tmp_path / "a.wav", np.column_stack([noise, samples]), 16000)
+    utterance = Utterance(
+        id="a", speaker="ann", part="train", text=" ".join(WORDS), audio="a.wav", rate=16000, channel=1,
+        duration=len(samples) / 16000,
+    )  # fmt: skip
+    write_manifest(tmp_path, [utterance])
+    by_manifest, chosen, other = (align_files(tmp_path, channel=channel).recordings[0] for channel in (None, 1, 0))
+    assert by_manifest == chosen
+    assert by_manifest != other

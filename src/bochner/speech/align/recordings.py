@@ -56,11 +56,15 @@ class TimedLabel(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A part of a recording to be aligned: its text and where it is, by default all of it."""
+    """A part of a recording to be aligned: its text, its times and its channel.
+
+    By default the part is the whole recording, and several channels are averaged.
+    """
 
     text: str
     start: float = 0.0
     end: float | None = None
+    channel: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +131,8 @@ def align_files(
         letters and digits, they are aligned as one phone `spn` and marked <unk>. Of the readings of a number such as
         1984, 25% or $5, the likeliest is chosen.
     channel : int, optional
-        The channel of recordings with several, counted from 0. Default: the mean of all.
+        The channel of recordings with several, counted from 0. Default: that of the corpus's manifest, if it names
+        one, otherwise the mean of all.
     tier : str, optional
         The tier of a TextGrid whose intervals hold the text. Default: the first with text.
     """
@@ -179,7 +184,14 @@ def _of_corpus(directory: Path) -> list[Recording]:
         Recording(
             name=utterance.id,
             path=directory / utterance.audio,
-            parts=(Part(text=utterance.text, start=utterance.start, end=utterance.start + utterance.duration),),
+            parts=(
+                Part(
+                    text=utterance.text,
+                    start=utterance.start,
+                    end=utterance.start + utterance.duration,
+                    channel=utterance.channel,
+                ),
+            ),
         )
         for utterance in read_manifest(directory)
         if utterance.audio is not None
@@ -254,18 +266,18 @@ class _Pronouncer:
         """Each word of a text with its pronunciations."""
         entries = []
         for token in tokens_of(text):
-            if found := self._lookup(token):
-                entries.append(found)
+            if entry := self._lookup(token):
+                entries.append(entry)
             else:
                 entries += [self._lookup(piece) or self._unknown_entry(piece) for piece in token.split("-") if piece]
         return entries
 
     def _lookup(self, token: str) -> tuple[str, tuple[Pronunciation, ...]] | None:
         for word in (token, token.strip("'"), f"{token}."):
-            if found := self._own.get(word) or self._model.pronunciations.get(word):
-                return word, found
-        if found := self._number(token):
-            return token, found
+            if pronunciations := self._own.get(word) or self._model.pronunciations.get(word):
+                return word, pronunciations
+        if pronunciations := self._number(token):
+            return token, pronunciations
         return None
 
     def _number(self, token: str) -> tuple[Pronunciation, ...]:
@@ -303,7 +315,11 @@ def _align(
     for number, part in enumerate(recording.parts, start=1):
         end = duration if part.end is None else min(part.end, duration)
         blocks = sample_blocks(
-            recording.path, rate=model.frontend.rate, start=part.start, duration=end - part.start, channel=channel
+            recording.path,
+            rate=model.frontend.rate,
+            start=part.start,
+            duration=end - part.start,
+            channel=part.channel if channel is None else channel,
         )
         try:
             parts.append(_align_part(blocks, words.entries(part.text), model, part.start, end))
