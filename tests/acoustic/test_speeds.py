@@ -48,7 +48,7 @@ def test_single_recordings_are_normalised_by_themselves_and_not_adapted() -> Non
     name = given.ids("train")[0]
     assert np.array_equal(more.states[f"{name}@alone"], given.states[name])
     cepstra = FrameStore(given.directory / "raw")[name]
-    own = smoothed(group_moments([(name, cepstra)])[name], given.prior)
+    own = smoothed(group_moments([(name, cepstra)])[name], given.prior.average)
     expected = given.gmm.view(normalize(cepstra, own))
     np.testing.assert_allclose(more.frames[f"{name}@alone"], expected, atol=1e-5)
     assert not np.allclose(more.frames[f"{name}@alone"], given.frames[name], atol=0.1)

@@ -21,7 +21,6 @@ from bochner.acoustic.model import AcousticModel
 from bochner.acoustic.transcription import TranscriptSettings, transcribe
 from bochner.cli import main
 from bochner.speech.audio import read_samples, write_audio
-from bochner.speech.frontend.postprocess import group_moments, smoothed
 from bochner.speech.lm import estimate
 from tests.acoustic.test_model import aligned, model
 
@@ -105,8 +104,8 @@ def test_a_short_recording_is_normalised_by_the_prior_of_the_model(
     own = model("kernel")
     write_audio(tmp_path / "short.wav", read_samples(talks / "0.wav", rate=RATE, duration=0.5), rate=RATE)
     cepstra = own.front_end(read_samples(tmp_path / "short.wav", rate=RATE))
-    moments = group_moments([("", cepstra)])[""]
-    expected = (moments.mean - smoothed(moments, own.prior).mean) / smoothed(moments, own.prior).std
+    moments = own.prior.moments([cepstra])
+    expected = (cepstra.mean(axis=0) - moments.mean) / moments.std
     seen = []
     view = lambda frames: seen.append(frames.mean(axis=0)) or own.stage.view(frames)  # noqa: E731
     replace(own, stage=replace(own.stage, view=view), adapted=False).transcribe(tmp_path / "short.wav")

@@ -23,7 +23,7 @@ from bochner.speech.align.gmm_hmm import View, ViewedFrames
 from bochner.speech.audio import AudioError, read_audio
 from bochner.speech.corpora.directory import prepare_directory
 from bochner.speech.corpora.pronunciations import normalized
-from bochner.speech.frontend.postprocess import Moments, group_moments, normalize, smoothed
+from bochner.speech.frontend.postprocess import Moments, group_moments, normalize
 from bochner.speech.hmm.mixtures import Mixtures, MixtureStatistics, accumulate
 from bochner.speech.levels import may_be_speech
 from bochner.speech.manifest import Utterance, manifest_path, read_manifest
@@ -79,9 +79,14 @@ def read_data(model: AcousticModel, data: Path, *, speakers: str | None = None) 
     utterances = [utterance for utterance in utterances if utterance.id in raw]
     if not utterances:
         raise ValueError(f"data must contain usable recordings, got none in {data}: {summarize(skipped)}.")
-    moments = group_moments((utterance.speaker, raw[utterance.id]) for utterance in utterances)
-    if model.prior is not None:
-        moments = {speaker: smoothed(own, model.prior) for speaker, own in moments.items()}
+    if model.prior is None:
+        moments = group_moments((utterance.speaker, raw[utterance.id]) for utterance in utterances)
+    else:
+        speakers = dict.fromkeys(utterance.speaker for utterance in utterances)
+        moments = {
+            name: model.prior.moments(raw[utterance.id] for utterance in utterances if utterance.speaker == name)
+            for name in speakers
+        }
     cepstra = {u.id: normalize(raw[u.id], moments[u.speaker]) for u in utterances}
     return RecordedData(utterances, cepstra, moments, skipped)
 
@@ -180,12 +185,12 @@ def adapt(
 
 
 def with_speaker(model: AcousticModel, moments: Moments, transform: Array | None) -> AcousticModel:
-    """The model with the moments of a speaker as its prior, and the transform of the speaker in its view."""
+    """The model with the moments of a speaker in its prior, and the transform of the speaker in its view."""
     stage = model.stage
     if transform is not None:
         matrix = _after(transform, stage.view, len(moments.mean))
         stage = replace(stage, view=View(stage.view.deltas, stage.view.context, matrix))
-    return replace(model, prior=moments, stage=stage)
+    return replace(model, prior=None if model.prior is None else model.prior.of_speaker(moments), stage=stage)
 
 
 def _after(transform: Array, view: View, num_inputs: int) -> Array:

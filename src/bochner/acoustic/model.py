@@ -24,7 +24,7 @@ from bochner.acoustic.transcription import Transcript, TranscriptSettings, speec
 from bochner.speech.align import Alignments, GmmHmm
 from bochner.speech.decode import log_priors, scaled_likelihoods
 from bochner.speech.frontend import Mfcc, Plp
-from bochner.speech.frontend.postprocess import Moments
+from bochner.speech.frontend.speaker_prior import SpeakerPrior
 from bochner.speech.graph import DecodingGraph
 from bochner.speech.hmm.model import Hmm
 from bochner.speech.lexicon import Lexicon, read_lexicon, write_lexicon
@@ -50,8 +50,7 @@ class AcousticModel:
     `module` maps rows of `splicer` to logits [N, S]; without a module the model is the mixtures of `stage`. `stage` is
     the GMM-HMM of the alignment: its transforms precede the splicer, and its mixtures give the transforms of new
     speakers if the model was trained on `adapted` speakers. `front_end` computes cepstra of recordings; None if the
-    corpus provided frames. `prior` are the moments of the average training speaker, by which those of a recording are
-    smoothed; `likelihood` the mean and standard deviation of the log likelihood of speech of heldout by the mixtures,
+    corpus provided frames. `prior` gives the moments of the speaker of a recording; `likelihood` the mean and standard deviation of the log likelihood of speech of heldout by the mixtures,
     in chunks of 25 frames; `grammar` the language model of the graph. These three are None in models saved by 0.1.
     `about` describes the settings.
     """
@@ -66,7 +65,7 @@ class AcousticModel:
     adapted: bool
     weights: Weights
     about: Mapping[str, Any]
-    prior: Moments | None = None
+    prior: SpeakerPrior | None = None
     likelihood: tuple[float, float] | None = None
     grammar: NgramModel | None = None
 
@@ -163,7 +162,7 @@ class AcousticModel:
             description["adapted"],
             Weights(**description["weights"]),
             description["about"],
-            _read_prior(path / PRIOR),
+            SpeakerPrior.load(path / PRIOR) if (path / PRIOR).exists() else None,
             tuple(description["likelihood"]) if description.get("likelihood") else None,
             read_arpa(path / GRAMMAR) if (path / GRAMMAR).exists() else None,
         )
@@ -175,8 +174,7 @@ class AcousticModel:
         write_tensors(directory / PRIORS, {"log_priors": torch.from_numpy(self.log_priors)}, {"version": VERSION})
         self.stage.save(directory / "stage")
         if self.prior is not None:
-            tensors = {"mean": torch.from_numpy(self.prior.mean), "std": torch.from_numpy(self.prior.std)}
-            write_tensors(directory / PRIOR, tensors, {"version": VERSION, "num_frames": self.prior.num_frames})
+            self.prior.save(directory / PRIOR)
         write_lexicon(directory / LEXICON, self.lexicon)
         self.graph.save(directory / "graph")
         if self.grammar is not None:
@@ -191,13 +189,6 @@ class AcousticModel:
             "about": dict(self.about),
         }
         write_json(directory / DESCRIPTION, description)
-
-
-def _read_prior(path: Path) -> Moments | None:
-    if not path.exists():
-        return None
-    tensors, header = read_tensors(path)
-    return Moments(header["num_frames"], tensors["mean"].numpy(), tensors["std"].numpy())
 
 
 def _read_description(directory: Path) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from bochner.speech.align import FunctionScores, align_utterances, phone_segment
 from bochner.speech.align.em import ADAPTATION_ROUNDS, estimate_fmllr
 from bochner.speech.audio import AudioError, sample_blocks
 from bochner.speech.decode import Hypothesis, NoPathError, decode, decode_lattice
-from bochner.speech.frontend.postprocess import group_moments, normalize, smoothed
+from bochner.speech.frontend.postprocess import group_moments, normalize
 from bochner.speech.lattice import WordLattice
 from bochner.speech.levels import LevelMeter, shows_speech
 from bochner.speech.lexicon import Lexicon
@@ -99,7 +99,7 @@ class TranscriptSettings:
 def transcribe(
     model: AcousticModel, recordings: Sequence[Path], settings: TranscriptSettings | None = None
 ) -> list[Transcript]:
-    """Decode the recordings of one speaker; cepstra are normalised by the moments of all of them and the model's prior.
+    """Decode the recordings of one speaker; cepstra are normalised by moments of all of them, given the model's prior.
 
     A speaker-adapted model decodes three times: the hypotheses of the first two passes give the transform of the
     speaker (fMLLR), if they have 5 s of speech. Silence and stationary noise give no words. A recording of more than 30
@@ -128,8 +128,10 @@ def transcribe(
                 parts[place, first] = frames[first:last]
     if not parts:
         return [Transcript(duration=meter.duration) for meter in meters]
-    moments = group_moments((SPEAKER, frames) for frames in parts.values())[SPEAKER]
-    moments = moments if model.prior is None else smoothed(moments, model.prior)
+    if model.prior is not None:
+        moments = model.prior.moments(parts.values())
+    else:
+        moments = group_moments((SPEAKER, frames) for frames in parts.values())[SPEAKER]
     normalized = {f"{place} {first}": normalize(frames, moments) for (place, first), frames in parts.items()}
     inputs = _inputs(model, normalized)
     decoded: list[list[Transcript]] = [[] for _ in meters]

@@ -46,8 +46,8 @@ def transcribe(
 
     The directory of a model is self-contained: front end, transforms, classifier, HMM, lexicon, language model and
     graph. Recordings of any format, rate and number of channels that libsndfile reads are accepted. Only words of the
-    lexicon are recognised. Silence and hum give no words. Short recordings of one person are recognised better
-    together than each by itself, see --speaker. Requires `pip install 'bochner[speech]'`.
+    lexicon are recognised. Silence and hum give no words. Recordings of one person can be normalised and adapted
+    together, see --speaker. Requires `pip install 'bochner[speech]'`.
 
     Args:
         model: The directory of a saved acoustic model.

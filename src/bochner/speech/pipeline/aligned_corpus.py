@@ -20,7 +20,8 @@ from bochner.speech.corpora.corpus_directory import SpeechCorpus
 from bochner.speech.decode import Search
 from bochner.speech.frames import Array, FrameStore, write_frames
 from bochner.speech.frontend import Mfcc, Plp
-from bochner.speech.frontend.postprocess import Moments, group_moments, normalize, smoothed, stored_prior
+from bochner.speech.frontend.postprocess import group_moments, normalize, smoothed, stored_prior
+from bochner.speech.frontend.speaker_prior import SpeakerPrior
 from bochner.speech.graph import DecodingGraph
 from bochner.speech.lm import NgramModel
 from bochner.speech.manifest import Utterance
@@ -73,9 +74,16 @@ class AlignedCorpus:
         return [name for name in names if name in self.frames and name in self.states]
 
     @cached_property
-    def prior(self) -> Moments | None:
-        """The moments of the average speaker, by which those of each are smoothed; None in corpora aligned by 0.1."""
-        return stored_prior(FrameStore(self.directory / "frames"))
+    def prior(self) -> SpeakerPrior | None:
+        """What gives the moments of new speakers, fitted to train once; None in corpora aligned by 0.1."""
+        store, file = FrameStore(self.directory / "frames"), self.directory / "speaker_prior.safetensors"
+        average = stored_prior(store)
+        if average is None:
+            return None
+        if not file.exists():
+            train = [store[utterance.id] for utterance in self.corpus.part("train") if utterance.id in store]
+            SpeakerPrior.fit(average, train).save(file)
+        return SpeakerPrior.load(file)
 
     @property
     def front_end(self) -> Mfcc | Plp | None:
@@ -150,9 +158,10 @@ def at_speeds(aligned: AlignedCorpus, speeds: Sequence[float] = (0.9, 1.1)) -> A
 def with_single_recordings(aligned: AlignedCorpus) -> AlignedCorpus:
     """The corpus with train's utterances also as they are when transcribed alone, named UTTERANCE@alone.
 
-    Each is normalised by its own moments, smoothed by the prior, and not adapted to its speaker. Models that are
-    trained on both lose less on a short recording of an unknown speaker. Where every utterance is a speaker of its own
-    already, nothing is added.
+    Each is normalised by its plain moments, smoothed by those of the average speaker, and not adapted to its speaker.
+    These moments vary more than the speaker's estimate of `SpeakerPrior` does, so that the models learn to disregard
+    errors of the estimate: they lose less on a short recording of an unknown speaker than models trained on estimates.
+    Where every utterance is a speaker of its own already, nothing is added.
     """
     utterances = [u for u in aligned.corpus.part("train") if u.id in aligned.frames and u.id in aligned.states]
     if len({utterance.speaker for utterance in utterances}) == len(utterances) or aligned.prior is None:
@@ -160,7 +169,7 @@ def with_single_recordings(aligned: AlignedCorpus) -> AlignedCorpus:
     raw, alone = FrameStore(aligned.directory / "raw"), {}
     for utterance in utterances:
         cepstra = raw[utterance.id]
-        own = smoothed(group_moments([(utterance.id, cepstra)])[utterance.id], aligned.prior)
+        own = smoothed(group_moments([(utterance.id, cepstra)])[utterance.id], aligned.prior.average)
         alone[f"{utterance.id}@alone"] = aligned.gmm.view(normalize(cepstra, own))
     states = {name: np.asarray(aligned.states[name.rpartition("@")[0]]) for name in alone}
     return dataclasses.replace(
@@ -213,7 +222,7 @@ def _adapted_frames(
     """The inputs of the GMM, with each speaker normalised and adapted at this speed."""
     moments = group_moments((speakers[name], frames) for name, frames in cepstra.items())
     if aligned.prior is not None:
-        moments = {speaker: smoothed(own, aligned.prior) for speaker, own in moments.items()}
+        moments = {speaker: smoothed(own, aligned.prior.average) for speaker, own in moments.items()}
     normal = {name: normalize(frames, moments[speakers[name]]) for name, frames in cepstra.items()}
     states = {name: _perturbed_states(aligned, name, len(frames), speed) for name, frames in cepstra.items()}
     gmm = aligned.gmm
