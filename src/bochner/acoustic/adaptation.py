@@ -82,11 +82,10 @@ def read_data(model: AcousticModel, data: Path, *, speakers: str | None = None) 
     if model.prior is None:
         moments = group_moments((utterance.speaker, raw[utterance.id]) for utterance in utterances)
     else:
-        speakers = dict.fromkeys(utterance.speaker for utterance in utterances)
-        moments = {
-            name: model.prior.moments(raw[utterance.id] for utterance in utterances if utterance.speaker == name)
-            for name in speakers
-        }
+        frames_of: dict[str, list[Array]] = {}
+        for utterance in utterances:
+            frames_of.setdefault(utterance.speaker, []).append(raw[utterance.id])
+        moments = {speaker: model.prior.moments(frames) for speaker, frames in frames_of.items()}
     cepstra = {u.id: normalize(raw[u.id], moments[u.speaker]) for u in utterances}
     return RecordedData(utterances, cepstra, moments, skipped)
 

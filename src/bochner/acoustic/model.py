@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from bochner import checks
 from bochner.acoustic.decoding import Scores, Weights
+from bochner.acoustic.online import PartialTranscript, StreamSettings, transcribe_stream
 from bochner.acoustic.spliced_frames import SplicedFrames, Splicer
 from bochner.acoustic.transcription import Transcript, TranscriptSettings, speech_likelihood, transcribe
 from bochner.speech.align import Alignments, GmmHmm
@@ -50,9 +51,9 @@ class AcousticModel:
     `module` maps rows of `splicer` to logits [N, S]; without a module the model is the mixtures of `stage`. `stage` is
     the GMM-HMM of the alignment: its transforms precede the splicer, and its mixtures give the transforms of new
     speakers if the model was trained on `adapted` speakers. `front_end` computes cepstra of recordings; None if the
-    corpus provided frames. `prior` gives the moments of the speaker of a recording; `likelihood` the mean and standard deviation of the log likelihood of speech of heldout by the mixtures,
-    in chunks of 25 frames; `grammar` the language model of the graph. These three are None in models saved by 0.1.
-    `about` describes the settings.
+    corpus provided frames. `prior` gives the moments of the speaker of a recording; `likelihood` is the mean and
+    standard deviation of the log likelihood of speech of heldout by the mixtures, in chunks of 25 frames; `grammar` is
+    the language model of the graph. These three are None in models saved by 0.1. `about` describes the settings.
     """
 
     module: nn.Module | None
@@ -132,6 +133,12 @@ class AcousticModel:
     def transcribe(self, audio: str | os.PathLike[str], settings: TranscriptSettings | None = None) -> Transcript:
         """The words of a recording of one speaker, with times; see `bochner.acoustic.transcription.transcribe`."""
         return transcribe(self, [Path(audio)], settings)[0]
+
+    def transcribe_stream(
+        self, blocks: Iterable[Array], settings: StreamSettings | None = None
+    ) -> Iterator[PartialTranscript]:
+        """The words of a stream of samples while it is spoken; see `bochner.acoustic.online.transcribe_stream`."""
+        return transcribe_stream(self, blocks, settings)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write a self-contained directory, without pickle; no file is left after an error."""

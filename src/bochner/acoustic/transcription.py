@@ -137,7 +137,7 @@ def transcribe(
     decoded: list[list[Transcript]] = [[] for _ in meters]
     for place, first in parts:
         transcript = _transcript(model, inputs.pop(f"{place} {first}"), settings)
-        decoded[place].append(_delayed(transcript, shift * first))
+        decoded[place].append(delayed(transcript, shift * first))
     return [
         replace(_joined(transcripts, settings.nbest), duration=meter.duration)
         for transcripts, meter in zip(decoded, meters, strict=True)
@@ -200,7 +200,7 @@ def _transcript(model: AcousticModel, frames: Array, settings: TranscriptSetting
         if path is not None:
             words, ids = sentences[0][0], path
             confidences = nbest_confidences(words, sentences)
-    transcript = _with_times(model, words, ids, complete=hypothesis.complete)
+    transcript = with_times(model, words, ids, complete=hypothesis.complete)
     if settings.needs_lattice:
         likely = _likely(model, frames, ids, transcript.words)
         confidences = [p * share for p, share in zip(confidences[: len(likely)], likely, strict=True)]
@@ -284,7 +284,7 @@ def _confident(transcript: Transcript, min_confidence: float) -> Transcript:
     )  # fmt: skip
 
 
-def _delayed(transcript: Transcript, seconds: float) -> Transcript:
+def delayed(transcript: Transcript, seconds: float) -> Transcript:
     """The transcript of a part that begins later in its recording."""
     words, phones = (
         tuple(s._replace(start=round(s.start + seconds, 6), end=round(s.end + seconds, 6)) for s in segments)
@@ -323,7 +323,7 @@ def _aligned(model: AcousticModel, words: Sequence[str], likelihoods: Array) -> 
     return align_utterances(model.hmm, model.lexicon, [utterance], scores).paths.get(SPEAKER)
 
 
-def _with_times(model: AcousticModel, words: Sequence[str], ids: Array, *, complete: bool) -> Transcript:
+def with_times(model: AcousticModel, words: Sequence[str], ids: Array, *, complete: bool) -> Transcript:
     shift, offset = model.frame_times
     phones = phone_segments(model.hmm, ids, frame_shift=shift, offset=offset)
     silence = () if model.lexicon.silence is None else model.hmm.silence

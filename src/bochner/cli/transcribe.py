@@ -16,6 +16,7 @@ logger = logging.getLogger(__name__)
 Format = Literal["text", "json", "srt", "vtt", "ctm", "textgrid"]
 SUFFIXES = {"text": ".txt", "json": ".json", "srt": ".srt", "vtt": ".vtt", "ctm": ".ctm", "textgrid": ".TextGrid"}
 STDIN = "-"
+CLEAR_LINE = "\r\x1b[K"
 
 
 def transcribe(
@@ -32,6 +33,7 @@ def transcribe(
     lattices: Path | None = None,
     speaker: Literal["file", "folder", "same"] = "file",
     channel: int | None = None,
+    stream: bool = False,
     device: str = "auto",
 ) -> None:
     """Print the words of recordings.
@@ -43,6 +45,7 @@ def transcribe(
         bochner transcribe out/own/models/best a.wav b.flac --speaker same --format ctm
         bochner transcribe out/own/models/best talk.mp3 --lm sentences.txt --lexicon names.txt --nbest 3
         arecord -d 5 | bochner transcribe out/own/models/best - --min_confidence 0.5
+        arecord -f S16_LE -r 16000 | bochner transcribe out/own/models/best - --stream
 
     The directory of a model is self-contained: front end, transforms, classifier, HMM, lexicon, language model and
     graph. Recordings of any format, rate and number of channels that libsndfile reads are accepted. Only words of the
@@ -66,6 +69,9 @@ def transcribe(
         speaker: Which recordings are of one speaker, and so normalised and adapted together: each "file" by itself, all
             in one "folder", or all the "same".
         channel: The channel of recordings with several, counted from 0. Default: their mean.
+        stream: Decode a WAV stream from the standard input (AUDIO is -) while it is spoken. Each sentence is printed
+            when half a second of silence ends it, before that on a terminal as far as it is decoded. With json, one
+            object for each change, with "final" true for the last of a sentence.
         device: The device of the classifier: "cpu", "cuda", or "auto", which is the GPU if there is one.
     """
     from bochner.acoustic.language import read_language_model, with_language
@@ -76,6 +82,14 @@ def transcribe(
     loaded = AcousticModel.load(model, device=str(resolve_device(device)))
     if lm is not None or lexicon is not None:
         loaded = with_language(loaded, lm=lm, lexicon=lexicon)
+    if stream:
+        if audio != [STDIN] or format not in ("text", "json") or nbest > 1 or min_confidence > 0 or lattices:
+            raise ValueError(
+                "stream reads the standard input and prints text or json without confidences: give - as AUDIO, and "
+                f"leave out nbest, min_confidence and lattices; got audio {' '.join(audio)} and format {format}."
+            )
+        _print_stream(loaded, format, channel)
+        return
     rescoring = None if rescore_lm is None else read_language_model(rescore_lm, words=loaded.lexicon.words)
     settings = TranscriptSettings(
         nbest=nbest, min_confidence=min_confidence, rescoring=rescoring, channel=channel,
@@ -99,6 +113,25 @@ def transcribe(
                     _write(output_dir / f"{name}{SUFFIXES[format]}", text)
     if failed:
         raise ValueError(f"{failed} of {len(recordings)} recordings could not be read.")
+
+
+def _print_stream(model: Any, kind: str, channel: int | None) -> None:
+    """Print the sentences of a WAV stream from the standard input."""
+    from bochner.acoustic.online import transcribe_stream, wave_blocks
+
+    if model.front_end is None:
+        raise ValueError("the model was trained on frames provided by a corpus; it cannot transcribe recordings.")
+    blocks = wave_blocks(sys.stdin.buffer, rate=model.front_end.rate, channel=channel)
+    shows_partial = sys.stdout.isatty()
+    for part in transcribe_stream(model, blocks):
+        if kind == "json":
+            words = [{"word": w.label, "start": round(w.start, 3), "end": round(w.end, 3)} for w in part.words]
+            fields = {"text": part.text, "start": part.start, "end": part.end, "final": part.final, "words": words}
+            print(json.dumps(fields, ensure_ascii=False), flush=True)
+        elif part.final:
+            print(f"{CLEAR_LINE if shows_partial else ''}{part.text}", flush=True)
+        elif shows_partial:
+            print(f"{CLEAR_LINE}{part.text}", end="", flush=True)
 
 
 @contextmanager

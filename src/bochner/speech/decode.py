@@ -90,21 +90,46 @@ def decode(
     >>> decode(graph, 9 * pdfs, acoustic_weight=1.0).words
     ('SIL', 'a', 'b', 'SIL')
     """
-    search = search or Search()
-    options = kaldi_decoder.FasterDecoderOptions(beam=search.beam, max_active=search.max_active)
-    decoder = kaldi_decoder.FasterDecoder(graph.fst, options)
-    decoder.decode(decodable(graph, log_likelihoods, acoustic_weight))
-    complete = decoder.reached_final()
-    survived, path = decoder.get_best_path(use_final_probs=complete)
-    if not survived:
-        raise NoPathError(NO_PATH.format(search.beam))
-    _, ids, labels, weight = kaldifst.get_linear_symbol_sequence(path)
-    transition_ids = np.array(ids, dtype=np.int32)
-    return Hypothesis(graph.words_of(labels), transition_ids, weight.value1, weight.value2, complete)
+    decoder = StreamDecoder(graph, acoustic_weight=acoustic_weight, search=search)
+    decoder.advance(log_likelihoods)
+    return decoder.hypothesis()
 
 
-def decodable(graph: DecodingGraph, log_likelihoods: ArrayLike, acoustic_weight: float) -> Any:
-    """The decoders' input: one column per transition id, ten times as fast as a Python callback for each score."""
+class StreamDecoder:
+    """Decodes log likelihoods [T, num_pdfs] as they arrive; the result is that of `decode` of all of them.
+
+    Memory grows with the number of frames.
+    """
+
+    def __init__(self, graph: DecodingGraph, *, acoustic_weight: float = 0.1, search: Search | None = None) -> None:
+        self.graph, self.acoustic_weight, self.search = graph, acoustic_weight, search or Search()
+        self.num_frames = 0
+        options = kaldi_decoder.FasterDecoderOptions(beam=self.search.beam, max_active=self.search.max_active)
+        self._decoder = kaldi_decoder.FasterDecoder(graph.fst, options)
+        self._decoder.init_decoding()
+
+    def advance(self, log_likelihoods: ArrayLike) -> None:
+        """Decode the next frames."""
+        scores = np.asarray(log_likelihoods)
+        self._decoder.advance_decoding(decodable(self.graph, scores, self.acoustic_weight, first=self.num_frames))
+        self.num_frames += len(scores)
+
+    def hypothesis(self, *, ended: bool = True) -> Hypothesis:
+        """The best path so far: that of a sentence if it has `ended` and one is complete, otherwise any."""
+        complete = ended and self._decoder.reached_final()
+        survived, path = self._decoder.get_best_path(use_final_probs=complete)
+        if not survived:
+            raise NoPathError(NO_PATH.format(self.search.beam))
+        _, ids, labels, weight = kaldifst.get_linear_symbol_sequence(path)
+        transition_ids = np.array(ids, dtype=np.int32)
+        return Hypothesis(self.graph.words_of(labels), transition_ids, weight.value1, weight.value2, complete)
+
+
+def decodable(graph: DecodingGraph, log_likelihoods: ArrayLike, acoustic_weight: float, *, first: int = 0) -> Any:
+    """The decoders' input: one column per transition id, ten times as fast as a Python callback for each score.
+
+    `first` is the number of frames before these.
+    """
     scores = np.asarray(log_likelihoods, dtype=np.float32)
     if scores.ndim != 2 or scores.shape[1] < graph.num_pdfs:
         raise ValueError(f"log_likelihoods must be [T, {graph.num_pdfs}] for this graph, got {scores.shape}.")
@@ -113,7 +138,7 @@ def decodable(graph: DecodingGraph, log_likelihoods: ArrayLike, acoustic_weight:
     if not np.isfinite(scores).all():
         raise ValueError("log_likelihoods must be finite, but hold NaN or infinity.")
     scaled = scores * np.float32(checks.positive_float("acoustic_weight", acoustic_weight))
-    return kaldi_decoder.DecodableCtc(np.take(scaled, graph.pdfs, axis=1))
+    return kaldi_decoder.DecodableCtc(np.take(scaled, graph.pdfs, axis=1), offset=first)
 
 
 def decode_lattice(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -62,34 +63,30 @@ class Framing:
         """All options as plain values, for a log or a file."""
         return {"name": self.name, **{field.name: getattr(self, field.name) for field in fields(self)}}
 
-    def frames_by(self, computer: Any, blocks: Iterable[Array]) -> Array:
-        """Frames of consecutive blocks of samples [n] by kaldi-native-fbank's `computer`: float32 [T, d].
+    def frame_blocks(self, computer: Any, blocks: Iterable[Array]) -> Iterator[Array]:
+        """Frames of consecutive blocks of samples [n] by kaldi-native-fbank's `computer`, as soon as they are complete.
 
-        Samples are floats in [-1, 1] or int16. One block is in memory at a time.
+        Samples are floats in [-1, 1] or int16; frames are float32 [T, d]. One block is in memory at a time. Raises
+        ValueError after the last block if all of them are shorter than one frame.
         """
-        noise, parts, num_frames, num_samples = np.random.default_rng(self.seed), [], 0, 0
-
-        def collect() -> None:
-            nonlocal num_frames
+        noise, num_frames, num_samples = np.random.default_rng(self.seed), 0, 0
+        for block in chain(blocks, [None]):
+            if block is None:
+                computer.input_finished()
+            else:
+                scaled = self._scaled(block)
+                if self.dither:
+                    scaled += self.dither * noise.standard_normal(len(scaled), np.float32)
+                num_samples += len(scaled)
+                computer.accept_waveform(self.rate, scaled)
             new = range(num_frames, computer.num_frames_ready)
             if new:
-                parts.append(np.stack([computer.get_frame(i) for i in new]).astype(np.float32))
+                yield np.stack([computer.get_frame(i) for i in new]).astype(np.float32)
                 computer.pop(len(new))
                 num_frames = new.stop
-
-        for block in blocks:
-            scaled = self._scaled(block)
-            if self.dither:
-                scaled += self.dither * noise.standard_normal(len(scaled), np.float32)
-            num_samples += len(scaled)
-            computer.accept_waveform(self.rate, scaled)
-            collect()
-        computer.input_finished()
-        collect()
-        if not parts:
+        if not num_frames:
             needed = int(self.rate * (self.frame_length if self.snip_edges else self.frame_shift / 2) + 1e-6)
             raise ValueError(f"samples must last for one frame, {needed} samples at {self.rate} Hz, got {num_samples}.")
-        return np.concatenate(parts)
 
     def _scaled(self, samples: Array) -> Array:
         """Checked samples [n] as float32 in 16-bit units."""
@@ -141,7 +138,7 @@ class Fbank(Framing):
     def __call__(self, samples: Array) -> Array:
         options = self.configure(native("FbankOptions")())
         options.use_energy = self.energy
-        return self.frames_by(native("OnlineFbank")(options), [samples])
+        return np.concatenate(list(self.frame_blocks(native("OnlineFbank")(options), [samples])))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,6 +163,10 @@ class Cepstra(Framing):
 
     def of_blocks(self, blocks: Iterable[Array]) -> Array:
         """The cepstra of samples in consecutive blocks, of which one is in memory at a time."""
+        return np.concatenate(list(self.stream(blocks)))
+
+    def stream(self, blocks: Iterable[Array]) -> Iterator[Array]:
+        """The cepstra of a stream of samples, each as soon as its last sample has arrived."""
         raise NotImplementedError
 
 
@@ -186,12 +187,12 @@ class Mfcc(Cepstra):
         if self.num_cepstra > self.num_bins:
             raise ValueError(f"num_cepstra must be at most num_bins, {self.num_bins}, got {self.num_cepstra}.")
 
-    def of_blocks(self, blocks: Iterable[Array]) -> Array:
+    def stream(self, blocks: Iterable[Array]) -> Iterator[Array]:
         options = self.configure(native("MfccOptions")())
         options.num_ceps = self.num_cepstra
         options.cepstral_lifter = self.lifter
         options.use_energy = self.energy
-        return self.frames_by(native("OnlineMfcc")(options), blocks)
+        return self.frame_blocks(native("OnlineMfcc")(options), blocks)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,10 +221,14 @@ class Plp(Cepstra):
         if self.num_cepstra > checks.positive_int("order", self.order) + 1:
             raise ValueError(f"num_cepstra must be at most order + 1 = {self.order + 1}, got {self.num_cepstra}.")
 
-    def of_blocks(self, blocks: Iterable[Array]) -> Array:
+    def stream(self, blocks: Iterable[Array]) -> Iterator[Array]:
         options = self.configure(native("FbankOptions")())
         options.use_energy, options.use_log_fbank = True, False
-        raw = self.frames_by(native("OnlineFbank")(options), blocks).astype(np.float64)
+        return map(self._cepstra, self.frame_blocks(native("OnlineFbank")(options), blocks))
+
+    def _cepstra(self, energies: Array) -> Array:
+        """The cepstra of frames of the log energy and the energies of all bands."""
+        raw = energies.astype(np.float64)
         log_energy, bands = raw[:, 0], np.maximum(raw[:, 1:], FLOOR)
         loudness = (bands * equal_loudness(self.centres)) ** self.compression
         predictors, error = levinson_durbin(autocorrelations(loudness, self.order))

@@ -128,6 +128,6 @@ def _best_affine(sums: Array, num_frames: float) -> tuple[Array, Array]:
     """
     L, Lz, Lzz, M, Mz = sums
     A, B = Lzz - Lz**2 / L, Mz - M * Lz / L
-    varies = A > 1e-10 * num_frames
+    varies = 1e-10 * num_frames < A
     a = np.where(varies, (B + np.sqrt(B * B + 4 * A * num_frames)) / (2 * np.where(varies, A, 1.0)), 1.0)
     return a, (M - a * Lz) / L
