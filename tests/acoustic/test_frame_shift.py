@@ -1,7 +1,8 @@
-"""The frame shift of a recipe: the number of frames, aligned states, and unchanged times in seconds."""
+"""The front end of a recipe: frame shift with aligned states and unchanged times in seconds; pitch."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 
 pytest.importorskip("kaldi_hmm_gmm")
 
+from bochner.acoustic import load_recipe
 from bochner.speech.pipeline.aligned_corpus import open_aligned
-from bochner.speech.pipeline.alignment import AlignSettings, align_corpus
+from bochner.speech.pipeline.alignment import AlignSettings, align_corpus, corpus_frames
 from tests.acoustic.aligned_speech import aligned
 
 
@@ -28,3 +30,15 @@ def test_context_independent_states_every_5_ms(tmp_path: Path) -> None:
         assert len(np.asarray(opened.states[name])) == len(opened.frames[name])
     train = result["agreement"]["train"]
     assert train["right_frames"] / train["frames"] > 0.7
+
+
+def test_pitch_is_part_of_the_frames(tmp_path: Path) -> None:
+    corpus = aligned().corpus
+    few = replace(corpus, utterances=[corpus.part(part)[0] for part in corpus.parts])
+    frames = corpus_frames(few, tmp_path, frontend="mfcc", pitch=True).store
+    assert frames.dim == 16
+    assert AlignSettings(pitch=True).inputs()["pitch"] is True
+    assert "pitch" not in AlignSettings().inputs()
+    recipe = load_recipe("timit-like", overrides={"frontend.pitch": True, "alignment.shared_roots": True})
+    assert recipe.frontend.pitch
+    assert recipe.alignment.shared_roots

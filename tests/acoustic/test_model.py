@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -27,6 +28,9 @@ from bochner.acoustic.model import AcousticModel, combine
 from bochner.acoustic.settings import KernelSettings, NetworkSettings
 from bochner.acoustic.training import frame_scores, train_model
 from bochner.cli import main
+from bochner.speech.lexicon import Lexicon
+from bochner.speech.pipeline.aligned_corpus import open_aligned
+from bochner.speech.pipeline.decoding import with_probabilities
 from tests.acoustic.aligned_speech import aligned, rows
 
 MAX_ERROR_RATE = 0.6
@@ -172,3 +176,17 @@ def test_the_command_prints_the_text(tmp_path: Path, capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit):
         main(["transcribe", str(tmp_path), str(audio)])
     assert "has no model.json" in capsys.readouterr().err
+
+
+def test_probabilities_of_pronunciations_are_those_of_train_and_stay_with_the_model(tmp_path: Path) -> None:
+    plain, counted = aligned(), open_aligned(aligned().corpus, aligned().directory, pronunciation_probabilities=True)
+    lexicon = counted.corpus.lexicon
+    for word, pronunciations in lexicon.entries.items():
+        assert sum(lexicon.probabilities[word, phones] for phones in pronunciations) == pytest.approx(1.0)
+    other = {**lexicon.entries, lexicon.words[0]: (*lexicon[lexicon.words[0]], ("SIL",))}
+    more = replace(plain.corpus, lexicon=Lexicon(other, lexicon.silence))
+    counts = with_probabilities(more, plain.gmm).probabilities
+    assert counts[lexicon.words[0], ("SIL",)] < counts[lexicon.words[0], lexicon[lexicon.words[0]][0]]
+    saved = replace(model("kernel"), lexicon=lexicon)
+    saved.save(tmp_path / "model")
+    assert AcousticModel.load(tmp_path / "model").lexicon == lexicon

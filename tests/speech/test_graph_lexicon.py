@@ -68,3 +68,21 @@ def test_wrong_arguments_are_named():
         lexicon_fst(LEXICON, phones=["x"])
     with pytest.raises(ValueError, match=r"silence_probability must lie between 0 and 1, got 1\.0"):
         lexicon_fst(LEXICON, silence_probability=1.0)
+
+
+def test_a_pronunciation_costs_its_probability_relative_to_the_best_of_its_word():
+    """ "on" was counted seven times as o n and never as a n: 8/9 and 1/9."""
+    lexicon = LEXICON.with_counts({("on", ("o", "n")): 7})
+    assert lexicon.probabilities["on", ("a", "n")] == pytest.approx(1 / 9)
+    assert lexicon.probabilities["no", ("n", "o")] == 1.0
+    plain, fst = (lexicon_fst(given, disambiguate=False) for given in (LEXICON, lexicon))
+    for phones, cost in ((["o", "n"], 0.0), (["a", "n"], math.log(8)), (["n", "o"], 0.0)):
+        (before, *_), (after, *_) = (sorted(words_of(given, phones, lexicon)) for given in (plain, fst))
+        assert after == (before[0], pytest.approx(before[1] + cost, abs=1e-3))
+
+
+def test_probabilities_of_unknown_pronunciations_are_refused():
+    with pytest.raises(ValueError, match=r"probabilities must be .* got 0.5 for 'on' as n"):
+        Lexicon(LEXICON.entries, probabilities={("on", ("n",)): 0.5})
+    with pytest.raises(ValueError, match=r"got 0.0 for 'on' as o n"):
+        Lexicon(LEXICON.entries, probabilities={("on", ("o", "n")): 0.0})

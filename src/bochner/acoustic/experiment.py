@@ -116,16 +116,18 @@ def setup(recipe: AsrRecipe, root: Path, *, device: str, execution: Execution | 
     check_parts(corpus)
 
     settings = AlignSettings(
-        **asdict(recipe.alignment), frontend=recipe.frontend.cepstra, frame_shift=recipe.frontend.frame_shift, context=0
-    )
-    inputs = {**asdict(settings), "fingerprint": corpus.fingerprint}
+        **asdict(recipe.alignment), frontend=recipe.frontend.cepstra, frame_shift=recipe.frontend.frame_shift,
+        pitch=recipe.frontend.pitch, context=0,
+    )  # fmt: skip
+    inputs = {**settings.inputs(), "fingerprint": corpus.fingerprint}
     alignment = run_stage(
         root, "alignment", settings.until, inputs,
         lambda target: align_corpus(corpus, target, settings, export=False, execution=execution), after=after,
     )  # fmt: skip
     aligned = open_aligned(
-        corpus, alignment.directory, stage=settings.until, order=recipe.decoding.order, execution=execution
-    )
+        corpus, alignment.directory, stage=settings.until, order=recipe.decoding.order,
+        pronunciation_probabilities=recipe.decoding.pronunciation_probabilities, execution=execution,
+    )  # fmt: skip
     aligned = at_speeds(aligned, recipe.frontend.speeds)
     aligned = with_single_recordings(aligned) if recipe.frontend.alone else aligned
     return Experiment(recipe, root, alignment, aligned, execution, device)
@@ -340,7 +342,10 @@ class Experiment:
         **settings: object,
     ) -> FinishedStage:
         """A decoding stage; the beam is one of its inputs, but not an input of training."""
-        return run_stage(self.root, "models", name, {**asdict(self.recipe.decoding), **settings}, make, after=after)
+        decoding = asdict(self.recipe.decoding)
+        if not decoding["pronunciation_probabilities"]:  # as in directories made before this option
+            del decoding["pronunciation_probabilities"]
+        return run_stage(self.root, "models", name, {**decoding, **settings}, make, after=after)
 
     def _save_tuned(self, model: AcousticModel, directory: Path, weights: Weights | None = None) -> dict[str, Any]:
         """Decode dev, and save the model with the decoding weights of lowest error."""

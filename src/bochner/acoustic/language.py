@@ -30,7 +30,8 @@ def with_language(model: AcousticModel, *, lm: Path | None = None, lexicon: Path
     entries = model.lexicon
     if lexicon is not None:
         added = read_lexicon(lexicon, silence=model.lexicon.silence)
-        entries = Lexicon({**entries.entries, **added.entries}, entries.silence)
+        kept = {key: p for key, p in entries.probabilities.items() if key[0] not in added}
+        entries = Lexicon({**entries.entries, **added.entries}, entries.silence, kept)
     if lm is not None:
         grammar = read_language_model(lm, words=entries.words)
     elif model.grammar is None:

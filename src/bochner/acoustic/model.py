@@ -28,7 +28,7 @@ from bochner.speech.frontend import Mfcc, Plp
 from bochner.speech.frontend.speaker_prior import SpeakerPrior
 from bochner.speech.graph import DecodingGraph
 from bochner.speech.hmm.model import Hmm
-from bochner.speech.lexicon import Lexicon, read_lexicon, write_lexicon
+from bochner.speech.lexicon import Lexicon, read_lexicon, read_probabilities, write_lexicon, write_probabilities
 from bochner.speech.lm import NgramModel, read_arpa, write_arpa
 from bochner.speech.pipeline.aligned_corpus import AlignedCorpus
 from bochner.speech.pipeline.alignment import front_end_from
@@ -41,6 +41,7 @@ VERSION = 1
 GRAMMAR = "grammar.arpa.gz"
 DESCRIPTION, MODULE, SPLICER = "model.json", "module.safetensors", "splicer.safetensors"
 PRIORS, PRIOR, LEXICON = "priors.safetensors", "speaker_prior.safetensors", "lexicon.txt"
+PROBABILITIES = "lexiconp.txt"  # of pronunciations
 TILE_ROWS = 1024  # rows whose features are computed at once: 400 MB at 100,000 features
 
 
@@ -163,7 +164,7 @@ class AcousticModel:
             load(path / SPLICER),
             read_tensors(path / PRIORS)[0]["log_priors"].numpy(),
             GmmHmm.load(path / "stage"),
-            read_lexicon(path / LEXICON, silence=description["silence"]),
+            _read_lexicon(path, silence=description["silence"]),
             DecodingGraph.load(path / "graph"),
             front_end_from(description["front_end"]),
             description["adapted"],
@@ -183,6 +184,8 @@ class AcousticModel:
         if self.prior is not None:
             self.prior.save(directory / PRIOR)
         write_lexicon(directory / LEXICON, self.lexicon)
+        if self.lexicon.probabilities:
+            write_probabilities(directory / PROBABILITIES, self.lexicon)
         self.graph.save(directory / "graph")
         if self.grammar is not None:
             write_arpa(directory / GRAMMAR, self.grammar)
@@ -196,6 +199,13 @@ class AcousticModel:
             "about": dict(self.about),
         }
         write_json(directory / DESCRIPTION, description)
+
+
+def _read_lexicon(directory: Path, *, silence: str | None) -> Lexicon:
+    lexicon = read_lexicon(directory / LEXICON, silence=silence)
+    if not (directory / PROBABILITIES).exists():
+        return lexicon
+    return Lexicon(lexicon.entries, silence, read_probabilities(directory / PROBABILITIES))
 
 
 def _read_description(directory: Path) -> dict[str, Any]:

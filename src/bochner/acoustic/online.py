@@ -222,7 +222,7 @@ def _read_blocks(file: wave.Wave_read, channel: int | None) -> Iterator[Samples]
     width = file.getsampwidth()
     while content := file.readframes(round(CHUNK_SECONDS * file.getframerate())):
         whole = len(content) // (width * file.getnchannels()) * width * file.getnchannels()
-        samples = np.frombuffer(content[:whole], SAMPLE_TYPES[width]).astype(np.float32)
-        samples = (samples - 128) / 128 if width == 1 else samples / np.float32(2 ** (8 * width - 1))
+        integers = np.frombuffer(content[:whole], SAMPLE_TYPES[width]).astype(np.float64)
+        samples = ((integers - 128 * (width == 1)) / 2 ** (8 * width - 1)).astype(np.float32)
         channels = samples.reshape(-1, file.getnchannels())
         yield channels.mean(axis=1) if channel is None else channels[:, channel]

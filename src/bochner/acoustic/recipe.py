@@ -42,6 +42,7 @@ class FrontendSettings:
     Frames of 25 ms start every `frame_shift` seconds: 0.01, or 0.005 as in the papers for TIMIT. Models are also
     trained on the recordings of train at other `speeds`, if there are recordings; with `alone`, also on each recording
     of train normalised by itself and without speaker adaptation, as in the transcription of a single recording.
+    With `pitch`, cepstra are extended by pitch and voicing, which distinguish tones.
     """
 
     cepstra: Literal["mfcc", "plp"] = "mfcc"
@@ -49,6 +50,7 @@ class FrontendSettings:
     frame_shift: float = 0.01
     speeds: tuple[float, ...] = ()
     alone: bool = False
+    pitch: bool = False
 
     def __post_init__(self) -> None:
         checks.nonnegative_int("context", self.context)
@@ -62,12 +64,13 @@ class AlignmentSettings:
     """The GMM whose states are the targets of the models, see `bochner speech align`.
 
     States depend on `context_width` phones: 1 for context-independent states, three per phone; 3 for triphones; 5 for
-    quinphones.
+    quinphones. With `shared_roots`, phones whose names differ only in digits at the end share a root of the tree.
     """
 
     until: Literal["monophone", "triphone", "lda_mllt", "sat"] = "sat"
     start: Literal["equal", "known", "kept"] = "equal"
     context_width: Literal[1, 3, 5] = 3
+    shared_roots: bool = False
     num_leaves: int | None = None
     num_gaussians: int | None = None
     seed: int = 0
@@ -75,11 +78,15 @@ class AlignmentSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingSettings:
-    """Beam search with an n-gram language model of train's transcripts; `order` is n."""
+    """Beam search with an n-gram language model of train's transcripts; `order` is n.
+
+    With `pronunciation_probabilities`, the pronunciations of a word have their probabilities in the alignment of train.
+    """
 
     order: int = 2
     beam: float = 11.0
     max_active: int = 2500
+    pronunciation_probabilities: bool = False
 
     def __post_init__(self) -> None:
         checks.positive_int("order", self.order)

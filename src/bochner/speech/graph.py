@@ -154,7 +154,7 @@ def lexicon_fst(
     Input labels are places in `phones` (default: those of the lexicon) from 1, output labels places in `lexicon.words`
     from 1. With `disambiguate`, L can be determinised after composition with a grammar: it has #1, #2, ... after
     ambiguous pronunciations, another mark after silence, and a loop of #0 for the back-off arcs of the grammar (as word
-    number len(words) + 1). Source: Kaldi's make_lexicon_fst.py.
+    number len(words) + 1). Pronunciations cost `lexicon.cost`. Source: Kaldi's make_lexicon_fst.py.
 
     >>> from bochner.speech.lexicon import Lexicon
     >>> lexicon_fst(Lexicon({"no": [("n", "ow")], "yes": [("y", "eh", "s")]}), disambiguate=False).num_states
@@ -178,21 +178,22 @@ def lexicon_fst(
     if lexicon.silence is not None:
         mark = (f"#{num_marks + 1}",) if disambiguate else ()
         _path(fst, SILENCE_STATE, [labels[phone] for phone in (lexicon.silence, *mark)], EPSILON_ID, {LOOP: 0.0})
-    for word, sounds in pairs:
-        _path(fst, LOOP, [labels[phone] for phone in sounds], words[word], ends)
+    for (word, sounds), (_, phones_of_word) in zip(pairs, lexicon.pairs(), strict=True):
+        cost = lexicon.cost(word, phones_of_word)
+        _path(fst, LOOP, [labels[phone] for phone in sounds], words[word], ends, cost=cost)
     if disambiguate:
         fst.add_arc(LOOP, kaldifst.StdArc(labels["#0"], len(words) + 1, 0.0, LOOP))
     return fst
 
 
-def _path(fst: Any, here: int, labels: Sequence[int], word: int, ends: dict[int, float]) -> None:
-    """Add one pronunciation: the word on its first arc, and a last arc to each of the ends."""
+def _path(fst: Any, here: int, labels: Sequence[int], word: int, ends: dict[int, float], *, cost: float = 0.0) -> None:
+    """Add one pronunciation: the word and its `cost` on the first arc, and a last arc to each of the ends."""
     for label in labels[:-1]:
         there = fst.add_state()
-        fst.add_arc(here, kaldifst.StdArc(label, word, 0.0, there))
-        here, word = there, EPSILON_ID
-    for there, cost in ends.items():
-        fst.add_arc(here, kaldifst.StdArc(labels[-1], word, cost, there))
+        fst.add_arc(here, kaldifst.StdArc(label, word, cost, there))
+        here, word, cost = there, EPSILON_ID, 0.0
+    for there, end_cost in ends.items():
+        fst.add_arc(here, kaldifst.StdArc(labels[-1], word, cost + end_cost, there))
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,6 +345,8 @@ def cached_graph(
 def _fingerprint(hmm: Hmm, lexicon: Lexicon, grammar: NgramModel, options: Mapping[str, float]) -> str:
     total = hashlib.sha256(repr((FORMAT_VERSION, sorted(options.items()), hmm.phones, hmm.topology)).encode())
     total.update(repr((lexicon.silence, list(lexicon.pairs()), grammar.words)).encode())
+    if lexicon.probabilities:
+        total.update(repr(sorted(lexicon.probabilities.items())).encode())
     total.update(tree_bytes(hmm.tree))
     total.update(np.asarray(hmm.transitions.log_probs, dtype=np.float64).tobytes())
     for level in grammar.levels:

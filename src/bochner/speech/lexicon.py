@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bochner.speech.text_files import FilePath
@@ -19,6 +20,8 @@ Pronunciation = tuple[str, ...]
 class Lexicon:
     """Words with their pronunciations, tuples of phones; `silence` is the optional phone between words, or None.
 
+    `probabilities` are those of pronunciations (word, phones) given their word; without them all are equally good.
+
     >>> lexicon = Lexicon({"read": [("r", "eh", "d"), ("r", "iy", "d")], "red": [("r", "eh", "d")]})
     >>> lexicon.phones
     ('SIL', 'd', 'eh', 'iy', 'r')
@@ -32,8 +35,14 @@ class Lexicon:
 
     entries: Mapping[str, tuple[Pronunciation, ...]]
     silence: str | None = SILENCE
+    probabilities: Mapping[tuple[str, Pronunciation], float] = field(default_factory=dict)
 
-    def __init__(self, entries: Mapping[str, Iterable[Iterable[str]]], silence: str | None = SILENCE) -> None:
+    def __init__(
+        self,
+        entries: Mapping[str, Iterable[Iterable[str]]],
+        silence: str | None = SILENCE,
+        probabilities: Mapping[tuple[str, Pronunciation], float] | None = None,
+    ) -> None:
         if silence is not None:
             _check_symbol(silence)
         checked = {word: _checked(word, pronunciations) for word, pronunciations in sorted(entries.items())}
@@ -41,6 +50,14 @@ class Lexicon:
             raise ValueError("entries must hold at least one word, got none.")
         object.__setattr__(self, "entries", checked)
         object.__setattr__(self, "silence", silence)
+        known = {(word, phones) for word, pronunciations in checked.items() for phones in pronunciations}
+        for (word, phones), probability in (probabilities or {}).items():
+            if (word, phones) not in known or not 0.0 < probability <= 1.0:
+                raise ValueError(
+                    f"probabilities must be of pronunciations in the lexicon, above 0 and at most 1, got {probability} "
+                    f"for {word!r} as {' '.join(phones)}."
+                )
+        object.__setattr__(self, "probabilities", dict(probabilities or {}))
 
     def __getitem__(self, word: str) -> tuple[Pronunciation, ...]:
         return self.entries[word]
@@ -69,6 +86,36 @@ class Lexicon:
         for word, pronunciations in self.entries.items():
             for phones in pronunciations:
                 yield word, phones
+
+    def cost(self, word: str, phones: Pronunciation) -> float:
+        """-ln of the probability of a pronunciation relative to the most probable one of the word, as in Kaldi.
+
+        Words with several pronunciations are then as probable as others in a search for the best path.
+
+        >>> way = {("a", ("ah",)): 0.8, ("a", ("ey",)): 0.2}
+        >>> round(Lexicon({"a": [("ah",), ("ey",)]}, probabilities=way).cost("a", ("ey",)), 4)  # ln 4
+        1.3863
+        """
+        if not self.probabilities:
+            return 0.0
+        best = max(self.probabilities.get((word, other), 1.0) for other in self.entries[word])
+        return math.log(best / self.probabilities.get((word, phones), 1.0))
+
+    def with_counts(self, counts: Mapping[tuple[str, Pronunciation], int]) -> Lexicon:
+        """The lexicon with probabilities (n + 1) / (N + k) for pronunciations that occur n times.
+
+        N is the number of occurrences of the word and k that of its pronunciations.
+
+        >>> lexicon = Lexicon({"a": [("ah",), ("ey",)]}).with_counts({("a", ("ah",)): 2})
+        >>> lexicon.probabilities
+        {('a', ('ah',)): 0.75, ('a', ('ey',)): 0.25}
+        """
+        probabilities = {}
+        for word, pronunciations in self.entries.items():
+            total = sum(counts.get((word, phones), 0) + 1 for phones in pronunciations)
+            for phones in pronunciations:
+                probabilities[word, phones] = (counts.get((word, phones), 0) + 1) / total
+        return Lexicon(self.entries, self.silence, probabilities)
 
     def require(self, words: Iterable[str]) -> None:
         """Raise one error that names every word without a pronunciation."""
@@ -143,6 +190,33 @@ def write_lexicon(path: FilePath, lexicon: Lexicon) -> None:
     """
     lines = (f"{word} {' '.join(phones)}\n" for word, phones in lexicon.pairs())
     write_atomically(Path(path), "".join(lines).encode("utf-8"))
+
+
+def write_probabilities(path: FilePath, lexicon: Lexicon) -> None:
+    """Write lines `word probability phone phone ...` atomically, the format of Kaldi's lexiconp.txt.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     write_probabilities(directory + "/lexiconp.txt", Lexicon({"a": [("ah",)]}).with_counts({}))
+    ...     read_probabilities(directory + "/lexiconp.txt")
+    {('a', ('ah',)): 1.0}
+    """
+    lines = (f"{word} {p!r} {' '.join(phones)}\n" for (word, phones), p in lexicon.probabilities.items())
+    write_atomically(Path(path), "".join(lines).encode("utf-8"))
+
+
+def read_probabilities(path: FilePath) -> dict[tuple[str, Pronunciation], float]:
+    """The probabilities of pronunciations that `write_probabilities` wrote."""
+    probabilities = {}
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            word, probability, *phones = line.split()
+            probabilities[word, tuple(phones)] = float(probability)
+        except ValueError as error:
+            raise ValueError(
+                f"{path}, line {number}: must be `word probability phone phone ...`, got {line!r}."
+            ) from error
+    return probabilities
 
 
 def _checked(word: str, pronunciations: Iterable[Iterable[str]]) -> tuple[Pronunciation, ...]:

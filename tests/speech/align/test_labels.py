@@ -2,7 +2,14 @@ import numpy as np
 import pytest
 
 from bochner.speech.align.agreement import compare_all, compare_segments
-from bochner.speech.align.labels import phone_segments, phone_states, read_ctm, tied_states, word_segments
+from bochner.speech.align.labels import (
+    count_pronunciations,
+    phone_segments,
+    phone_states,
+    read_ctm,
+    tied_states,
+    word_segments,
+)
 from bochner.speech.hmm.model import monophone_hmm
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.manifest import Segment
@@ -90,3 +97,11 @@ def test_a_broken_ctm_line_is_named(tmp_path):
     path.write_text("u1 1 0.0 0.5 yes\nu1 1 half 0.5 no\n")
     with pytest.raises(ValueError, match=r"words\.ctm, line 2"):
         read_ctm(path)
+
+
+def test_pronunciations_are_counted_by_word() -> None:
+    lexicon = Lexicon({"a": [("ah",), ("ey",)], "b": [("b", "iy")]})
+    sounds = [["SIL", "ey", "b", "iy"], ["ah", "SIL", "ey", "ey"]]
+    phones = [[Segment(label, k, k + 1) for k, label in enumerate(row)] for row in sounds]
+    counts = count_pronunciations(phones, [["a", "b"], ["a", "a", "a"]], lexicon, silence=["SIL"])
+    assert counts == {("a", ("ey",)): 3, ("a", ("ah",)): 1, ("b", ("b", "iy")): 1}

@@ -3,6 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
+from bochner.speech.align.em import tie_states
 from bochner.speech.hmm.contexts import (
     CENTRE,
     FAR_LEFT,
@@ -219,3 +220,17 @@ def test_quinphones_ask_about_the_neighbours_of_neighbours():
     )
     assert hmm.context_width == 5
     assert event_pdfs(hmm, far.events).tolist() == [asked(tree.root, event) for event in far.events]
+
+
+def test_phones_that_differ_in_a_digit_share_states_until_it_helps_to_separate_them(statistics):
+    hmm = monophone_hmm(phones=["SIL", "aa1", "aa2", "oo1", "oo2"], silence=["SIL"], num_silence_states=3)
+    middle = np.array([[0, phone, 0, 1] for phone in PHONES])
+
+    def pdfs(num_leaves: int, *, shared: bool) -> list[int]:
+        tied = tie_states(hmm, statistics, num_leaves=num_leaves, min_count=20, shared_roots=shared)
+        return event_pdfs(tied, middle).tolist()
+
+    aa1, aa2, oo1, oo2 = pdfs(9, shared=True)
+    assert aa1 == aa2 != oo1 == oo2
+    assert len(set(pdfs(9, shared=False))) == 4
+    assert len(set(pdfs(100, shared=True))) == 4

@@ -157,8 +157,10 @@ def align(
     *,
     until: GmmStage = "sat",
     frontend: Literal["mfcc", "plp"] = "mfcc",
+    pitch: bool = False,
     frame_shift: float = 0.01,
     context_width: Literal[1, 3, 5] = 3,
+    shared_roots: bool = False,
     start: Literal["equal", "known", "kept"] = "equal",
     num_leaves: int | None = None,
     num_gaussians: int | None = None,
@@ -189,9 +191,12 @@ def align(
         out: Directory of frames, stages and alignments.
         until: The last stage.
         frontend: Cepstra of the recordings; ignored for a corpus of frames.
+        pitch: Extend the cepstra by pitch and voicing, for languages with tones.
         frame_shift: Seconds from one frame of the recordings to the next.
         context_width: Phones that tied states depend on: 3 for triphones, 5 for quinphones; 1 keeps the
             context-independent states of the monophones in all stages.
+        shared_roots: Phones whose names differ only in digits at the end (stress, tones) share a root of the tree that
+            ties states.
         start: Start of monophone training: states of "equal" duration, or the "known" times of phones in the corpus;
             "kept" keeps these times in all stages, for a synthetic corpus, whose times are exact.
         num_leaves: Maximal number of tied states; smaller if splits do not help held-out speakers. Default: 1.6
@@ -207,7 +212,8 @@ def align(
 
     speech = SpeechCorpus.read(corpus)
     settings = AlignSettings(
-        until=until, frontend=frontend, frame_shift=frame_shift, context_width=context_width, start=start,
+        until=until, frontend=frontend, pitch=pitch, frame_shift=frame_shift, context_width=context_width,
+        shared_roots=shared_roots, start=start,
         num_leaves=num_leaves, num_gaussians=num_gaussians, context=context, seed=seed,
     )  # fmt: skip
     result = align_corpus(speech, out, settings, execution=Execution(workers, sys.stderr.isatty()))
@@ -236,6 +242,7 @@ def decode(
     word_penalty: float | None = None,
     beam: float = 11.0,
     max_active: int = 2500,
+    pronunciation_probabilities: bool = False,
     out: Path | None = None,
     workers: int = 1,
 ) -> None:
@@ -266,6 +273,7 @@ def decode(
         word_penalty: Cost of every word; a positive penalty gives fewer words. Default: tuned on dev.
         beam: Paths with scores this far below the best are pruned.
         max_active: Maximal number of paths per frame.
+        pronunciation_probabilities: Give the pronunciations of a word their probabilities in the alignment of train.
         out: Default: ALIGNED/decoded/PART_STAGE_ORDER.
         workers: Number of processes.
     """
@@ -276,6 +284,7 @@ def decode(
     settings = DecodeSettings(
         part=part, stage=stage, order=order, acoustic_weight=acoustic_weight, word_penalty=word_penalty, beam=beam,
         max_active=max_active,
+        pronunciation_probabilities=pronunciation_probabilities,
     )  # fmt: skip
     execution = Execution(workers, sys.stderr.isatty())
     result = decode_corpus(SpeechCorpus.read(corpus), aligned, settings, output_dir=out, execution=execution)

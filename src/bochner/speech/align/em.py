@@ -212,13 +212,31 @@ def speaker_groups(speaker_of: Mapping[str, str], *, num_groups: int) -> dict[st
     return {name: place[speaker] % num_groups for name, speaker in speaker_of.items()}
 
 
-def tie_states(hmm: Hmm, statistics: EventStatistics, *, num_leaves: int, min_count: float) -> Hmm:
-    """The same phones with states tied by a tree grown over the statistics; each phone but silence has its own root."""
+def phone_roots(phones: Mapping[str, int], *, shared: bool) -> list[list[int]]:
+    """The phones of each root of a tree, by id: one for each phone, or one for all that differ in final digits only.
+
+    >>> phone_roots({"aa1": 1, "aa2": 2, "ng": 3}, shared=True)
+    [[1, 2], [3]]
+    """
+    roots: dict[str, list[int]] = {}
+    for name, number in phones.items():
+        roots.setdefault(name.rstrip("0123456789") or name if shared else name, []).append(number)
+    return list(roots.values())
+
+
+def tie_states(
+    hmm: Hmm, statistics: EventStatistics, *, num_leaves: int, min_count: float, shared_roots: bool = False
+) -> Hmm:
+    """The same phones with states tied by a tree grown over the statistics, with the roots of `phone_roots`.
+
+    Silence is not tied.
+    """
     silence = [hmm.phone_ids[name] for name in hmm.silence]
+    spoken = {name: number for name, number in hmm.phone_ids.items() if number not in silence}
     tree = grow_tree(
         statistics,
         cluster_phones(statistics),
-        roots=[[number] for number in hmm.phone_ids.values() if number not in silence],
+        roots=phone_roots(spoken, shared=shared_roots),
         untied=silence,
         states_of={number: int(hmm.states_of[number]) for number in hmm.phone_ids.values()},
         num_leaves=num_leaves,

@@ -151,7 +151,10 @@ def tied_start(
     statistics = statistics_of(events, frames, num_groups=settings.num_groups)
     hmm = before.hmm
     if settings.context_width > 1:
-        hmm = tie_states(hmm, statistics, num_leaves=settings.num_leaves, min_count=settings.min_count)
+        hmm = tie_states(
+            hmm, statistics, num_leaves=settings.num_leaves, min_count=settings.min_count,
+            shared_roots=settings.shared_roots,
+        )  # fmt: skip
     model = GmmHmm(hmm, single_gaussians(hmm, statistics), view, transforms=transforms)
     return model, labels_of(hmm, events)
 

@@ -68,12 +68,15 @@ class Tied:
     two on each side (quinphones). 1 keeps the context-independent states of the monophones, whatever `num_leaves`.
     A split must raise the cross-validated likelihood over `num_groups` groups of speakers, where the frames of each
     group are scored by Gaussians of the others; one group means the training likelihood, as in Kaldi.
+    With `shared_roots`, phones whose names differ only in digits at the end (stress, tones) share a root of the tree,
+    so that they are separate states only where that helps.
     """
 
     num_leaves: int = 2000
     min_count: float = 100.0
     num_groups: int = 6
     context_width: int = 3
+    shared_roots: bool = False
     growth: Growth = Growth(num_gaussians=10000)
 
     def __post_init__(self) -> None:
@@ -134,6 +137,7 @@ def recipe_for(
     offset: float,
     seed: int,
     context_width: int = 3,
+    shared_roots: bool = False,
 ) -> Recipe:
     """The settings for `num_frames` frames of train: Kaldi's for hours of speech, smaller models for minutes.
 
@@ -158,7 +162,7 @@ def recipe_for(
     monophone_gaussians = max(states, min(num_frames // FRAMES_PER_GAUSSIAN, MAX_MONOPHONE_GAUSSIANS))
     growth = replace(TIED, num_gaussians=gaussians, realign=() if start == "kept" else TIED.realign)
     tied: dict[str, Any] = {"num_leaves": leaves, "min_count": MIN_LEAF_FRAMES, "growth": growth}
-    tied["context_width"] = context_width
+    tied |= {"context_width": context_width, "shared_roots": shared_roots}
     first = Monophone().growth if start == "equal" else TIMED
     return Recipe(
         monophone=Monophone(

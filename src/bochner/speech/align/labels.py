@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 from bochner.speech.frames import Array
 from bochner.speech.hmm.contexts import phone_starts
 from bochner.speech.hmm.model import Hmm
-from bochner.speech.lexicon import Lexicon
+from bochner.speech.lexicon import Lexicon, Pronunciation
 from bochner.speech.manifest import Segment
 from bochner.speech.text_files import FilePath, numbered_lines
 from bochner.storage import write_atomically
@@ -54,6 +55,17 @@ def word_segments(
         Segment(token, phones[start].start, phones[stop - 1].end)
         for token, (start, stop) in zip(tokens, spans, strict=True)
     )
+
+
+def count_pronunciations(
+    phones: Iterable[Sequence[Segment]], texts: Iterable[Sequence[str]], lexicon: Lexicon, *, silence: Sequence[str]
+) -> Counter[tuple[str, Pronunciation]]:
+    """How often each (word, pronunciation) occurs in the aligned phones of utterances with these words."""
+    counts: Counter[tuple[str, Pronunciation]] = Counter()
+    for segments, tokens in zip(phones, texts, strict=True):
+        for token, (start, stop) in zip(tokens, _match(segments, tokens, lexicon, frozenset(silence)), strict=True):
+            counts[token, tuple(segment.label for segment in segments[start:stop])] += 1
+    return counts
 
 
 def _match(

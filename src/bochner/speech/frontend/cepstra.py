@@ -11,6 +11,7 @@ import numpy as np
 
 from bochner import checks
 from bochner.speech.frames import Array
+from bochner.speech.frontend.pitch import NUM_FEATURES, PitchTracker, pitch_features
 from bochner.speech.runtime import imported
 
 FULL_SCALE = 32768.0  # Kaldi computes on 16-bit samples
@@ -143,11 +144,15 @@ class Fbank(Framing):
 
 @dataclass(frozen=True, kw_only=True)
 class Cepstra(Framing):
-    """The options that MFCC and PLP cepstra share."""
+    """The options that MFCC and PLP cepstra share.
+
+    With `pitch`, the frames also have the three features of `bochner.speech.frontend.pitch`.
+    """
 
     num_cepstra: int = 13
     lifter: float = 22.0
     energy: bool = True
+    pitch: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -156,17 +161,31 @@ class Cepstra(Framing):
 
     @property
     def dim(self) -> int:
-        return self.num_cepstra
+        return self.num_cepstra + NUM_FEATURES * self.pitch
 
     def __call__(self, samples: Array) -> Array:
         return self.of_blocks([samples])
 
     def of_blocks(self, blocks: Iterable[Array]) -> Array:
-        """The cepstra of samples in consecutive blocks, of which one is in memory at a time."""
-        return np.concatenate(list(self.stream(blocks)))
+        """The cepstra of samples in consecutive blocks, of which one is in memory at a time.
+
+        With `pitch`, whose track depends on the whole recording, all samples are in memory.
+        """
+        if not self.pitch:
+            return np.concatenate(list(self._cepstra_blocks(blocks)))
+        samples = np.concatenate([self._scaled(block) for block in blocks])
+        cepstra = np.concatenate(list(self._cepstra_blocks([samples / np.float32(FULL_SCALE)])))
+        tracker = PitchTracker(frame_length=self.frame_length, frame_shift=self.frame_shift)
+        track = tracker(samples / np.float32(FULL_SCALE), rate=self.rate, num_frames=len(cepstra))
+        return np.column_stack([cepstra, pitch_features(track)])
 
     def stream(self, blocks: Iterable[Array]) -> Iterator[Array]:
         """The cepstra of a stream of samples, each as soon as its last sample has arrived."""
+        if self.pitch:
+            raise ValueError("the front end must be without pitch for a stream, since pitch needs the whole recording.")
+        return self._cepstra_blocks(blocks)
+
+    def _cepstra_blocks(self, blocks: Iterable[Array]) -> Iterator[Array]:
         raise NotImplementedError
 
 
@@ -187,7 +206,7 @@ class Mfcc(Cepstra):
         if self.num_cepstra > self.num_bins:
             raise ValueError(f"num_cepstra must be at most num_bins, {self.num_bins}, got {self.num_cepstra}.")
 
-    def stream(self, blocks: Iterable[Array]) -> Iterator[Array]:
+    def _cepstra_blocks(self, blocks: Iterable[Array]) -> Iterator[Array]:
         options = self.configure(native("MfccOptions")())
         options.num_ceps = self.num_cepstra
         options.cepstral_lifter = self.lifter
@@ -221,7 +240,7 @@ class Plp(Cepstra):
         if self.num_cepstra > checks.positive_int("order", self.order) + 1:
             raise ValueError(f"num_cepstra must be at most order + 1 = {self.order + 1}, got {self.num_cepstra}.")
 
-    def stream(self, blocks: Iterable[Array]) -> Iterator[Array]:
+    def _cepstra_blocks(self, blocks: Iterable[Array]) -> Iterator[Array]:
         options = self.configure(native("FbankOptions")())
         options.use_energy, options.use_log_fbank = True, False
         return map(self._cepstra, self.frame_blocks(native("OnlineFbank")(options), blocks))

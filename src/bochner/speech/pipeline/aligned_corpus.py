@@ -26,7 +26,7 @@ from bochner.speech.graph import DecodingGraph
 from bochner.speech.lm import NgramModel
 from bochner.speech.manifest import Utterance
 from bochner.speech.pipeline.alignment import Execution, front_end_from
-from bochner.speech.pipeline.decoding import FirstPass, stage_name, train_language_model
+from bochner.speech.pipeline.decoding import FirstPass, stage_name, train_language_model, with_probabilities
 from bochner.speech.pipeline.scoring import protocol_for
 from bochner.speech.score import Protocol
 
@@ -105,12 +105,14 @@ def open_aligned(
     *,
     stage: str | None = None,
     order: int = 2,
+    pronunciation_probabilities: bool = False,
     execution: Execution | None = None,
 ) -> AlignedCorpus:
     """Open what `align_corpus` wrote into `aligned_dir`, by its last stage unless `stage` names another.
 
     The frames are kept in `aligned_dir`/seen_STAGE_orderN; after SAT they take one more decoding pass over each part
-    outside train. The graph of an n-gram model of train's transcripts is kept in `aligned_dir`/graphs.
+    outside train. The graph of an n-gram model of train's transcripts is kept in `aligned_dir`/graphs. With
+    `pronunciation_probabilities`, the lexicon has those of train's alignment.
     """
     name = stage_name(aligned_dir, stage)
     grammar = train_language_model(corpus, order)
@@ -121,7 +123,9 @@ def open_aligned(
         logger.info("frames: inputs of %s for %s utterances", name, f"{len(corpus.utterances):,}")
         write_frames(target / "frames", _inputs_of_gmm(first_pass, name, gmm, target), about={"stage": name})
     states = FrameStore(aligned_dir / "aligned" / name / "states")
-    graph = first_pass.graph(gmm)
+    if pronunciation_probabilities:
+        corpus = dataclasses.replace(corpus, lexicon=with_probabilities(corpus, gmm))
+    graph = first_pass.graph(gmm, corpus.lexicon)
     return AlignedCorpus(corpus, aligned_dir, gmm, FrameStore(target / "frames"), states, grammar, graph, target)
 
 

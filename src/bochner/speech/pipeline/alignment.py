@@ -48,7 +48,9 @@ class AlignSettings:
     until: str = "sat"
     frontend: str = "mfcc"
     frame_shift: float = 0.01
+    pitch: bool = False
     context_width: int = 3
+    shared_roots: bool = False
     start: str = "equal"
     num_leaves: int | None = None
     num_gaussians: int | None = None
@@ -61,6 +63,11 @@ class AlignSettings:
         positive_float("frame_shift", self.frame_shift)
         one_of("context_width", self.context_width, CONTEXT_WIDTHS)
         one_of("start", self.start, ["equal", "known", "kept"])
+
+    def inputs(self) -> dict[str, Any]:
+        """The settings as inputs of a stage; options that are off are left out, as in directories made before them."""
+        values = dataclasses.asdict(self)
+        return {name: value for name, value in values.items() if value or name not in ("pitch", "shared_roots")}
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,7 @@ def align_corpus(
     """
     execution = execution or Execution()
     inputs = {"corpus": str(corpus.directory.resolve()), "fingerprint": corpus.fingerprint}
-    inputs |= dataclasses.asdict(settings)
+    inputs |= settings.inputs()
     del inputs["until"]  # one more stage may be added to the same directory
     target = output_dir / "aligned" / settings.until
     stage = Stage(target / RECORD, {"until": settings.until, "export": export})
@@ -126,6 +133,7 @@ def corpus_frames(
     *,
     frontend: str,
     frame_shift: float = 0.01,
+    pitch: bool = False,
     execution: Execution | None = None,
 ) -> CorpusFrames:
     """Cepstra of the recordings (or the frames that the corpus provides), normalised by speaker, below `output_dir`.
@@ -136,7 +144,9 @@ def corpus_frames(
     has_audio = any(utterance.audio is not None for utterance in corpus.utterances)
     front_end = None
     if has_audio:
-        front_end = FRONTENDS[frontend](rate=_common_value("rate", corpus), frame_shift=frame_shift)
+        front_end = FRONTENDS[frontend](rate=_common_value("rate", corpus), frame_shift=frame_shift, pitch=pitch)
+    elif pitch:
+        raise ValueError("pitch must be false for a corpus of frames, which has no recordings.")
     raw = extract(
         corpus.utterances, output_dir / "raw", corpus_dir=corpus.directory, frontend=front_end,
         workers=execution.workers, verbose=execution.verbose,
@@ -185,7 +195,12 @@ def train_on_corpus(
             stacklevel=3,
         )
     frames = corpus_frames(
-        corpus, output_dir, frontend=settings.frontend, frame_shift=settings.frame_shift, execution=execution
+        corpus,
+        output_dir,
+        frontend=settings.frontend,
+        frame_shift=settings.frame_shift,
+        pitch=settings.pitch,
+        execution=execution,
     )
     logger.info("frames: %s of %d numbers; %s", f"{frames.store.num_frames:,}", frames.store.dim,
                 summarize(frames.skipped))  # fmt: skip
@@ -194,7 +209,7 @@ def train_on_corpus(
         sum(sizes.get(utterance.id, 0) for utterance in train), num_phones=len(corpus.lexicon.phones),
         start=settings.start, num_leaves=settings.num_leaves, num_gaussians=settings.num_gaussians,
         silence=corpus.silence_phones, shift=frames.shift, offset=frames.offset, seed=settings.seed,
-        context_width=settings.context_width,
+        context_width=settings.context_width, shared_roots=settings.shared_roots,
     )  # fmt: skip
     model = train_gmm(
         output_dir, corpus.lexicon, train, frames.store, recipe=recipe, until=settings.until,

@@ -10,11 +10,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from bochner.speech.align import STAGES, GmmHmm, Recipe, adapt_to_speakers
+from bochner.speech.align import STAGES, GmmHmm, Recipe, adapt_to_speakers, phone_segments
+from bochner.speech.align.labels import count_pronunciations
 from bochner.speech.corpora.corpus_directory import SpeechCorpus
 from bochner.speech.decode import Search, decode_utterances, tune
 from bochner.speech.frames import Array, FrameStore
 from bochner.speech.graph import DecodingGraph, cached_graph
+from bochner.speech.lexicon import Lexicon
 from bochner.speech.lm import NgramModel, estimate, write_arpa
 from bochner.speech.manifest import Utterance
 from bochner.speech.pipeline.alignment import Execution, force_align
@@ -42,6 +44,7 @@ class DecodeSettings:
     word_penalty: float | None = None
     beam: float = 11.0
     max_active: int = 2500
+    pronunciation_probabilities: bool = False
 
     @property
     def search(self) -> Search:
@@ -78,7 +81,9 @@ def _decode(
     write_arpa(target / "language_model.arpa", grammar)
     logger.info("grammar: %d-gram of the text of train, %s n-grams", settings.order, grammar.num_grams)
     first_pass = FirstPass(corpus, aligned_dir, grammar, settings.search, execution)
-    graph = first_pass.graph(GmmHmm.load(aligned_dir / stage))
+    model = GmmHmm.load(aligned_dir / stage)
+    lexicon = with_probabilities(corpus, model) if settings.pronunciation_probabilities else None
+    graph = first_pass.graph(model, lexicon)
     logger.info("graph: %s states, kept in %s", f"{graph.fst.num_states:,}", aligned_dir / "graphs")
 
     def scores_of(utterances: list[Utterance]) -> Scores:
@@ -121,9 +126,10 @@ class FirstPass:
     def frames(self) -> FrameStore:
         return FrameStore(self.aligned_dir / "frames")
 
-    def graph(self, model: GmmHmm) -> DecodingGraph:
+    def graph(self, model: GmmHmm, lexicon: Lexicon | None = None) -> DecodingGraph:
+        """The graph of the corpus's lexicon, or of the same with probabilities."""
         graphs = self.aligned_dir / "graphs"
-        return cached_graph(graphs, hmm=model.hmm, lexicon=self.corpus.lexicon, grammar=self.grammar)
+        return cached_graph(graphs, hmm=model.hmm, lexicon=lexicon or self.corpus.lexicon, grammar=self.grammar)
 
     def adapted(self, name: str, utterances: Sequence[Utterance], target: Path) -> GmmHmm:
         """The GMM of that stage; after SAT, with the transforms of these utterances' speakers."""
@@ -145,6 +151,15 @@ class FirstPass:
         paths = force_align(unadapted, self.corpus, self.frames, hypotheses, Recipe(), self.execution).paths
         speakers = {utterance.id: utterance.speaker for utterance in hypotheses}
         return adapt_to_speakers(model, self.frames, speakers, paths=paths, hmm=unadapted.hmm)
+
+
+def with_probabilities(corpus: SpeechCorpus, model: GmmHmm) -> Lexicon:
+    """The lexicon with the probabilities of pronunciations in the alignment of train by `model`."""
+    aligned = [utterance for utterance in corpus.part("train") if utterance.id in model.alignments.paths]
+    phones = (phone_segments(model.hmm, model.alignments.paths[utterance.id]) for utterance in aligned)
+    silence = () if corpus.tokens_are_phones else corpus.silence_phones
+    texts = (utterance.tokens for utterance in aligned)
+    return corpus.lexicon.with_counts(count_pronunciations(phones, texts, corpus.lexicon, silence=silence))
 
 
 def stage_name(aligned_dir: Path, name: str | None) -> str:
