@@ -41,4 +41,5 @@ for rounds, model in models.items():
 # %%
 weights = input_weights(models[10].model_.feature_map, drop_largest=True)
 top = weights.topk(2)
-print(f"inputs with the largest weights: {sorted(top.indices.tolist())}, weights {top.values.tolist()}")
+shown = [round(weight, 2) for weight in top.values.tolist()]
+print(f"inputs with the largest weights: {sorted(top.indices.tolist())}, weights {shown}")

@@ -68,7 +68,7 @@ def search_text(estimator: Any) -> str:
     chosen = estimator.choices_
     parts = [f"inputs {TRANSFORM_NAMES[chosen['transform']]}"]
     if chosen["rounds"]:
-        parts.append(f"{chosen['metric']} metric of {chosen['rounds']} rounds")
+        parts.append(f"{chosen['metric']} metric of {chosen['rounds']} round{'' if chosen['rounds'] == 1 else 's'}")
     parts.append(f"penalty {chosen['penalty']:.3g}")
     if chosen["members"] > 1:
         parts.append(f"mean of {chosen['members']} models")

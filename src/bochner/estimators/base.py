@@ -411,7 +411,8 @@ class KernelModel(BaseModel):
         if self.search_results_:
             metric = "no metric"
             if chosen["metric"] != "none":
-                metric = f"a {chosen['metric']} metric, power {chosen['power']:g}, {chosen['rounds']} rounds"
+                rounds = "1 round" if chosen["rounds"] == 1 else f"{chosen['rounds']} rounds"
+                metric = f"a {chosen['metric']} metric, power {chosen['power']:g}, {rounds}"
             lines += [
                 f"inputs: {TRANSFORM_NAMES[chosen['transform']]}; {metric}",
                 f"bandwidth: {chosen['factor']:g} times the median distance; penalty {chosen['penalty']:.3g}",
