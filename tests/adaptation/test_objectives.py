@@ -22,14 +22,22 @@ def test_kernel_error_is_the_mean_over_pairs_of_different_rows() -> None:
     assert float(kernel_error(Z, K)) == pytest.approx(sum(errors) / len(errors))
 
 
-def test_misalignment_counts_every_pair() -> None:
+def test_misalignment_is_of_centred_matrices() -> None:
     Z, _, y = batch()
-    target = [[float(y[i] == y[j]) for j in range(7)] for i in range(7)]
-    inner = sum(float(Z[i] @ Z[j]) * target[i][j] for i in range(7) for j in range(7))
-    norm = sum(float(Z[i] @ Z[j]) ** 2 for i in range(7) for j in range(7)) ** 0.5
-    target_norm = sum(value**2 for row in target for value in row) ** 0.5
-    assert float(misalignment(Z, y)) == pytest.approx(1 - inner / (norm * target_norm))
-    assert float(misalignment(3 * Z, y)) == pytest.approx(float(misalignment(Z, y)))
+    H = torch.eye(7, dtype=torch.float64) - 1 / 7
+    K, target = H @ Z @ Z.T @ H, H @ (y[:, None] == y).double() @ H
+    expected = 1 - float((K * target).sum() / (K.norm() * target.norm()))
+    assert float(misalignment(Z, y)) == pytest.approx(expected)
+    assert float(misalignment(3 * Z, y)) == pytest.approx(expected)
+    assert float(misalignment(Z + 100.0, y)) == pytest.approx(expected)  # without centring the offset would decide
+
+
+def test_a_batch_of_one_class_has_no_gradient() -> None:
+    Z, _, _ = batch()
+    Z.requires_grad_(True)
+    misalignment(Z, torch.zeros(7, dtype=torch.long)).backward()  # type: ignore[no-untyped-call]
+    assert Z.grad is not None
+    assert Z.grad.abs().max() == 0.0
 
 
 def test_gradients_match_finite_differences() -> None:
