@@ -34,13 +34,13 @@ from bochner.studies.workers import Context
 BASES = {"random": None, "unsupervised": "kernel", "supervised": "alignment", "discriminative": "loss"}
 EFFORTS = {
     "smoke": BasisSettings(batches=30, validation_batches=5, max_epochs=2),
-    "small": BasisSettings(batches=500, validation_batches=50, max_epochs=5),
+    "small": BasisSettings(batches=300, validation_batches=30, max_epochs=4),
     "paper": BasisSettings(),
 }
 # Transfers keep Adam's default rate, 1e-3 on standard normal G with W = G / sigma, whose median size is 0.6745; the
 # rates of `BasisSettings` are relative to that size.
 TRANSFER_RATE = 1e-3 / 0.6745
-HEAD_EPOCHS = {"smoke": 3, "small": 20, "paper": 100}
+HEAD_EPOCHS = {"smoke": 3, "small": 10, "paper": 100}
 ERROR_ROWS, ERROR_BLOCKS = 1_000, 5
 
 
@@ -87,10 +87,10 @@ _SETS = ("mnist", "covtype")
 SMOKE = Grid(("satimage",), (10, 30), (0,), "smoke")  # of figures 1 and 4
 SMALL = MappingProxyType(
     {
-        "figure 1": Grid(_SETS, (30, 1_000), (0, 1, 2), "small"),
+        "figure 1": Grid(_SETS, (30, 300), (0, 1, 2), "small"),
         "figure 2": Grid(("mnist",), (300,), tuple(range(TRANSFER_SPLITS)), "small"),
-        "figure 3": Grid(("mnist",), (1_000,), (0, 1, 2), "small"),
-        "figure 4": Grid(("mnist",), (1_000,), (0, 1, 2), "small"),
+        "figure 3": Grid(("mnist",), (300,), (0, 1, 2), "small"),
+        "figure 4": Grid(("mnist",), (300,), (0, 1, 2), "small"),
     }
 )
 SMALL_OTHERS = Grid(("covtype",), (300,), (0,), "small")

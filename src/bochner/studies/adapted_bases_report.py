@@ -40,7 +40,7 @@ that of the rule. Arc-cosine maps share D among their layers. Kernel error is th
 was trained with. Early stopping and the choice of D in Table 1 use heldout rows; the test part is read once. Numbers
 are means over trials, ± their standard deviation. Transfers adapt by Adam at 1e-3 without decay; the head on task 2
 uses the rate chosen on task 1. The paper adapts for up to 200 epochs of 10,000 batches, effort "paper"; effort "small"
-for at most 5 of 500. Its CoverType is the full data set of 581,012 rows; covtype here is a sample of it."""
+for at most 4 of 300. Its CoverType is the full data set of 581,012 rows; covtype here is a sample of it."""
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ SIZES: Mapping[Size, Sizes] = MappingProxyType(
             task=TIMIT_LIKE, ranks=(None, 16), num_features=128, widths=(32,), max_epochs=2, seeds=(0,), recipe=TINY
         ),
         "small": Sizes(
-            task=TIMIT_LIKE, ranks=(None, 50, 100), num_features=1024, widths=(256,), max_epochs=15, recipe=SHORT
+            task=TIMIT_LIKE, ranks=(None, 100), num_features=1024, widths=(256,), max_epochs=15, recipe=SHORT
         ),
         "paper": Sizes(
             task="synthetic broadcast-like", ranks=(None, 250, 1000), num_features=100_000, widths=(1000, 2000),

@@ -67,7 +67,7 @@ SIZES: Mapping[Size, Sizes] = MappingProxyType(
         ),
         "small": Sizes(
             tasks=("synthetic timit-like",), num_features=1024, features=(256, 512, 1024), rank=100, rounds=5,
-            widths=(128, 256), depths=(3, 4, 5), max_epochs=15, tricks=(PLAIN, BOTTLENECK, BOTH),
+            widths=(256,), depths=(3, 4, 5), max_epochs=15, tricks=(PLAIN, BOTTLENECK, BOTH),
             many=(("laplacian", False),), seeds=(0, 1, 2), recipe=SHORT,
         ),
         "paper": Sizes(
