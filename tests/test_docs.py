@@ -32,5 +32,5 @@ def test_scripts_of_the_site_are_its_own() -> None:
 
 def test_the_page_of_examples_includes_every_script() -> None:
     page = (ROOT / "docs" / "examples.md").read_text(encoding="utf-8")
-    included = re.findall(r'(?m)^--8<-- "examples/(\w+\.py)"$', page)
+    included = re.findall(r"(?m)^\[\w+\.py\]\(\.\./examples/(\w+\.py)\)$", page)
     assert sorted(included) == sorted(path.name for path in ROOT.glob("examples/*.py"))
