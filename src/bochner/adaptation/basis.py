@@ -331,7 +331,7 @@ def kernel_error(Z: Tensor, K: Tensor) -> Tensor:
 
 
 def misalignment(Z: Tensor, y: Tensor) -> Tensor:
-    """1 - <K, K_Y> / sqrt(<K, K> <K_Y, K_Y>) for centred K = Z Z^T and K_Y, 1 for equal classes, else 0; Z [n, D], y [n].
+    """1 - <K, K_Y> / sqrt(<K, K> <K_Y, K_Y>) for centred K = Z Z^T and K_Y, 1 for equal classes; Z [n, D], y [n].
 
     All pairs count, including those of a row with itself. O(n^2 D). Source: Alber et al. 2017, Eq. 9, whose matrices
     are not centred, and Cortes et al. 2012, whose are. Without centring the mean of the features counts as well. Those
