@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bochner.kernels import Gaussian, Kernel, Matern, kernel
-from bochner.kernels.centers import Centers, KernelBlock
+from bochner.kernels import Gaussian, Kernel, Laplacian, Matern, kernel
+from bochner.kernels.centers import Centers, KernelBlock, has_blocks
 from tests.ops.step_cases import DEVICE, Draw
 
 
@@ -56,3 +56,13 @@ def test_products_of_many_inputs_are_computed_by_blocks(monkeypatch: pytest.Monk
         monkeypatch.setattr(module, "radial_product", None)
     expected = k(X.double(), Y.double()) @ V.double()
     torch.testing.assert_close(k.matmul(X, Y, V).double(), expected, rtol=0, atol=1e-4)
+
+
+def test_kernels_of_other_distances_have_fused_products_only(fused: bool) -> None:
+    draw, k = Draw(2), Laplacian(bandwidth=8.0)
+    X, Y, V, W = draw.normal(30, 4), draw.normal(70, 4), draw.normal(70, 2), draw.normal(30, 2)
+    assert has_blocks(k, Y) == (not fused)
+    centers = Centers(k, Y, capacity=70)
+    block, K = KernelBlock(centers, centers.prepare(X), slice(0, 70)), k(X.double(), Y.double())
+    torch.testing.assert_close(block.times(V).double(), K @ V.double(), rtol=0, atol=1e-4)
+    torch.testing.assert_close(block.adjoint(W).double(), K.T @ W.double(), rtol=0, atol=1e-4)

@@ -28,12 +28,13 @@ class Centers:
 
     def __init__(self, kernel: Kernel, Y: Tensor, *, capacity: int) -> None:
         self.kernel, self.count, inputs = kernel, 0, kernel.prepare(Y)
-        radial, fused = kernel.radial, kernel.fused_products(inputs)
-        self.fused = fused if radial is not None and radial.norm == 2 else None
-        self.has_fused_products = fused is not None
+        self.has_blocks = has_blocks(kernel, inputs)
+        self.fused = kernel.fused_products(inputs) if self.has_blocks else None
         self.center = inputs.mean(dim=0)
-        self._memory: Any = Y.new_empty(capacity, Y.shape[1])
-        if self.fused is not None:
+        self._memory: Any  # a tensor, or SplitRows
+        if self.fused is None:
+            self._memory = Y.new_empty(capacity, Y.shape[1])
+        else:
             self._memory = self.fused.SplitRows.empty(capacity, inputs)
         for tile in row_tiles(len(Y), row_elements=Y.shape[1], tile_elements=tile_size(TILE_ELEMENTS, Y.device)):
             self.append(self.prepare(Y[tile]))
@@ -55,6 +56,11 @@ class Centers:
         self.count = added.stop
 
 
+def has_blocks(kernel: Kernel, like: Tensor) -> bool:
+    """Whether blocks of `kernel` are worth keeping: not those of other distances on a GPU, which has fused products."""
+    return kernel.fused_products(like) is None or (kernel.radial is not None and kernel.radial.norm == 2)
+
+
 def num_rows(rows: Any) -> int:
     return len(rows) if isinstance(rows, Tensor) else len(rows.rows)
 
@@ -71,7 +77,7 @@ class KernelBlock:
 
     def times(self, V: Tensor) -> Tensor:
         """k(X, Y) V [n, c]."""
-        if self._is_product:
+        if not self.centers.has_blocks:
             return self.centers.kernel.matmul(self.rows, self.centers.rows(self.part), V)
         result = V.new_zeros(num_rows(self.rows), V.shape[1])
         for tile, K in self._tiles():
@@ -80,14 +86,9 @@ class KernelBlock:
 
     def adjoint(self, W: Tensor) -> Tensor:
         """k(X, Y)^T W [m, c]."""
-        if self._is_product:
+        if not self.centers.has_blocks:
             return self.centers.kernel.matmul(self.centers.rows(self.part), self.rows, W)
         return torch.cat([(W.T @ K).T for _, K in self._tiles()])
-
-    @property
-    def _is_product(self) -> bool:
-        """Whether products are faster than blocks: those of kernels of other distances on a GPU."""
-        return self.centers.fused is None and self.centers.has_fused_products
 
     def _tiles(self) -> Iterator[tuple[slice, Tensor]]:
         centers, n = self.centers, num_rows(self.rows)

@@ -13,7 +13,7 @@ from bochner import checks
 from bochner.data.batches import batches
 from bochner.data.blocks import BlockSource, Source, num_rows, sample_rows, seeded
 from bochner.kernels import Kernel
-from bochner.kernels.centers import Centers, KernelBlock
+from bochner.kernels.centers import Centers, KernelBlock, has_blocks
 from bochner.models.landmarks import LandmarkModel
 from bochner.ops.linalg import Report, top_eigenpairs
 from bochner.solvers.rows import read_encoded, summarize
@@ -128,7 +128,7 @@ def fit_eigenpro(
     limit = max(1, min(MAX_BATCH, num_rows(source) // MIN_BATCHES))
     correction = EigenCorrection(kernel, rows, max_batch=limit, generator=seeded(seed, "eigenpro"))
     size = correction.batch_size
-    kept = len(landmarks) ** 2 <= _stored_elements(landmarks, PROJECTION_SHARE)
+    kept = has_blocks(kernel, landmarks) and len(landmarks) ** 2 <= _stored_elements(landmarks, PROJECTION_SHARE)
     delay = max(1, (KEPT_ROWS_PER_LANDMARK if kept else ROWS_PER_LANDMARK) * len(landmarks) // size)
     if batches_per_projection is not None:
         delay = checks.positive_int("batches_per_projection", batches_per_projection)
