@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from bochner.studies import nystrom_rff_findings
 from bochner.studies.nystrom_rff import NYSTROM, RFF, Cell, cells
 from bochner.studies.nystrom_rff_report import Point, compare, curve, level_at, matched, slope
 from bochner.studies.registry import study_named
+from bochner.studies.report import assess
+from bochner.studies.study import SavedRows
 from tests.studies.made_rows import made_rows
 
 
@@ -62,6 +65,21 @@ def test_a_map_twice_as_bad_is_seen() -> None:
     number = nystrom_rff_findings.ratio(RFF, NYSTROM, x="memory", y="performance")
     worse = [row | ({"performance": 2 * row["performance"]} if row["map"] == RFF else {}) for row in rows]
     assert number(worse) == pytest.approx(2 * number(rows))  # type: ignore[operator]
+
+
+def test_draws_without_a_model_count_for_errors_only() -> None:
+    """Cells with `epochs` 0 have errors and no model."""
+    rows = []
+    for kind, count, seed in product((RFF, NYSTROM), (64, 128), range(3)):
+        cell = Cell("a9a", kind, count, num_rows=1000, pairs_of=100, epochs=0 if seed else 20, seed=seed)
+        level = (1.0 if kind == RFF else 0.1) * (1 + 0.01 * seed) / count
+        rows.append({**vars(cell), "mse": level} | ({} if seed else {"performance": level}))
+    claims = [
+        next(claim for claim in nystrom_rff_findings.FINDINGS if claim.study == study)
+        for study in ("nystrom-rff-kernel-error", "nystrom-rff-performance")
+    ]
+    saved = {claim.study: SavedRows(claim.study, "small", "", len(rows), rows) for claim in claims}
+    assert [assessed.word for assessed in assess(claims, saved)] == ["yes", "undecided"]
 
 
 def test_cells_of_the_paper_are_those_of_the_thesis() -> None:

@@ -31,7 +31,10 @@ PROTOCOL = (
 )
 
 
-def _study(name: str, title: str, source: str, show: Callable[[Page, Sequence[Row]], None]) -> Study:
+def _study(
+    name: str, title: str, source: str, show: Callable[[Page, Sequence[Row]], None], *, models: bool = False
+) -> Study:
+    """Errors and norms have a draw of the map for each seed, also where no model is fitted to its features."""
     return Study(
         name,
         title,
@@ -43,6 +46,7 @@ def _study(name: str, title: str, source: str, show: Callable[[Page, Sequence[Ro
         prepare,
         show,
         FILES,
+        repeats=("seed",) if models else ("seed", "epochs"),
         operations=operations,
     )
 
@@ -52,11 +56,12 @@ STUDIES = (
     _study("nystrom-rff-kernel-error", "Kernel error by features and by memory", "Figure 6.1", plots.kernel_error),
     kernel_spectra.STUDY,
     _study("nystrom-rff-performance", "Heldout performance by features, memory and kernel error", "Figure 6.3",
-           plots.performance),
+           plots.performance, models=True),
     _study("nystrom-rff-bias-variance", "Errors at small and at large kernel values", "Figure 6.4 and Table 6.2",
            plots.bias_and_variance),
     _study("nystrom-rff-norms", "Norms of features", "Figure 6.5", plots.norms),
-    _study("nystrom-rff-error-powers", "Heldout performance by |error|^r", "Figure 6.6", plots.powers),
+    _study("nystrom-rff-error-powers", "Heldout performance by |error|^r", "Figure 6.6", plots.powers,
+           models=True),
     nystrom_theorems.STUDY,
     Study("effect-of-features", "Effect of the number of features", f"{MAY}, Figure 4.2",
           PROTOCOL + " Laplacian and sparse Gaussian bandwidths follow the median rule.",

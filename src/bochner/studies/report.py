@@ -39,9 +39,13 @@ class Assessment(NamedTuple):
 
 def assess(findings: Sequence[Finding], saved: Mapping[str, SavedRows]) -> list[Assessment]:
     """Every finding, decided by the rows of its study and by intervals over their seeds."""
-    cells = {study.name: [field.name for field in fields(study.cell)] for study in STUDIES}  # type: ignore[arg-type]
-    replicates = {name: resample(rows.rows, cells[name]) for name, rows in saved.items()}
+    replicates = {study.name: _replicates(study, saved[study.name]) for study in STUDIES if study.name in saved}
     return [_assess(finding, saved.get(finding.study), replicates.get(finding.study)) for finding in findings]
+
+
+def _replicates(study: Study, saved: SavedRows) -> Replicates | None:
+    names = [field.name for field in fields(study.cell)]  # type: ignore[arg-type]
+    return resample(saved.rows, [name for name in names if name not in study.repeats])
 
 
 def _assess(finding: Finding, saved: SavedRows | None, replicates: Replicates | None) -> Assessment:

@@ -36,15 +36,13 @@ SYNTHETIC = tuple(f"synthetic {name}-like" for name in ("timit", "cantonese", "b
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """Tasks, the models of the first candidates, and the limits of each side's model search: a number of models and CPU
-    seconds."""
+    """Tasks, the models of the first candidates, and the CPU seconds of each side's model search."""
 
     tasks: tuple[str, ...]
     num_features: tuple[int, ...]
     width: int
     rank: int
     rounds: int
-    candidates: int
     budget: float
     max_epochs: int
     network_epochs: int
@@ -61,16 +59,16 @@ HALF_HOUR = MappingProxyType(
 SIZES: Mapping[Size, Sizes] = MappingProxyType(
     {
         "smoke": Sizes(
-            tasks=SYNTHETIC[:1], num_features=(128,), width=32, rank=16, rounds=2, candidates=5, budget=1.0,
-            max_epochs=2, network_epochs=2, recipe=TINY,
+            tasks=SYNTHETIC[:1], num_features=(128,), width=32, rank=16, rounds=2, budget=1.0, max_epochs=2,
+            network_epochs=2, recipe=TINY,
         ),
         "small": Sizes(
-            tasks=("an4", "timit sample", *SYNTHETIC), num_features=(4096,), width=256, rank=100, rounds=5,
-            candidates=4, budget=300.0, max_epochs=12, network_epochs=15, recipe=HALF_HOUR,
+            tasks=("an4", "timit sample", *SYNTHETIC), num_features=(2048,), width=256, rank=100, rounds=5,
+            budget=300.0, max_epochs=12, network_epochs=15, recipe=HALF_HOUR,
         ),
         "paper": Sizes(
             tasks=("an4", "timit sample", "timit", *SYNTHETIC), num_features=(25_000, 100_000), width=1000, rank=250,
-            rounds=20, candidates=10, budget=7200.0, max_epochs=60, network_epochs=30,
+            rounds=20, budget=7200.0, max_epochs=60, network_epochs=30,
         ),
     }
 )  # fmt: skip
@@ -106,7 +104,7 @@ def candidates(protocol: str, size: Size) -> dict[str, list[dict[str, Any]]]:
     """Settings of models, by kind, in the order in which they are tried until the budget is spent.
 
     >>> [len(settings) for settings in candidates("modern", "small").values()]
-    [4, 4]
+    [5, 6]
     """
     sizes = SIZES[size]
     tricks = {"rank": sizes.rank, "criterion": "erll:1"}
@@ -138,8 +136,7 @@ def candidates(protocol: str, size: Size) -> dict[str, list[dict[str, Any]]]:
         kernels += [{**kernels[0], "selection": {"rounds": sizes.rounds}}, {**kernels[0], "rank": None}]
         networks += [{"hidden": (sizes.width,) * 4, **tricks}, {"hidden": wide, **tricks}, {"hidden": wide}]
         networks = [{**settings, "max_epochs": sizes.max_epochs} for settings in networks]
-    kernels = [{**settings, "max_epochs": sizes.max_epochs} for settings in kernels]
-    return {KERNEL: kernels[: sizes.candidates], NETWORK: networks[: sizes.candidates]}
+    return {KERNEL: [{**settings, "max_epochs": sizes.max_epochs} for settings in kernels], NETWORK: networks}
 
 
 def overrides_of(data: str, effort: Size, context: Context) -> dict[str, object]:

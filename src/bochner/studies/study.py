@@ -46,6 +46,8 @@ class Study:
         The data file of a cell by its field `data`, for sets stored in a file.
     options : tuple of str
         Keyword arguments that `cells` accepts besides the size.
+    repeats : tuple of str
+        The fields in which repetitions of a measurement differ; intervals are over rows that differ only in them.
     operations : function of a cell, optional
         The floating-point operations of a cell, roughly, from which the time of a run is estimated before it starts.
     """
@@ -61,6 +63,7 @@ class Study:
     show: Callable[[Page, Sequence[Row]], object]
     files: Mapping[str, str] = field(default_factory=dict)
     options: tuple[str, ...] = ()
+    repeats: tuple[str, ...] = ("seed",)
     operations: Operations | None = None
 
     def file_of(self, cell: Any) -> str | None:
