@@ -48,6 +48,7 @@ DOUBLE_PENALTY = 1e-4  # below, float32 does not resolve the solution and float6
 # Of these operations that preset="fast" takes: on 42 splits of tables of up to 10,000 rows, 0.01 instead of 0.025 takes
 # 0.7 of the time of all fits and has 1.008 times the error.
 FAST_SHARE = 0.01
+MAX_SEARCH_NUMBERS = 2**26  # in rows that are only for metrics: the search has up to six arrays of this size
 MAX_ROW_BYTES = 2**31  # rows beyond this size are not gathered in memory: features and minibatches instead
 
 
@@ -64,8 +65,11 @@ def search_plan(plan: KernelPlan, task: Task, *, verbose: bool | None) -> Search
     """The search on a random sample of the rows of `task`."""
     assert plan.preset is not None
     preset = _scaled(PRESETS[plan.preset], task.device)
-    # enough for the training rows of the final trials, and a third as many to validate on
-    rows, labels, validation = _sample(task, max(3 * preset.last_rows, preset.final_rows * 4 // 3))
+    # enough for the training rows of the final trials, and a third as many to validate on; more for metrics
+    count = max(3 * preset.last_rows, preset.final_rows * 4 // 3)
+    for_metrics = min(preset.metric_rows + preset.last_rows, MAX_SEARCH_NUMBERS // task.train.num_inputs)
+    count = max(count, for_metrics)
+    rows, labels, validation = _sample(task, count)
     return search_model(
         rows,
         preset,
@@ -274,6 +278,7 @@ def _scaled(preset: Preset, device: torch.device) -> Preset:
         num_middle=2 * preset.num_middle,
         num_last=2 * preset.num_last,
         max_rounds=preset.max_rounds + 2,
+        metric_rows=0,  # the trials have as many rows
     )
 
 
