@@ -138,7 +138,7 @@ class AcousticModel:
     def transcribe_stream(
         self, blocks: Iterable[Array], settings: StreamSettings | None = None
     ) -> Iterator[PartialTranscript]:
-        """The words of a stream of samples while it is spoken; see `bochner.acoustic.online.transcribe_stream`."""
+        """The words of a stream of samples as it arrives; see `bochner.acoustic.online.transcribe_stream`."""
         return transcribe_stream(self, blocks, settings)
 
     def save(self, directory: str | os.PathLike[str]) -> None:

@@ -1,4 +1,4 @@
-"""Online decoding: the words of a stream of samples while it is spoken."""
+"""Online decoding: the words of a stream of samples as it arrives."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def transcribe(
         speaker: Which recordings are of one speaker, and so normalised and adapted together: each "file" by itself, all
             in one "folder", or all the "same".
         channel: The channel of recordings with several, counted from 0. Default: their mean.
-        stream: Decode a WAV stream from the standard input (AUDIO is -) while it is spoken. Each sentence is printed
+        stream: Decode a WAV stream from the standard input (AUDIO is -) as it arrives. Each sentence is printed
             when half a second of silence ends it, before that on a terminal as far as it is decoded. With json, one
             object for each change, with "final" true for the last of a sentence.
         device: The device of the classifier: "cpu", "cuda", or "auto", which is the GPU if there is one.

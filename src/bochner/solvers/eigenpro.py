@@ -107,7 +107,7 @@ def fit_eigenpro(
     and is corrected likewise, for which f is evaluated at the sample in every step.
 
     kernel on landmarks [m, d]; y numbers [n] or [n, t], or class indices with `num_classes`, one-hot.
-    O(n m (d + t)) per epoch and up to three times as much again for points and projections; O(m (d + t)) memory beside
+    O(n m (d + t)) per epoch and up to three times as much again for points and projections; O(m (d + t)) memory besides
     k(batch, landmarks) and K_mm, which are kept if they have at most 64 MB in float32 (on a GPU a 16th and 0.3 of its
     memory) and computed again otherwise: m may be in the millions.
     Source: Abedsoltan, Ma, Pandit & Belkin 2025 (delayed projections); Ma & Belkin 2019.
