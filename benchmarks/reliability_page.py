@@ -19,7 +19,7 @@ def page(
 ) -> str:
     """`options` are those of each configuration; `fuzz` is what `python -m tests.fuzz` wrote, by reader.
 
-    Without `fuzz`, its section is that of the `previous` page.
+    Without `fuzz`, its section is that of the `previous` page, as is the last one, of other measurements.
     """
     kinds = dict.fromkeys(trial["kind"] for trial in trials)
     faults = [_row(kind, [trial for trial in trials if trial["kind"] == kind]) for kind in kinds]
@@ -29,10 +29,9 @@ def page(
     text += _ends(trials) + CONFIGURATIONS + "\n".join(line for line in by_name if line) + "\n"
     if changes:
         text += "\n" + fill(f"Changes of data: {', '.join(sorted(set(changes)))}.", 120) + "\n"
-    if fuzz:
-        return text + _files(fuzz)
-    _, heading, section = previous.partition("\n## Damaged and hostile files\n")
-    return text + heading + section
+    _, files_heading, files = previous.partition("\n## Damaged and hostile files\n")
+    files, tests_heading, tests = files.partition("\n## Tests\n")
+    return text + (_files(fuzz) if fuzz else files_heading + files) + tests_heading + tests
 
 
 def _ends(trials: list[Trial]) -> str:

@@ -275,8 +275,10 @@ def write_atomically(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
         sync_directory(path.parent)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):  # that of a full disk names no file, others the temporary one
+            error.filename = str(path)
         raise
 
 

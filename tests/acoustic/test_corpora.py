@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bochner.acoustic.corpora import FolderCorpus, KaldiCorpus, transcribed_in_phones
+from bochner.acoustic.corpora import An4Corpus, FolderCorpus, KaldiCorpus, transcribed_in_phones
 from bochner.speech.audio import write_audio
 from bochner.speech.corpora.corpus_directory import SpeechCorpus, write_corpus
 from bochner.speech.lexicon import Lexicon
@@ -67,3 +67,14 @@ def test_a_folder_is_prepared_with_its_lexicon(tmp_path: Path) -> None:
     assert corpus.lexicon["good"] == (("G", "UH", "D"),)
     assert not corpus.missing_words
     assert FolderCorpus(source=tmp_path / "corpus").is_prepared
+
+
+def test_by_default_a_tenth_of_the_speakers_each_is_heldout_and_dev(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares: dict[str, float] = {}
+    monkeypatch.setattr(
+        "bochner.acoustic.corpora.prepare_an4", lambda source, directory, **options: shares.update(options)
+    )
+    An4Corpus(source=tmp_path).make(tmp_path / "corpus", workers=1, verbose=False)
+    assert shares == {"heldout": 0.1, "dev": 0.1, "seed": 0}
