@@ -10,7 +10,7 @@ import griffe
 
 
 class ReadableDocstrings(griffe.Extension):
-    """Rewrites what griffe collects: doctests become code blocks, choices keep their default."""
+    """Rewrites what griffe collects: doctests become code blocks, parameters keep their types and defaults."""
 
     def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
         if obj.docstring:
@@ -33,12 +33,20 @@ def fence_examples(text: str) -> str:
 
 
 def name_choices(text: str) -> str:
-    """Choices in braces without the braces: griffe takes the first of them for the default.
+    """Types of parameters with a default as alternatives joined by "or".
 
-    >>> name_choices("order : {0, 1, 2}, default=1")
-    'order : 0 or 1 or 2, default=1'
+    griffe takes the first of several choices in braces for the default, and a list of types for a tuple.
+
+    >>> name_choices('order : {0, 1, 2} or None, default=1')
+    'order : 0 or 1 or 2 or None, default=1'
+    >>> name_choices('width : float, "median" or tuple (a, b), default=None')
+    'width : float or "median" or tuple (a, b), default=None'
     """
-    return re.sub(r"(?m)^(\w+ : )\{(.*?)\}(?=, default=)", lambda m: m[1] + m[2].replace(", ", " or "), text)
+    return re.sub(r"(?m)^(\w+ : )(.+)(?=, default=)", lambda match: match[1] + _alternatives(match[2]), text)
+
+
+def _alternatives(types: str) -> str:
+    return re.sub(r", (?![^(\[]*[)\]])", " or ", types.replace("{", "").replace("}", ""))
 
 
 def _source(example: doctest.Example) -> str:
