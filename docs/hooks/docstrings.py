@@ -14,7 +14,7 @@ class ReadableDocstrings(griffe.Extension):
 
     def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
         if obj.docstring:
-            obj.docstring.value = name_choices(fence_examples(obj.docstring.value))
+            obj.docstring.value = name_choices(list_arguments(fence_examples(obj.docstring.value)))
 
 
 def fence_examples(text: str) -> str:
@@ -30,6 +30,31 @@ def fence_examples(text: str) -> str:
     parts = doctest.DocTestParser().parse(text)
     out = [part if isinstance(part, str) else f"```pycon\n{_source(part)}{part.want}```\n" for part in parts]
     return "".join(out).replace("```\n```pycon\n", "").strip("\n")
+
+
+def list_arguments(text: str) -> str:
+    r"""The text with a section "Args:", which the command line reads, as a section "Parameters".
+
+    >>> print(list_arguments("A sum.\n\nArgs:\n    a: A number,\n        or two.\n    b: Another.\n\nO(1)."))
+    A sum.
+    <BLANKLINE>
+    O(1).
+    <BLANKLINE>
+    Parameters
+    ----------
+    a
+        A number,
+        or two.
+    b
+        Another.
+    """
+    section = re.search(r"(?m)^Args:\n((?: {4}.*\n?)+)\n*", text)
+    if not section:
+        return text
+    arguments = re.sub(r"(?m)^ {4}(\w+): ", r"\1\n    ", section[1]).rstrip()
+    arguments = re.sub(r"(?m)^ {8}", "    ", arguments)
+    rest = f"{text[: section.start()].rstrip()}\n\n{text[section.end() :].strip()}".strip()
+    return f"{rest}\n\nParameters\n----------\n{arguments}"
 
 
 def name_choices(text: str) -> str:
