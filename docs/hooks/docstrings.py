@@ -51,7 +51,7 @@ def list_arguments(text: str) -> str:
     section = re.search(r"(?m)^Args:\n((?: {4}.*\n?)+)\n*", text)
     if not section:
         return text
-    arguments = re.sub(r"(?m)^ {4}(\w+): ", r"\1\n    ", section[1]).rstrip()
+    arguments = re.sub(r"(?m)^ {4}(\w+(?:, \w+)*): ", r"\1\n    ", section[1]).rstrip()
     arguments = re.sub(r"(?m)^ {8}", "    ", arguments)
     rest = f"{text[: section.start()].rstrip()}\n\n{text[section.end() :].strip()}".strip()
     return f"{rest}\n\nParameters\n----------\n{arguments}"
