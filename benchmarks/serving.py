@@ -3,7 +3,7 @@
     python -m benchmarks.serving                    # 100,000 requests to each server; writes docs/benchmarks_serving.md
     python -m benchmarks.serving --requests 200     # a smoke test; does not write the page
 
-The servers need `pip install fastapi uvicorn onnxruntime mlflow`. Requests have one row each.
+The servers need `pip install fastapi 'uvicorn[standard]' onnxruntime mlflow`. Requests have one row each.
 """
 
 from __future__ import annotations

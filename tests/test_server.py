@@ -39,6 +39,17 @@ def test_serve_onnx(tmp_path: Path) -> None:
     assert answer["label"] == model.predict(asked).tolist()
     np.testing.assert_allclose(answer["probabilities"], model.predict_proba(asked), atol=1e-3)
     assert post({"age": 3}) == (400, {"detail": "row 0 has no column 'job'."})
-    assert post({"age": "old", "job": "a"}) == (400, {"detail": "column 'age' must hold numbers, got 'old' in row 0."})
+    for column, value, kind in (
+        ("age", "old", "finite numbers"),
+        ("age", [1], "finite numbers"),
+        ("age", 10**400, "finite numbers"),
+        ("job", {"a": 1}, "text"),
+    ):
+        message = f"column '{column}' must hold {kind}, got {value!r} in row 1."
+        good = {"age": 3, "job": "nurse"}
+        assert post(good, {**good, column: value}) == (400, {"detail": message})
     assert post()[0] == post(1)[0] == 400
-    assert client.post("/invocations", content=b"{age").status_code == 422
+    many = [{"age": float(age % 40), "job": "clerk"} for age in range(100)]  # predicted in another thread
+    assert post(*many)[1]["label"] == model.predict(pandas.DataFrame(many)).tolist()
+    for body in (b"{age", b"[1]", b"\xff"):
+        assert client.post("/invocations", content=body).status_code == 400
