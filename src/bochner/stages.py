@@ -91,15 +91,17 @@ def read_record(record: Path) -> dict[str, Any]:
 
 def check_inputs(record: Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
     """Raise an error that names each input whose stored value differs from the present one."""
-    changes = [
+    if changes := changed_inputs(there, here):
+        raise ValueError(f"{record} was made from other inputs ({changes}); use another directory or delete it.")
+
+
+def changed_inputs(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
+    """Each input whose stored value differs from the present one, with both values; empty if none does."""
+    return ", ".join(
         f"{name}: {there.get(name)!r} there, {here.get(name)!r} here"
         for name in sorted({*there, *here})
         if there.get(name) != here.get(name)
-    ]
-    if changes:
-        raise ValueError(
-            f"{record} was made from other inputs ({', '.join(changes)}); use another directory or delete it."
-        )
+    )
 
 
 @contextmanager

@@ -24,6 +24,12 @@ def test_the_commands_are_named(capsys: Capture) -> None:
     assert all(f"\n    {name} " in out for name in COMMANDS | GROUPS)
 
 
+def test_without_a_command_the_help_is_shown(capsys: Capture) -> None:
+    outcome = run(capsys)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "evaluate" in outcome.out
+
+
 def test_help_of_the_program_imports_no_command() -> None:
     """A new process, as a user starts it."""
     code = (
@@ -48,7 +54,7 @@ def test_the_version(option: str, capsys: Capture) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_types_in_help_are_plain(name: str, capsys: Capture) -> None:
-    assert not re.search(r"<class|typing\.|Literal\[", run(capsys, name, "--help").out)
+    assert not re.search(r"<class|typing\.|Literal\[|Union\[|\+ [A-Z]", run(capsys, name, "--help").out)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

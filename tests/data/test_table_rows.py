@@ -107,14 +107,26 @@ def test_the_index_of_pandas_is_left_out(tmp_path: Path, caplog: pytest.LogCaptu
     frame.to_parquet(tmp_path / "t.parquet")
     frame.to_csv(tmp_path / "t.csv")
     frame.to_csv(tmp_path / "u.csv", index_label="Unnamed: 0")
-    for name, index in (("t.parquet", "__index_level_0__"), ("t.csv", ""), ("u.csv", "Unnamed: 0")):
+    names = "column '__index_level_0__'", "the first column", "column 'Unnamed: 0'"
+    for name, index in zip(("t.parquet", "t.csv", "u.csv"), names, strict=True):
         caplog.clear()
         assert open_rows(tmp_path / name).column_names == ("a", "b")
-        assert f"column {index!r} is an index of rows, and is left out" in caplog.text
+        assert f"{index} is an index of rows, and is left out" in caplog.text
         assert open_source(tmp_path / name).column_names == ("a", "b")  # a part at a time
     named = pandas.DataFrame({"x": [1, 2], "Unnamed: 0": [3, 4]})
     named.to_csv(tmp_path / "v.csv", index=False)
     assert open_rows(tmp_path / "v.csv").column_names == ("x", "Unnamed: 0")
+
+
+def test_a_txt_file_is_a_table_unless_it_is_libsvm(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("Ort\tGröße\r\nKöln\t1,5\r\nUlm\t2,5\r\n", encoding="utf-16")  # as Excel writes it
+    rows = open_rows(tmp_path / "t.txt", target="Größe")
+    assert isinstance(rows, TableRows)
+    assert (rows.column_names, rows.y.tolist()) == (("Ort",), [1.5, 2.5])
+    for text in ("1 1:0.5 3:2\n", "# a comment\n-1.5 qid:3 2:1\n", "0\n1 1:2\n"):
+        (tmp_path / "s.txt").write_text(text)
+        assert not isinstance(open_rows(tmp_path / "s.txt"), TableRows)
+        assert open_source(tmp_path / "s.txt").read(0).X.shape[0] == len(text.splitlines()) - text.startswith("#")
 
 
 def test_a_separator_at_the_end_of_each_line(tmp_path: Path) -> None:
@@ -206,10 +218,11 @@ def test_identifiers_and_columns_that_give_the_target_away(caplog: pytest.LogCap
             "colour": rng.choice(["red", "green"], n).tolist(),
         }
     )
-    warn_of_columns(TableRows(table, y), "y")
+    warn_of_columns(TableRows(table, y, target="y"), option="--ignore")
     text = caplog.text
-    for name in ("name", "row", "customer_id"):
-        assert f"column '{name}' has another value in every row" in text
+    for name in ("row", "customer_id"):
+        assert f"column '{name}' has another value in every row: leave it out (--ignore)" in text
+    assert "'name'" not in text  # the encoder drops it, and says so
     assert "column 'answer' determines the target 'y'" in text
     assert "amount" not in text
     assert "colour" not in text

@@ -52,8 +52,10 @@ def test_every_container_gives_the_same_model(
         X = pytest.importorskip("datasets").Dataset.from_pandas(people)
     model = fitted(X, target=target)
     np.testing.assert_allclose(model.predict_proba(people[["job", "size"]]), expected, atol=1e-6)
-    if kind in ("csv", "parquet", "dataset"):  # the other columns are not read
-        np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-6)
+    np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-6)  # the target is not an input
+    assert model.score(X) == model.score(people[["job", "size"]], people["income"])
+    bochner.save(model, tmp_path / "model.safetensors")
+    assert bochner.load(tmp_path / "model.safetensors").target_name_ == model.target_name_ == "income"
 
 
 def test_files_of_numbers(tmp_path: Path) -> None:
@@ -67,9 +69,16 @@ def test_files_of_numbers(tmp_path: Path) -> None:
     np.testing.assert_allclose(of_npz.predict(X), of_csv.predict(X), atol=1e-6)
     np.testing.assert_allclose(of_csv.predict(tmp_path / "t.npz"), of_csv.predict(X))
     source = bochner.open_source(tmp_path / "t.csv", target="y")
-    np.testing.assert_allclose(
-        KernelRegressor(preset="fast", random_state=0).fit(source).predict(X), of_csv.predict(X), atol=1e-6
-    )
+    of_source = KernelRegressor(preset="fast", random_state=0).fit(source)
+    np.testing.assert_allclose(of_source.predict(X), of_csv.predict(X), atol=1e-6)
+    assert of_source.feature_names_in_.tolist() == ["a", "b"]
+    expected = of_source.score(X, X.sum(axis=1))
+    for rows in (source, tmp_path / "t.npz"):
+        np.testing.assert_allclose(of_source.score(rows), expected, atol=1e-6)
+    of_source.fit(X, X.sum(axis=1))
+    assert not hasattr(of_source, "feature_names_in_")
+    with pytest.raises(ValueError, match="y must be given"):
+        of_source.score(X)
 
 
 @pytest.mark.parametrize("estimator", [KernelClassifier(preset="fast"), NetworkClassifier(hidden=[8])])
@@ -79,6 +88,9 @@ def test_data_loaders(estimator: Any) -> None:
     model = estimator.set_params(random_state=0).fit(DataLoader(TensorDataset(X, y), batch_size=32))
     again = estimator.set_params(random_state=0).fit(X.flatten(1), y)
     np.testing.assert_array_equal(model.predict(X.flatten(1)), again.predict(X.flatten(1)))
+    for data in (TensorDataset(X, y), TensorDataset(X)):
+        np.testing.assert_array_equal(model.predict(DataLoader(data, batch_size=32)), again.predict(X.flatten(1)))
+    assert model.score(DataLoader(TensorDataset(X, y), batch_size=32)) == again.score(X.flatten(1), y)
 
 
 @pytest.mark.parametrize(

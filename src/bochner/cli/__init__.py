@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> None:
     with console_logging(), one_line_errors():
         auto_cli(
             components(words),
-            args=["--version"] if words[:1] == ["-V"] else words,
+            args={(): ["--help"], ("-V",): ["--version"]}.get(tuple(words[:1]), words),
             parser_class=CommandParser,
             prog="bochner",
             description="Kernel methods at scale.",

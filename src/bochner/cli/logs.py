@@ -11,13 +11,21 @@ BOCHNER = logging.getLogger("bochner")
 
 
 class ConsoleHandler(logging.Handler):
-    """Writes to whatever `sys.stdout` and `sys.stderr` are at the time; a stream that cannot be written is an error."""
+    """Writes to whatever `sys.stdout` and `sys.stderr` are at the time; a stream that cannot be written is an error.
+
+    A warning is shown once: every fold of a cross-validation repeats those about its columns.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._warnings: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         message = self.format(record)
         if record.levelno < logging.WARNING:
             print(message, flush=True)
-        else:
+        elif message not in self._warnings:
+            self._warnings.add(message)
             print(f"{record.levelname.lower()}: {' '.join(message.split())}", file=sys.stderr)
 
 

@@ -160,7 +160,11 @@ def plain_types(text: str) -> str:
 
     >>> plain_types("Expected a <class 'int'>, or typing.Literal['a', 'b']")
     "Expected an int, or one of 'a', 'b'"
+    >>> plain_types("--ignore IGNORE, --ignore+ IGNORE (type: Union[list[str], str, null])")
+    '--ignore IGNORE (type: list[str] | str | null)'
     """
+    text = re.sub(r", --\w+\+ \w+", "", text)
+    text = re.sub(r"Union\[((?:[^][]|\[[^]]*\])*)\]", lambda union: re.sub(r",(\s+)", r" |\1", union[1]), text)
     text = re.sub(r"(?:typing\.)?Literal\[([^]]*)\]", r"one of \1", text)
     text = re.sub(r"<class\s+'(?:[\w.]+\.)?(\w+)'>", r"\1", text)
     return re.sub(r"\ba one of ", "one of ", re.sub(r"\ba (?=[ieaou]\w+\b[.,])", "an ", text))

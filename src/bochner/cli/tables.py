@@ -59,7 +59,7 @@ def open_training_rows(
     options |= {"ignore": column_list(ignore) or [], "categories": column_list(categories) or [], **text._asdict()}
     budget = None if memory_budget is None else parse_bytes(memory_budget)
     rows = require_targets(data, open_rows(data, **options, memory_budget=budget))
-    warn_of_columns(rows, target)
+    warn_of_columns(rows, option="--ignore")
     if memory_budget is None or isinstance(rows, TableRows):
         return rows
     shard_rows = rows_per_shard(memory_budget, row_bytes=8 * rows.num_inputs + 16)

@@ -16,7 +16,6 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from sklearn.base import clone
 
@@ -40,7 +39,7 @@ from bochner.cli.tables import (
     open_validation,
 )
 from bochner.cli.train_directory import Options, TrainDirectory, checksum, plain_options
-from bochner.data import Rows, TableRows, classes_of, column_names_of, statistics
+from bochner.data import Rows, TableRows, classes_of, statistics
 from bochner.data.blocks import num_rows
 from bochner.data.labels import abbreviated
 from bochner.data.table_files import column_kind, table_files
@@ -299,9 +298,6 @@ def fit(model: Any, split: Split, directory: TrainDirectory, group: Workers | No
         logger.info(labelled("resume", f"from the checkpoint of an interrupted run, {epochs_done} epochs done"))
     fit_rows(model, rows, validation, group)
     seconds = max(time.perf_counter() - start, 1e-9)
-    names = column_names_of(rows)
-    if names is not None:  # `bochner predict` finds the inputs in other tables by these names
-        model.feature_names_in_ = np.array(names, dtype=object)
     passes = max(1, len(model.history_) - epochs_done)
     rows_read = passes * num_rows(rows) // model.make_plan().params.num_blocks
     epochs = f"{len(model.history_)} epochs, " if model.history_ else ""

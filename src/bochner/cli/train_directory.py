@@ -15,7 +15,7 @@ import torch
 from bochner.estimators.base import BaseModel
 from bochner.remote import local_path
 from bochner.search.plan import resolve_device
-from bochner.stages import check_inputs, locked, write_json
+from bochner.stages import changed_inputs, check_inputs, locked, write_json
 from bochner.storage import Storable, load
 
 Options = dict[str, Any]
@@ -41,14 +41,17 @@ class TrainDirectory:
         if not self.model.exists():
             return False
         try:
-            check_inputs(self.path, self._stored_options(), json.loads(json.dumps(options)))
-            stored = dict(json.loads(self.card.read_bytes())["data"]["sha256"])
-            check_inputs(self.path, stored, data_checksums(options))
+            changes = changed_inputs(self._stored_options(), json.loads(json.dumps(options)))
+            if not changes:
+                stored = dict(json.loads(self.card.read_bytes())["data"]["sha256"])
+                changes = changed_inputs(stored, data_checksums(options))
         except (OSError, ValueError, KeyError, TypeError) as error:
+            changes = str(error)
+        if changes:
             raise ValueError(
-                f"output_dir: {self.path} holds a finished model of another run ({error}); choose another "
+                f"output_dir: {self.path} holds a finished model of another run ({changes}); choose another "
                 "--output_dir, or give --overwrite."
-            ) from error
+            )
         return True
 
     @contextmanager

@@ -270,6 +270,7 @@ class PartsSource:
     shard_sizes: Sequence[int]
     labels: tuple[str, ...] | None
     column_names: tuple[str, ...] | None = None
+    target: str | None = None  # its name, in a table
 
     def __init__(
         self,

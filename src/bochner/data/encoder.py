@@ -312,7 +312,8 @@ class TableEncoder(Storable):
         extra = sorted(series.keys() - {column.name for column in self.columns})
         missing = [column.name for column in self.columns if column.outputs and column.name not in series]
         if missing or extra:
-            raise ValueError(f"frame must have the columns of fit, but lacks {missing} and has {extra} besides.")
+            differences = [f"lacks {missing}"] * bool(missing) + [f"has {extra} besides"] * bool(extra)
+            raise ValueError(f"frame must have the columns of fit, but {' and '.join(differences)}.")
         parts = []
         for column in self.columns:
             if not isinstance(column, DroppedColumn):

@@ -8,9 +8,9 @@ from typing import Any
 
 from bochner.data.blocks import Source
 from bochner.data.cache import cache_to_disk
-from bochner.data.compressed import OPENERS, inner_suffix, is_compressed
+from bochner.data.compressed import OPENERS, is_compressed
 from bochner.data.npy import FilePath, NpySource, NpzSource, ShardedSource, members
-from bochner.data.table_files import CSV
+from bochner.data.table_files import CSV, table_suffix
 from bochner.data.tables import ArrowSource, ParquetSource
 from bochner.data.text import CsvBlocks, LibsvmSource
 from bochner.remote import local_path
@@ -42,7 +42,7 @@ def open_source(
     | `.npy` | paths of .npy files; for `NAME.X.npy` by default `NAME.y.npy` and `NAME.weight.npy` if they exist |
     | `.npz` | names in the archive, by default `y` and `weight` if it has them; columns=[NAME] names X |
     | `.parquet`, `.arrow`, `.feather`, `.csv`, `.tsv` | names of columns; text is cached in a temporary directory |
-    | `.libsvm`, `.svm`, `.svmlight`, `.txt` | the label of each line; `num_inputs` where the width is known |
+    | `.libsvm`, `.svm`, `.svmlight`, such `.txt` | the label of each line; `num_inputs` where the width is known |
 
     Text files may be compressed: `.csv.gz`, `.libsvm.bz2`, `.svm.xz`. Without a target y is int64 [n, 0].
 
@@ -89,7 +89,7 @@ def open_source(
 
 
 def _suffix(path: Path) -> str:
-    suffix = inner_suffix(path)
+    suffix = table_suffix(path)
     if suffix not in KNOWN:
         raise ValueError(f"path must be a directory or end in one of {KNOWN}, got {path}.")
     if is_compressed(path) and suffix not in TEXT:

@@ -13,7 +13,7 @@ from typing import Any
 from bochner.data.columns import pyarrow, reading
 from bochner.data.compressed import OPENERS, inner_suffix, is_compressed
 from bochner.data.labels import abbreviated
-from bochner.data.text_format import TextFormat, detect_format, utf8_file
+from bochner.data.text_format import TextFormat, detect_format, is_libsvm, utf8_file
 from bochner.remote import local_path
 
 logger = logging.getLogger(__name__)
@@ -84,14 +84,21 @@ def table_files(path: Path) -> list[Path]:
     """The table itself, or the Parquet and Arrow files of a directory in order of their names; [] for other files."""
     if path.is_dir():
         return sorted(file for file in path.iterdir() if file.suffix.lower() in (*PARQUET, *ARROW))
-    suffix = inner_suffix(path)
+    suffix = table_suffix(path)
     return [path] if suffix in TABLES and (suffix in (*CSV, *JSON) or not is_compressed(path)) else []
+
+
+def table_suffix(path: Path) -> str:
+    """The suffix of the file after decompression; ".csv" for a .txt that is not LIBSVM text, as Excel exports tables."""
+    suffix = inner_suffix(path)
+    return ".csv" if suffix == ".txt" and path.is_file() and not is_libsvm(path) else suffix
 
 
 def fits_memory(path: Path, budget: int | None) -> bool:
     """Whether a table is small enough to be read at once: a quarter of `budget`, or of the memory of this machine."""
     size = sum(
-        file.stat().st_size * (1 if file.suffix.lower() in (*CSV, *JSON) else COMPRESSION) for file in table_files(path)
+        file.stat().st_size * (1 if file.suffix.lower() in (*CSV, *JSON, ".txt") else COMPRESSION)
+        for file in table_files(path)
     )
     if budget is None:
         budget = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**33
@@ -108,9 +115,9 @@ def without_index(table: Any, path: Path | None) -> Any:
     dropped += [
         j for j, name in enumerate(names) if not name and j not in dropped and table[j].null_count == len(table)
     ]
-    index = [names[j] for j in dropped if j == 0 or names[j]]
+    index = [f"column {names[j]!r}" if names[j] else "the first column" for j in dropped if j == 0 or names[j]]
     if index and path is not None:
-        logger.warning("%s: column %s is an index of rows, and is left out.", path, ", ".join(map(repr, index)))
+        logger.warning("%s: %s is an index of rows, and is left out.", path, ", ".join(index))
     kept = [j for j in range(len(names)) if j not in dropped]
     return table.select(kept).rename_columns([names[j] for j in kept])
 
@@ -134,7 +141,7 @@ def column_kind(kind: Any) -> str:
 def _read_file(
     path: Path, kinds: Mapping[str, str] | None, categories: Sequence[str], options: dict[str, str | None]
 ) -> Any:
-    suffix = inner_suffix(path)
+    suffix = table_suffix(path)
     with reading(path):
         if suffix in PARQUET:
             return pyarrow("parquet").read_table(path, partitioning=None)

@@ -16,10 +16,9 @@ from torch import Tensor
 from bochner.data.arrays import ArraySource, no_targets
 from bochner.data.blocks import Source
 from bochner.data.columns import assign_roles, labels_in, pyarrow
-from bochner.data.compressed import inner_suffix
 from bochner.data.files import open_source
 from bochner.data.labels import abbreviated, encode_labels, refuse_label
-from bochner.data.table_files import CSV, fits_memory, read_table, table_files
+from bochner.data.table_files import CSV, fits_memory, read_table, table_files, table_suffix
 from bochner.remote import local_path
 
 logger = logging.getLogger(__name__)
@@ -45,8 +44,9 @@ class TableRows:
         *,
         name: str = "y",
         labels: Sequence[str] | None = None,
+        target: str | None = None,
     ) -> None:
-        self.X, self.y, self.weight, self.name = X, y, weight, name
+        self.X, self.y, self.weight, self.name, self.target = X, y, weight, name, target
         self.num_inputs, self.shard_sizes, self.column_names = X.num_columns, [len(X)], tuple(X.column_names)
         self.labels = None if labels is None else tuple(labels)
         if labels is None and y is not None and y.dtype.kind == "U":
@@ -80,11 +80,11 @@ class TableRows:
     def take(self, rows: Array | slice) -> TableRows:
         X = self.X.slice(rows.start, rows.stop - rows.start) if isinstance(rows, slice) else self.X.take(rows)
         y, weight = (None if part is None else part[rows] for part in (self.y, self.weight))
-        return TableRows(X, y, weight, name=self.name, labels=self.labels)
+        return TableRows(X, y, weight, name=self.name, labels=self.labels, target=self.target)
 
     def renamed(self, names: Sequence[str]) -> TableRows:
         X = self.X.rename_columns(list(names))
-        return TableRows(X, self.y, self.weight, name=self.name, labels=self.labels)
+        return TableRows(X, self.y, self.weight, name=self.name, labels=self.labels, target=self.target)
 
     def batches(self, size: int) -> Iterator[TableRows]:
         """All rows in order, `size` at a time."""
@@ -174,17 +174,17 @@ def open_rows(
     if kinds is None and (numbers or is_numeric(X)):
         words = None if labels is None else tuple(labels)
         roles = assign_roles(schemas, **names, columns=roles.inputs, labels=words)
-        if inner_suffix(path) in CSV:
+        if table_suffix(path) in CSV:
             roles = roles._replace(X_type=torch.float64, weight_type=torch.float64)
         if roles.has_text and words is None:
             roles = roles._replace(labels=labels_in(f"{path}: column {target!r}", [table[target]]))
         block = roles.block(table, path, 0)
         source = ArraySource(*block, shard_rows=shard_rows)
-        source.labels, source.column_names = roles.labels, roles.inputs
+        source.labels, source.column_names, source.target = roles.labels, roles.inputs, target
         return source
     y = None if target is None else _target_values(table[target], f"{path}: column {target!r}")
     weights = None if weight is None else _weights(table[weight], f"{path}: column {weight!r}")
-    return TableRows(X, y, weights, name=f"{path}: column {target!r}", labels=labels)
+    return TableRows(X, y, weights, name=f"{path}: column {target!r}", labels=labels, target=target)
 
 
 def column_at(column: str | int, names: Sequence[str], path: Path) -> str:
@@ -211,8 +211,12 @@ def is_numeric(table: Any) -> bool:
     return True
 
 
-def warn_of_columns(rows: Rows, target: str | None) -> None:
-    """Log columns that identify rows, and columns that determine the target."""
+def warn_of_columns(rows: Rows, *, option: str = "") -> None:
+    """Log columns of numbers that identify rows, and columns that determine the target; `option` leaves a column out.
+
+    Text that identifies rows is dropped by the encoder, which reports it.
+    """
+    remedy = f" ({option})" if option else ""
     if not isinstance(rows, TableRows) or len(rows) < MIN_ROWS_TO_WARN:
         return
     y = None if rows.y is None else np.unique(rows.y, return_inverse=True)[1]
@@ -223,7 +227,9 @@ def warn_of_columns(rows: Rows, target: str | None) -> None:
         encoded = column.dictionary_encode().combine_chunks()
         num_levels = len(encoded.dictionary)
         if num_levels == len(rows) and _identifies(name, column):
-            logger.warning("column %r has another value in every row: it identifies rows; see --ignore.", name)
+            logger.warning(
+                "column %r has another value in every row: leave it out%s if it identifies rows.", name, remedy
+            )
         elif y is not None and 1 < num_levels <= len(rows) // 5 and not column.null_count:
             codes = encoded.indices.to_numpy(zero_copy_only=False)
             low, high = np.full(num_levels, len(y)), np.full(num_levels, -1)
@@ -231,15 +237,18 @@ def warn_of_columns(rows: Rows, target: str | None) -> None:
             np.maximum.at(high, codes, y)
             if (low == high).all() and y.max() > 0:
                 logger.warning(
-                    "column %r determines the target %r in every row; leave it out (--ignore) if it is not known when "
-                    "predictions are made.",
+                    "column %r determines the target %r in every row: leave it out%s if it is not known when predictions "
+                    "are made.",
                     name,
-                    target,
+                    rows.target,
+                    remedy,
                 )
 
 
 def _identifies(name: str, column: Any) -> bool:
-    if not pyarrow("types").is_integer(column.type) or _IDENTIFIER.fullmatch(name):
+    if not pyarrow("types").is_integer(column.type):
+        return False
+    if _IDENTIFIER.fullmatch(name):
         return True
     ends = pyarrow("compute").min_max(column)
     return bool(ends["max"].as_py() - ends["min"].as_py() == len(column) - 1)

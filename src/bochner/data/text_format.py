@@ -29,6 +29,9 @@ _WITH_POINT, _WITH_COMMA = (
 )
 
 
+_LIBSVM = re.compile(r"[-+\d.,eE]+(\s+(qid|\d+):\S+)*")
+
+
 class TextFormat(NamedTuple):
     """How the fields of a text table are written; `first_line` counts the lines before the header."""
 
@@ -124,6 +127,22 @@ def _first_bytes(path: Path, count: int) -> bytes:
                 return file.read(count)
         with opener(path) as packed:
             return bytes(packed.read(SAMPLE_BYTES))
+
+
+def is_libsvm(path: Path) -> bool:
+    """Whether the first row of a text file is `label index:value ...`, rather than the header of a table.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     path = Path(directory, "a.txt")
+    ...     _ = path.write_text("+1 3:0.5 7:1\\n"), (other := Path(directory, "b.txt")).write_text("age\\tjob\\n39\\tclerk\\n")
+    ...     is_libsvm(path), is_libsvm(other)
+    (True, False)
+    """
+    start = _first_bytes(path, SAMPLE_BYTES)
+    lines = start.decode(_encoding(start), errors="replace").removeprefix("\ufeff").splitlines()
+    rows = (line.partition("#")[0].strip() for line in lines)
+    return bool(_LIBSVM.fullmatch(next(filter(None, rows), "0")))
 
 
 def _encoding(start: bytes) -> str:

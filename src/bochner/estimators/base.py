@@ -28,7 +28,7 @@ from bochner.data.encoder import TableEncoder
 from bochner.data.frames import is_frame
 from bochner.data.labels import column_names_of
 from bochner.data.transforms import split
-from bochner.estimators.inputs import is_dataset, read_inputs
+from bochner.estimators.inputs import read_inputs
 from bochner.estimators.report import write_report
 from bochner.estimators.store import SavableMixin
 from bochner.kernels import Kernel
@@ -95,6 +95,7 @@ class BaseModel(SavableMixin):
     validation_: dict[str, Tensor | None]
     encoder_: TableEncoder | None
     feature_importances_: np.ndarray[Any, Any] | None
+    target_name_: str | None = None  # the column that `fit` got as `target`
     verbose: bool | None
     random_state: Any
     validation_fraction: float
@@ -139,6 +140,10 @@ class BaseModel(SavableMixin):
         """
         if isinstance(X, Source):
             self.encoder_ = None
+            if (names := column_names_of(X)) is not None:
+                self.feature_names_in_ = np.array(names, dtype=object)
+            elif hasattr(self, "feature_names_in_"):  # of an earlier fit
+                del self.feature_names_in_
             source = self._encode_source(X)
             if validation_data is None:
                 return Rows(*split(source, self.validation_fraction, seed), source)
@@ -248,8 +253,7 @@ class BaseModel(SavableMixin):
 
     def _encoded_inputs(self, X: Any) -> Any:
         """X as numbers: an array, sparse matrix, tensor or source with the columns that the model has."""
-        if isinstance(X, str | os.PathLike) or is_dataset(X):
-            X = read_inputs(self, X)
+        X = read_inputs(self, X)
         if self.encoder_ is not None:
             if not is_frame(X):
                 raise ValueError(

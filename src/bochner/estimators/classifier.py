@@ -20,7 +20,7 @@ from bochner import checks
 from bochner.data.blocks import Block, Source
 from bochner.data.transforms import check_classes, with_classes
 from bochner.estimators.base import BaseModel, KernelModel, as_tensor, make_generator, refuse_targets, rescale
-from bochner.estimators.inputs import read_training
+from bochner.estimators.inputs import read_test, read_training
 from bochner.models.calibration import fit_calibration
 from bochner.models.losses import probabilities
 from bochner.solvers.rows import summarize
@@ -66,8 +66,9 @@ class ClassifierBase(ClassifierMixin, BaseModel):
         self
         """
         plan, seed = self.make_plan(), make_generator(self.random_state).initial_seed()
+        self.target_name_ = None
         if target is not None or isinstance(X, str | os.PathLike | DataLoader):
-            X, y, sample_weight = read_training(X, y, sample_weight, target)
+            X, y, sample_weight, self.target_name_ = read_training(X, y, sample_weight, target)
         if isinstance(X, Source):
             refuse_targets(y, sample_weight)
             self.classes_ = check_classes(X, validation_data if isinstance(validation_data, Source) else None)
@@ -146,6 +147,12 @@ class ClassifierBase(ClassifierMixin, BaseModel):
         """The most probable class of each row."""
         labels = self._labels(self._scores(X))
         return torch.as_tensor(labels).to(X.device) if isinstance(X, Tensor) and labels.dtype.kind in "iufb" else labels
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Mean accuracy; y may be left out if X holds the target of `fit`: a file, a frame, a source, a data loader."""
+        if y is None:
+            X, y, sample_weight, _ = read_test(self, X, sample_weight)
+        return float(super().score(X, y, sample_weight))
 
     def predict_with_proba(self, X: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """`predict(X)` and `predict_proba(X)` as arrays, in the time of one of them."""

@@ -12,21 +12,24 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from bochner.data.blocks import Source, read_targets
 from bochner.data.frames import frame_columns, is_frame
 from bochner.data.labels import abbreviated, column_names_of
 from bochner.data.table_files import table_files
 from bochner.data.table_rows import Rows, TableRows, column_at, open_rows, warn_of_columns
+from bochner.data.transforms import with_classes
 from bochner.remote import local_path
 
 FilePath = str | os.PathLike[str]
 
 
 class TrainingRows(NamedTuple):
-    """Arguments of `fit`: X with targets and weights, or a source of all three."""
+    """Arguments of `fit`: X with targets and weights, or a source of all three; and the name of the target."""
 
     X: Any
     y: Any = None
     sample_weight: Any = None
+    target: str | None = None
 
 
 def read_training(X: Any, y: Any, sample_weight: Any, target: str | int | None) -> TrainingRows:
@@ -41,9 +44,11 @@ def read_training(X: Any, y: Any, sample_weight: Any, target: str | int | None) 
         if isinstance(rows, TableRows):
             if rows.y is None:
                 raise ValueError(f"target must name the column of {X} to predict; they are {list(rows.column_names)}.")
-            warn_of_columns(rows, str(target))
-            return TrainingRows(rows.X, rows.y, rows.weight if sample_weight is None else sample_weight)
-        return TrainingRows(rows, None, sample_weight)
+            warn_of_columns(rows)
+            weight = rows.weight if sample_weight is None else sample_weight
+            return TrainingRows(rows.X, rows.y, weight, rows.target)
+        name = getattr(rows, "target", None) or target
+        return TrainingRows(rows, None, sample_weight, name if isinstance(name, str) else None)
     if isinstance(X, DataLoader):
         if target is not None:
             raise ValueError(f"target must be None with a data loader, whose batches are (X, y), got {target!r}.")
@@ -58,7 +63,7 @@ def read_training(X: Any, y: Any, sample_weight: Any, target: str | int | None) 
         raise ValueError(f"X has no column {name!r}; its columns are {abbreviated(names)}.")
     table = nw.from_native(frame, eager_only=True)
     column = table.columns[names.index(name)]  # pandas names may be other than text
-    return TrainingRows(table.drop(column).to_native(), table[column].to_numpy(), sample_weight)
+    return TrainingRows(table.drop(column).to_native(), table[column].to_numpy(), sample_weight, name)
 
 
 def is_dataset(X: object) -> bool:
@@ -71,17 +76,19 @@ def as_frame(X: Any) -> Any:
     return X.with_format("arrow")[:] if is_dataset(X) else X
 
 
-def _concatenated(loader: DataLoader[Any]) -> tuple[Tensor, Tensor]:
+def _concatenated(loader: DataLoader[Any], *, needs_targets: bool = True) -> tuple[Tensor, Tensor | None]:
+    """All rows of a loader; without targets, batches may also be (X,) or X alone."""
     inputs, targets = [], []
     for batch in loader:
-        if not isinstance(batch, tuple | list) or len(batch) != 2 or not all(isinstance(p, Tensor) for p in batch):
+        parts = batch if isinstance(batch, tuple | list) else (batch,)
+        if len(parts) not in ((2,) if needs_targets else (1, 2)) or not all(isinstance(p, Tensor) for p in parts):
             raise ValueError(f"a data loader must give batches (X, y) of tensors, got {type(batch).__name__}.")
-        inputs.append(batch[0].detach().flatten(1))
-        targets.append(batch[1].detach())
+        inputs.append(parts[0].detach().flatten(1))
+        targets += [part.detach() for part in parts[1:]]
     if not inputs:
         raise ValueError("the data loader must give at least one batch, got none.")
     X = torch.cat(inputs)
-    return X if X.is_floating_point() else X.float(), torch.cat(targets)
+    return X if X.is_floating_point() else X.float(), torch.cat(targets) if targets else None
 
 
 # -- inputs of a fitted estimator ------------------------------------------------------------------------------
@@ -145,9 +152,42 @@ def feature_names(model: Any) -> list[str] | None:
 
 
 def read_inputs(model: Any, X: Any) -> Any:
-    """The inputs of a fitted estimator in a file, as a frame or a source, or in a dataset, as a frame."""
-    if not is_dataset(X):
+    """The inputs of a fitted estimator in a file, a dataset, a data loader, or a frame that holds the target, too."""
+    if isinstance(X, str | os.PathLike):
         rows = open_inputs(model, X)
         return rows.X if isinstance(rows, TableRows) else rows
-    frame, names = as_frame(X), feature_names(model)
-    return frame if names is None else frame.select([name for name in names if name in frame.column_names])
+    if isinstance(X, DataLoader):
+        return _concatenated(X, needs_targets=False)[0]
+    if is_dataset(X):
+        frame, names = as_frame(X), feature_names(model)
+        return frame if names is None else frame.select([name for name in names if name in frame.column_names])
+    target = model.target_name_
+    if target is not None and is_frame(X) and target in (names := list(frame_columns(X))):
+        table = nw.from_native(X, eager_only=True)
+        return table.drop(table.columns[names.index(target)]).to_native()
+    return X
+
+
+def read_test(model: Any, X: Any, sample_weight: Any) -> TrainingRows:
+    """Test rows of a file, a source, a frame, a dataset or a data loader that holds the targets of a fitted estimator.
+
+    The targets are those of the column that `fit` got as `target`.
+    """
+    target, classes = model.target_name_, getattr(model, "classes_", None)
+    if isinstance(X, str | os.PathLike):
+        is_text = classes is not None and classes.dtype.kind == "U"
+        X = open_inputs(model, X, target=target, labels=classes.tolist() if is_text else None)
+    if isinstance(X, TableRows):
+        y = X.y if classes is None or X.y is None else classes[X.class_indices(classes).numpy()]
+        rows = TrainingRows(X.X, y, X.weight if sample_weight is None else sample_weight)
+    elif isinstance(X, Source):
+        source = X if classes is None else with_classes(X, classes)
+        y = torch.cat([read_targets(source, shard) for shard, size in enumerate(source.shard_sizes) if size]).numpy()
+        rows = TrainingRows(X, None if y.shape[1:] == (0,) else y if classes is None else classes[y], sample_weight)
+    elif isinstance(X, DataLoader):
+        rows = TrainingRows(*_concatenated(X), sample_weight)
+    else:
+        rows = TrainingRows(X) if target is None else read_training(X, None, sample_weight, target)
+    if rows.y is None:
+        raise ValueError("y must be given: X does not hold the targets, or fit did not get their column as target.")
+    return rows

@@ -26,7 +26,7 @@ from bochner.estimators.base import (
     rescale,
     resolves,
 )
-from bochner.estimators.inputs import read_training
+from bochner.estimators.inputs import read_test, read_training
 from bochner.models.intervals import Uncertainty
 
 
@@ -51,8 +51,9 @@ class RegressorBase(RegressorMixin, BaseModel):
         The other arguments are those of `KernelClassifier.fit`. Targets are centred and scaled internally.
         """
         plan, seed = self.make_plan(), make_generator(self.random_state).initial_seed()
+        self.target_name_ = None
         if target is not None or isinstance(X, str | os.PathLike | DataLoader):
-            X, y, sample_weight = read_training(X, y, sample_weight, target)
+            X, y, sample_weight, self.target_name_ = read_training(X, y, sample_weight, target)
         if isinstance(X, Source):
             refuse_targets(y, sample_weight)
         else:
@@ -75,6 +76,12 @@ class RegressorBase(RegressorMixin, BaseModel):
     def predict(self, X: Any) -> Any:
         """f(X), [n] or [n, t] as y was."""
         return self._shaped(X, self._scores(X))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """R2; y may be left out if X holds the target of `fit`: a file, a frame, a source, a data loader."""
+        if y is None:
+            X, y, sample_weight, _ = read_test(self, X, sample_weight)
+        return float(super().score(X, y, sample_weight))
 
     def _shaped(self, X: Any, values: Tensor) -> Any:
         """Values [n, t] in the shape of y and the type of X."""

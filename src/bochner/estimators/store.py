@@ -21,6 +21,7 @@ from bochner import checks
 from bochner.storage import Storable, pack, unpack
 
 ESTIMATORS: dict[str, type[SavableMixin]] = {}  # by class name; filled as classes are defined
+OPTIONAL_STATE: dict[str, type] = {"feature_names_in_": np.ndarray, "target_name_": str}  # saved if they are set
 _PACKED = "bochner_tree"  # marks a pickled attribute that was a module or tensor
 
 
@@ -84,8 +85,8 @@ class SavableMixin(BaseEstimator):
         for name, value in self._params_to_save().items():
             if self._is_saved(name, value):
                 params[name] = value
-        names = [*self._fitted_state, "n_features_in_", "feature_names_in_"]
-        state = {name: getattr(self, name) for name in names if name != names[-1] or hasattr(self, name)}
+        state = {name: getattr(self, name) for name in (*self._fitted_state, "n_features_in_")}
+        state |= {name: value for name in OPTIONAL_STATE if (value := getattr(self, name, None)) is not None}
         return StoredEstimator(type(self).__name__, params, state)
 
     def _params_to_save(self) -> dict[str, Any]:
@@ -114,8 +115,7 @@ class SavableMixin(BaseEstimator):
         estimator = cls(**params)
         estimator._validate_params()
         types = {**cls._fitted_state, "n_features_in_": int}
-        if "feature_names_in_" in state:
-            types["feature_names_in_"] = np.ndarray
+        types |= {name: kind for name, kind in OPTIONAL_STATE.items() if name in state}
         if set(state) != set(types):
             raise ValueError(f"fitted attributes must be {sorted(types)}, got {sorted(state)}.")
         for name, expected in types.items():
