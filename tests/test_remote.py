@@ -1,21 +1,27 @@
-"""Files at URLs: copied when read, uploaded when complete."""
+"""Files at URLs: read in parts or copied, uploaded when complete."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import numpy as np
 import pandas
+import pyarrow.feather
+import pyarrow.parquet
 import pytest
+import torch
+from sklearn.datasets import dump_svmlight_file
 
 import bochner
-from bochner import KernelClassifier, open_source
+from bochner import KernelClassifier, open_source, remote
 from bochner.cli import main
 from bochner.estimators.batch import BatchPredictor
 from bochner.remote import is_url, local_path, refuse_url, written
+from bochner.solvers import sgd
 
 
 @pytest.fixture
@@ -79,8 +85,8 @@ def test_errors_name_the_url(url: str) -> None:
         local_path("nosuch://a")
     with pytest.raises(TypeError, match=r"a URL must be text, not a pathlib\.Path, got memory:/a"):
         local_path(Path("memory://a"))
-    with pytest.raises(ValueError, match="output_dir must be a local path, got s3:/bucket/out"):
-        refuse_url("output_dir", Path("s3://bucket/out"))
+    with pytest.raises(ValueError, match="output_dir must be a local path here, got s3:/bucket/out"):
+        refuse_url("output_dir", Path("s3://bucket/out"), "here")
 
 
 def test_estimators_and_sources_read_urls(url: str) -> None:
@@ -95,6 +101,91 @@ def test_estimators_and_sources_read_urls(url: str) -> None:
     source = open_source(f"{url}/parts", target="income")
     assert source.shard_sizes == [half, half]
     assert source.labels == ("high", "low")
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "libsvm"])
+def test_only_the_parts_that_are_needed_are_read(suffix: str, url: str, tmp_path: Path, monkeypatch: Any) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(8000, 4)).astype("float32"), rng.integers(2, size=8000)
+    table = pyarrow.table({f"x{j}": X[:, j] for j in range(4)} | {"y": y})
+    path = tmp_path / f"rows.{suffix}"
+    if suffix == "parquet":
+        pyarrow.parquet.write_table(table, path, row_group_size=1000)
+    elif suffix == "arrow":
+        pyarrow.feather.write_feather(table, path, chunksize=1000)
+    else:
+        dump_svmlight_file(X, y, str(path), zero_based=False)
+    upload(f"{url}/{path.name}", path.read_bytes())
+    target = None if suffix == "libsvm" else "y"
+    source, local = (open_source(p, target=target, shard_rows=1000) for p in (f"{url}/{path.name}", path))
+    count = [0]
+    read = fsspec.implementations.memory.MemoryFile.read
+
+    def counted(file: Any, size: int = -1) -> bytes:
+        content: bytes = read(file, size)
+        count[0] += len(content)
+        return content
+
+    monkeypatch.setattr(fsspec.implementations.memory.MemoryFile, "read", counted)
+    for shard in (5, 2):
+        part, expected = source.read(shard), local.read(shard)
+        assert torch.equal(part.X, expected.X)
+        assert torch.equal(part.y, expected.y)
+    assert 0 < count[0] < path.stat().st_size * 0.35
+    assert not any(name.startswith(url) for name in remote._copies)
+
+
+def test_training_resumes_from_a_url(url: str, tmp_path: Path, monkeypatch: Any) -> None:
+    """A run that ends after two epochs, in a process whose local files are lost, resumes from the checkpoint there."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    np.savez(tmp_path / "rows.npz", X=X, y=(X[:, 0] > 0).astype(int))
+    words = ["train", str(tmp_path / "rows.npz"), "--preset=none", "--solver=sgd", "--n_components=16"]
+    words += ["--learning_rate=1", "--max_epochs=4", "--quiet"]
+    main([*words, f"--output_dir={tmp_path / 'whole'}"])
+
+    epochs = []
+
+    def stop(state: Any, *arguments: Any) -> None:
+        checkpoint(state, *arguments)
+        epochs.append(state.epoch)
+        if state.epoch == 2:
+            raise KeyboardInterrupt
+
+    checkpoint = sgd._checkpoint
+    monkeypatch.setattr(sgd, "_checkpoint", stop)
+    with pytest.raises(SystemExit, match="130"):
+        main([*words, f"--output_dir={url}/run"])
+    files = fsspec.filesystem("memory").find(f"{url}/run")
+    assert any(file.endswith("checkpoint.safetensors") for file in files)
+    assert not any(file.endswith("model.safetensors") for file in files)
+
+    def resume(state: Any, *arguments: Any) -> None:
+        checkpoint(state, *arguments)
+        epochs.append(state.epoch)
+
+    monkeypatch.setattr(sgd, "_checkpoint", resume)
+    main([*words, f"--output_dir={url}/run"])
+    assert epochs == list(range(1, 1 + len(epochs)))  # none is repeated
+    assert len(epochs) > 2
+    names = {file.partition("/run/")[2] for file in fsspec.filesystem("memory").find(f"{url}/run")}
+    assert names == {path.name for path in (tmp_path / "whole").iterdir() if not path.name.startswith(".")}
+    stored = fsspec.filesystem("memory").cat(f"{url}/run/model.safetensors")
+    assert stored == (tmp_path / "whole" / "model.safetensors").read_bytes()
+    main(["info", f"{url}/run"])
+    main(["predict", f"{url}/run", str(tmp_path / "rows.npz"), "--output", str(tmp_path / "p.csv")])
+
+
+def test_checkpoints_of_estimators_at_a_url(url: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    params = {"checkpoint_dir": f"{url}/run", "max_epochs": 1, "learning_rate": 1.0}
+    model = KernelClassifier(preset=None, solver="sgd", n_components=16, solver_params=params, random_state=0)
+    first = model.fit(X, X[:, 0] > 0).predict_proba(X)
+    assert fsspec.filesystem("memory").exists(f"{url}/run/checkpoint.safetensors")
+    np.testing.assert_array_equal(model.fit(X, X[:, 0] > 0).predict_proba(X), first)
+    with pytest.raises(ValueError, match="other data"):
+        model.fit(X + 1, X[:, 0] > 0)
 
 
 def test_commands_read_and_write_urls(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,8 +203,8 @@ def test_commands_read_and_write_urls(url: str, tmp_path: Path, capsys: pytest.C
     assert predictions["who"].tolist() == frame["who"][:20].tolist()
     assert predictions["prediction"].tolist() == BatchPredictor(out)(frame[:20])["prediction"].tolist()
     with pytest.raises(SystemExit, match="1"):
-        main(["train", f"{url}/people.csv", "--target", "income", "--output_dir", f"{url}/out"])
-    assert "output_dir must be a local path" in capsys.readouterr().err
+        main(["train", f"{url}/people.csv", "--target", "income", "--output_dir", f"{url}/out", "--processes", "2"])
+    assert "output_dir must be a local path with several processes" in capsys.readouterr().err
 
 
 def test_a_model_at_a_url(url: str, tmp_path: Path) -> None:

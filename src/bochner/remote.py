@@ -1,4 +1,8 @@
-"""Files at URLs that fsspec reads and writes, such as s3://, gs://, hdfs://, https:// and memory://."""
+"""Files at URLs that fsspec reads and writes, such as s3://, gs://, hdfs://, https:// and memory://.
+
+Sources of rows read the parts of a `RemotePath` that they need. Other readers use a local copy (`local_path`). An
+output directory is a `Mirror`: a local directory whose files are uploaded as they are written.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,10 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, NamedTuple
+from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
+from typing import IO, Any, NamedTuple, Self
+from weakref import WeakValueDictionary
 
 from bochner.temporary import TemporaryDirectory
 
@@ -33,7 +39,83 @@ def is_url(path: str | os.PathLike[str]) -> bool:
     return bool(_URL.match(os.fspath(path)))
 
 
-def local_path(path: str | os.PathLike[str]) -> Path:
+class RemotePath:
+    """A file or directory at a URL, with those methods of `pathlib.Path` that readers of rows use.
+
+    >>> import fsspec
+    >>> with fsspec.open("memory://docs/letters.txt", "w") as file:
+    ...     _ = file.write("abcdef")
+    >>> path = path_of("memory://docs/letters.txt")
+    >>> path.suffix, path.stat().st_size, path.exists()
+    ('.txt', 6, True)
+    >>> with path.open("rb") as file:
+    ...     file.seek(2), file.read(3)
+    (2, b'cde')
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+        self._system, self._path = _opened(self.url)
+        self.name = self._path.rpartition("/")[2]
+        self.suffix = PurePosixPath(self.name).suffix
+
+    def __str__(self) -> str:
+        return self.url
+
+    def __repr__(self) -> str:
+        return f"RemotePath({self.url!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RemotePath) and self.url == other.url
+
+    def __lt__(self, other: RemotePath) -> bool:
+        return self.url < other.url
+
+    def __hash__(self) -> int:
+        return hash(self.url)
+
+    def with_suffix(self, suffix: str) -> PurePosixPath:
+        return PurePosixPath(self.name).with_suffix(suffix)
+
+    def exists(self) -> bool:
+        return bool(self._system.exists(self._path))
+
+    def is_dir(self) -> bool:
+        return bool(self._system.isdir(self._path))
+
+    def is_file(self) -> bool:
+        return bool(self._system.isfile(self._path))
+
+    def iterdir(self) -> Iterator[Self]:
+        """The files and directories in this one."""
+        names = (file.rstrip("/").rpartition("/")[2] for file in self._system.ls(self._path, detail=False))
+        return (type(self)(f"{self.url}/{name}") for name in names)
+
+    def open(self, mode: str = "rb") -> IO[bytes]:
+        """The file; what is read is fetched when it is read."""
+        file: IO[bytes] = self._system.open(self._path, mode)
+        return file
+
+    def stat(self) -> SimpleNamespace:
+        return SimpleNamespace(st_size=int(self._system.size(self._path)))
+
+    def files(self) -> dict[str, Self]:
+        """All files in this directory and below, by their names relative to it."""
+        names = sorted(file[len(self._path) :].lstrip("/") for file in self._system.find(self._path))
+        return {name: type(self)(f"{self.url}/{name}") for name in names}
+
+
+AnyPath = Path | RemotePath
+
+
+def path_of(path: str | os.PathLike[str] | RemotePath) -> AnyPath:
+    """A path, or a URL as a `RemotePath`."""
+    if isinstance(path, RemotePath):
+        return path
+    return RemotePath(_checked(path)) if is_url(path) else Path(path)
+
+
+def local_path(path: str | os.PathLike[str] | RemotePath) -> Path:
     """A path itself; for a URL, that of a local copy of the file or directory, with its name.
 
     A URL is copied once in each process, and again after it has changed, to a temporary directory that is removed at
@@ -45,6 +127,8 @@ def local_path(path: str | os.PathLike[str]) -> Path:
     >>> local_path("memory://docs/numbers.csv").name, local_path("memory://docs/numbers.csv").read_text()
     ('numbers.csv', 'a,b')
     """
+    if isinstance(path, RemotePath):
+        path = path.url
     if not is_url(path):
         return Path(path)
     url = _checked(path)
@@ -82,10 +166,65 @@ def written(path: str | os.PathLike[str]) -> Iterator[Path]:
         directory.remove()
 
 
-def refuse_url(name: str, path: str | os.PathLike[str]) -> None:
+class Mirror:
+    """A local directory with the files of a directory at a URL, for writers that need a local one.
+
+    `write_atomically` uploads each file that it writes to `path`, in one operation, which object stores make visible
+    at once. `finish` removes the files at the URL that were removed locally. There is no lock at the URL: two processes
+    must not use it at the same time. The local directory is removed with this object.
+
+    >>> from bochner.storage import write_atomically
+    >>> mirror = Mirror("memory://docs/run")
+    >>> write_atomically(mirror.path / "config.json", b"{}")
+    >>> other = Mirror("memory://docs/run")
+    >>> other.path.joinpath("config.json").read_bytes()
+    b'{}'
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = _checked(url).rstrip("/")
+        self._system, self._remote = _opened(self.url)
+        self._directory = TemporaryDirectory()
+        self.path = self._directory.path / "mirror"
+        self.path.mkdir()
+        for name in self._names():
+            target = self.path / name
+            if not target.resolve().is_relative_to(self.path.resolve()):
+                raise ValueError(f"{self.url} holds {name}, which is a path out of it.")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self._system.get_file(f"{self._remote}/{name}", os.fspath(target))
+        _mirrors[self.path] = self
+
+    def upload(self, file: Path) -> None:
+        remote = f"{self._remote}/{file.relative_to(self.path).as_posix()}"
+        self._system.makedirs(remote.rpartition("/")[0], exist_ok=True)
+        self._system.put_file(os.fspath(file), remote)
+
+    def finish(self) -> None:
+        """Remove at the URL what was removed here."""
+        for name in self._names():
+            if not (self.path / name).exists():
+                self._system.rm_file(f"{self._remote}/{name}")
+
+    def _names(self) -> list[str]:
+        found = self._system.find(self._remote) if self._system.exists(self._remote) else []
+        return [file[len(self._remote) :].lstrip("/") for file in found]
+
+
+_mirrors: WeakValueDictionary[Path, Mirror] = WeakValueDictionary()  # by their local directory
+
+
+def upload(file: Path) -> None:
+    """Upload a file that was written to the directory of a mirror; any other file is left alone."""
+    for directory, mirror in list(_mirrors.items()):
+        if file.is_relative_to(directory):
+            mirror.upload(file)
+
+
+def refuse_url(name: str, path: str | os.PathLike[str], reason: str) -> None:
     """An error if an argument that must be a local path is a URL."""
     if is_url(path):
-        raise ValueError(f"{name} must be a local path, got {os.fspath(path)}; copy its files there afterwards.")
+        raise ValueError(f"{name} must be a local path {reason}, got {os.fspath(path)}.")
 
 
 def _checked(path: str | os.PathLike[str]) -> str:

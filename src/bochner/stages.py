@@ -89,7 +89,7 @@ def read_record(record: Path) -> dict[str, Any]:
         raise ValueError(f"{record} is not the record of a stage ({error!r}); delete it to start again.") from error
 
 
-def check_inputs(record: Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+def check_inputs(record: str | Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
     """Raise an error that names each input whose stored value differs from the present one."""
     if changes := changed_inputs(there, here):
         raise ValueError(f"{record} was made from other inputs ({changes}); use another directory or delete it.")

@@ -25,6 +25,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
+from bochner.remote import upload
+
 FORMAT_VERSION = 1
 CHECKSUM = "sha256"
 # Levels of a stored tree; a sum of kernels in a sum takes two. Deeper ones would exhaust Python's stack here or in use.
@@ -266,7 +268,8 @@ def _join(key: str, name: str | int) -> str:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write `path` atomically: to a temporary file, which is then renamed; on disk when this returns."""
+    """Write `path` atomically: to a temporary file, which is then renamed; on disk, and uploaded if it lies in a
+    `bochner.remote.Mirror`, when this returns."""
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
     try:
         with temporary.open("xb") as file:
@@ -280,6 +283,7 @@ def write_atomically(path: Path, content: bytes) -> None:
         if isinstance(error, OSError):  # that of a full disk names no file, others the temporary one
             error.filename = str(path)
         raise
+    upload(path)
 
 
 def sync_directory(directory: Path) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pyarrow.csv  # noqa: F401  (before anything is measured)
+import pyarrow.csv  # before anything is measured
+import pyarrow.parquet
 import torch
 
 from bochner.data import batches, classes_of, in_order, open_source, split
@@ -15,6 +17,7 @@ from bochner.data.blocks import Shards
 from bochner.features import FourierMap
 from bochner.kernels import Gaussian
 from bochner.models.heads import FeatureModel, LinearHead
+from bochner.remote import _copies
 from bochner.solvers.optimizers import SGDSettings
 from bochner.solvers.sgd import train
 from tests.processes import run_apart
@@ -49,6 +52,13 @@ def read_csv(path: Path) -> list[str]:
     return list(source.labels)
 
 
+def read_parquet(url: str) -> list[str]:
+    source = open_source(url, target="y")
+    read(source, 4096)
+    assert not _copies  # in a temporary directory
+    return list(source.labels)
+
+
 def peak() -> int:
     # not ru_maxrss, which begins with the size of the process that started this one
     match = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
@@ -56,7 +66,7 @@ def peak() -> int:
     return int(match[1]) * 1024
 
 
-def measure(job: Callable[[Path], object], path: Path, small: Path | None) -> tuple[object, int]:
+def measure(job: Callable[[Any], object], path: Path | str, small: Path | str | None) -> tuple[object, int]:
     """The result of a job and what it adds to the peak of its process, after the same on a small file."""
     if small is not None:
         job(small)
@@ -105,3 +115,18 @@ def test_csv_text_larger_than_the_memory_it_is_read_in(tmp_path: Path) -> None:
     labels, peak = run_apart(measure, read_csv, tmp_path / "long.csv", tmp_path / "small.csv")
     assert labels == ["no", "yes"]
     assert peak < 220 * MIB
+
+
+def test_parquet_at_a_url_larger_than_the_memory_it_is_read_in(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    numbers = {f"x{j}": rng.normal(size=8192) for j in range(20)}
+    group = pyarrow.table(numbers | {"y": np.resize(["yes", "no"], 8192)})
+    for name, groups in (("small", 1), ("long", 120)):  # 150 MiB
+        with pyarrow.parquet.ParquetWriter(tmp_path / f"{name}.parquet", group.schema) as writer:
+            for _ in range(groups):
+                writer.write_table(group)
+    labels, peak = run_apart(
+        measure, read_parquet, f"file://{tmp_path / 'long.parquet'}", f"file://{tmp_path / 'small.parquet'}"
+    )
+    assert labels == ["no", "yes"]
+    assert peak < 60 * MIB

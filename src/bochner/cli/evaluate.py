@@ -18,6 +18,7 @@ from bochner.cli.train_directory import load_model
 from bochner.data import Rows, TableRows, with_classes
 from bochner.data.batches import in_order
 from bochner.data.blocks import Block
+from bochner.remote import local_path
 from bochner.stages import write_json
 
 logger = logging.getLogger(__name__)
@@ -32,7 +33,7 @@ Intervals = dict[str, tuple[float, float]]
 
 
 def evaluate(
-    model: Path,
+    model: str,
     data: str,
     *,
     target: str | None = None,
@@ -69,7 +70,8 @@ def evaluate(
         decimal: Decimal sign of a CSV file. Default: detected.
         device: Where predictions are computed; "auto" is the GPU if there is one.
     """
-    estimator, record = load_model(model, device=device), TrainingRecord.beside(model)
+    path = local_path(model)
+    estimator, record = load_model(path, device=device), TrainingRecord.beside(path)
     if target is None and record is not None:
         target = record.target
     names: dict[str, Any] = {"columns": columns, "target": target, "weight": weight}
@@ -84,7 +86,7 @@ def evaluate(
         logger.warning(relation.text)
     _print_scores(scorer, f"{protocol}; {relation.text}" if relation.is_new else protocol)
     if json is not None:
-        stored = {"model": str(model), "protocol": protocol, "relation": relation.text, "num_rows": scorer.num_rows}
+        stored = {"model": model, "protocol": protocol, "relation": relation.text, "num_rows": scorer.num_rows}
         intervals = {name: list(ends) for name, ends in scorer.intervals().items()}
         write_json(json, {**stored, **scorer.scores(), "intervals": intervals})
 

@@ -6,7 +6,6 @@ import platform
 from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from bochner import __version__
@@ -18,11 +17,12 @@ from bochner.data.blocks import num_rows
 from bochner.data.labels import abbreviated
 from bochner.estimators.base import TRANSFORM_NAMES
 from bochner.estimators.inputs import feature_names
+from bochner.remote import is_url, local_path
 
 PACKAGES = ["torch", "numpy", "scikit-learn", "safetensors"]
 
 
-def info(model: Path) -> None:
+def info(model: str) -> None:
     """Describe a model file: the estimator, its kernel, inputs, classes and settings.
 
     Example:
@@ -32,10 +32,11 @@ def info(model: Path) -> None:
     Args:
         model: The output directory of `bochner train`, or a model file.
     """
-    estimator, file = load_model(model, device="cpu"), model_file(model)
+    path = local_path(model)
+    estimator, file = load_model(path, device="cpu"), model_file(path)
     names = feature_names(estimator)
     fields = {
-        "file": f"{file}, {file.stat().st_size / 2**20:,.1f} MiB",
+        "file": f"{model if is_url(model) else file}, {file.stat().st_size / 2**20:,.1f} MiB",
         "model": f"{type(estimator).__name__}, {type(estimator.model_).__name__}, solver {estimator.solver_}",
         **architecture(estimator),
         "inputs": f"{estimator.n_features_in_:,}{'' if names is None else ': ' + abbreviated(names)}",

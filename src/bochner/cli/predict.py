@@ -24,7 +24,7 @@ from bochner.data.blocks import num_rows
 from bochner.data.columns import pyarrow
 from bochner.data.table_files import table_files
 from bochner.estimators.inputs import FilePath
-from bochner.remote import local_path, written
+from bochner.remote import local_path, path_of, written
 
 Values = np.ndarray[Any, Any]
 Table = dict[str, Values]  # columns [n] by name
@@ -32,7 +32,7 @@ SUFFIXES = [".csv", ".npy", ".parquet"]
 
 
 def predict(
-    model: Path,
+    model: str,
     data: str,
     *,
     output: str | None = None,
@@ -67,7 +67,7 @@ def predict(
         decimal: Decimal sign of a CSV file. Default: detected.
         device: Where predictions are computed; "auto" is the GPU if there is one.
     """
-    estimator = load_model(model, device=device)
+    estimator = load_model(local_path(model), device=device)
     if probabilities and not hasattr(estimator, "classes_"):
         raise ValueError("probabilities must not be set for a regressor, which has no classes.")
     text = TextOptions(sep, encoding, decimal)
@@ -100,7 +100,7 @@ def predict_tables(model: Any, rows: Rows, *, probabilities: bool, predictions: 
 
 def read_ids(data: str, names: Sequence[str], text: TextOptions) -> Any:
     """Columns of a table as a pyarrow Table, those of a text table as they are written."""
-    if not table_files(local_path(data)):
+    if not table_files(path_of(data)):
         raise ValueError(f"id must be None for {data}, which is not a table, got {list(names)}.")
     return read_table(data, kinds={}, categories=names, **text._asdict()).select(list(names))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bochner.cli.train_directory import CARD_FILE, checksum
-from bochner.remote import local_path
+from bochner.remote import path_of
 
 
 class TrainingRecord(NamedTuple):
@@ -43,7 +43,7 @@ class TrainingRecord(NamedTuple):
 
     def relation(self, data: str) -> Relation:
         """The relation of a file to the training data, by its SHA-256."""
-        digest = checksum(local_path(data))
+        digest = checksum(path_of(data))
         if digest == self.training:
             text = f"{data} is the file of training: {self.training_rows:,} of its rows were trained on"
             return Relation(f"{text}, and these scores are better than those of new rows", is_new=False)

@@ -14,12 +14,13 @@ from bochner.cli.train_directory import load_model
 from bochner.data import Rows, TableRows, labels_of, sample_rows
 from bochner.data.blocks import num_rows
 from bochner.estimators.report import write_report
+from bochner.remote import is_url, local_path
 
 MAX_ROWS = 50_000  # that are scored: enough for intervals of half a per cent, in memory at once
 
 
 def report(
-    model: Path,
+    model: str,
     data: str,
     *,
     output: Path | None = None,
@@ -52,7 +53,10 @@ def report(
         decimal: Decimal sign of a CSV file. Default: detected.
         device: Where predictions are computed; "auto" is the GPU if there is one.
     """
-    estimator, record = load_model(model, device=device), TrainingRecord.beside(model)
+    if is_url(model) and output is None:
+        raise ValueError(f"output must be given for a model at a URL, {model}.")
+    path = local_path(model)
+    estimator, record = load_model(path, device=device), TrainingRecord.beside(path)
     target = target or (None if record is None else record.target)
     labels, text = text_classes(estimator), TextOptions(sep, encoding, decimal)
     rows = require_targets(
@@ -66,7 +70,7 @@ def report(
         details |= {"training file": record.training_file, "SHA-256 of the training file": record.training}
         if not (relation := record.relation(data)).is_new:
             beware.append(f"{relation.text}.")
-    page = output or (model if model.is_dir() else model.parent) / "report.html"
+    page = output or (path if path.is_dir() else path.parent) / "report.html"
     write_report(estimator, page, X, y, target=target, details=details, beware=beware)
     print(f"report: {page}")
 

@@ -15,7 +15,7 @@ from bochner.data.table_files import table_files
 from bochner.data.table_rows import warn_of_columns
 from bochner.data.transforms import SelectedSource
 from bochner.estimators.inputs import FilePath, check_inputs, open_inputs
-from bochner.remote import local_path
+from bochner.remote import path_of
 from bochner.search.plan import parse_bytes, rows_per_shard
 
 Columns = list[str] | str | None
@@ -89,7 +89,7 @@ def open_like(
     rows = open_rows(
         data,
         target=target,
-        columns=names if table_files(local_path(data)) else None,
+        columns=names if table_files(path_of(data)) else None,
         weight=weight,
         labels=labels_of(training),
         kinds=kinds,

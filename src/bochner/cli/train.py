@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import torch
 from sklearn.base import clone
+from torch.distributed import is_torchelastic_launched
 
 from bochner.cli.errors import TerminatedError
 from bochner.cli.evaluate import Scorer, score_rows
@@ -45,7 +46,7 @@ from bochner.data.labels import abbreviated
 from bochner.data.table_files import column_kind, table_files
 from bochner.estimators import KernelClassifier, KernelRegressor, NetworkClassifier, NetworkRegressor
 from bochner.kernels import Stationary
-from bochner.remote import is_url, local_path, refuse_url
+from bochner.remote import is_url, path_of, refuse_url
 from bochner.search import KernelPlan, SolverParams, choose_solver
 from bochner.search.fit import EXACT_ROWS, MAX_NORMAL_FEATURES
 from bochner.search.searched import fixed_by, is_exact
@@ -81,7 +82,7 @@ def train(
     target: str | None = None,
     task: Task = "auto",
     validation_data: str | None = None,
-    output_dir: Path | None = None,
+    output_dir: str | None = None,
     columns: Columns = None,
     ignore: Columns = None,
     categories: Columns = None,
@@ -145,7 +146,7 @@ def train(
         task: "auto": text and at most 100 distinct integers are classes, other numbers are regressed.
         validation_data: Another file of rows to validate on, instead of a part of data.
         output_dir: Directory for model.safetensors, its card, config.json, history.jsonl and validation_scores.json.
-            Default: out/NAME_csv for a file NAME.csv.
+            Default: out/NAME_csv for a file NAME.csv. At a URL, each file is uploaded when it is complete.
         columns: Names of the inputs, separated by commas. Default: all columns but target and weight. For an .npz the
             name of its array of inputs.
         ignore: Names of columns that are not inputs, separated by commas, such as identifiers of rows.
@@ -170,8 +171,10 @@ def train(
     """
     if output_dir is None:
         name = data.rstrip("/").rpartition("/")[2] if is_url(data) else Path(data).resolve().name
-        output_dir = Path("out", name.replace(".", "_"))
-    refuse_url("output_dir", output_dir)
+        output_dir = str(Path("out", name.replace(".", "_")))
+    launch_options = LaunchOptions(gpus, processes, nodes, rendezvous, run_id, max_restarts, oversubscribe)
+    if launch_options.is_needed or is_torchelastic_launched():
+        refuse_url("output_dir", output_dir, "with several processes")
     directory = TrainDirectory(output_dir)
     overwrite = overwrite and num_restarts() == 0  # after a restart, what is in the directory belongs to this run
     planned = build_estimator(model, "regress" if task == "regress" else "classify", random_state, settings)
@@ -184,12 +187,11 @@ def train(
     if cv is not None and validation_data is not None:
         raise ValueError(f"cv must not be given with validation_data, got {cv} and {validation_data}.")
     options = plain_options({**arguments, **settings_of(planned)})
-    launch_options = LaunchOptions(gpus, processes, nodes, rendezvous, run_id, max_restarts, oversubscribe)
     if launch_options.is_needed and launch_options.uses_cpu:
         options["device"] = "cpu"
     if not overwrite and directory.is_finished(options):
         if not quiet:
-            logger.info(labelled("model", f"{directory.path} holds the finished model of this command."))
+            logger.info(labelled("model", f"{directory.location} holds the finished model of this command."))
         return
     if launch_options.is_needed:
         if getattr(planned, "solver", "auto") not in ("auto", "sgd"):
@@ -211,7 +213,7 @@ def train(
             split = draw_validation(rows, fraction=estimator.validation_fraction, seed=random_state)
         else:
             split = open_validation(rows, validation_data, target=target, weight=weight, text=text)
-            split = split._replace(is_training=checksum(local_path(data)) == checksum(local_path(validation_data)))
+            split = split._replace(is_training=checksum(path_of(data)) == checksum(path_of(validation_data)))
             if split.is_training and is_first:
                 logger.warning(f"validation_data: {validation_data} is the file of the training rows, {data}.")
         solver = solver_of(estimator, choice, split, group)
@@ -232,7 +234,7 @@ def train(
             fit(estimator, split, directory, group, validation=split.validation if decides else None)
             if is_first:
                 finish(estimator, split, directory, options, scorer=scorer, decides=decides)
-        _log_next_commands(data, columns, directory.path)
+        _log_next_commands(data, columns, directory.location)
 
 
 def build_estimator(model: str, task: str, random_state: int, settings: Mapping[str, Any]) -> Any:
@@ -286,7 +288,7 @@ def _run(directory: TrainDirectory, options: Options, group: Workers | None, *, 
             outcome = "its model was finished before"
         elif directory.has_checkpoint():
             outcome = "its checkpoint is kept: run the same command again to resume"
-        message = f"{'interrupted' if is_interrupt else 'terminated'}; {outcome} ({directory.path})."
+        message = f"{'interrupted' if is_interrupt else 'terminated'}; {outcome} ({directory.location})."
         raise type(error)(message) from None
 
 
@@ -442,11 +444,11 @@ def _peak_memory_text() -> str:
     return f", peak memory {peak * (1 if sys.platform == 'darwin' else 1024) / 2**20:,.0f} MiB"
 
 
-def _log_next_commands(data: str, columns: Columns, directory: Path) -> None:
+def _log_next_commands(data: str, columns: Columns, directory: str) -> None:
     """Commands to copy; a model knows the columns of its table, but not the name of its array in an .npz."""
-    has_names = columns is None or bool(table_files(local_path(data)))
+    has_names = columns is None or bool(table_files(path_of(data)))
     inputs = [] if has_names else ["--columns", ",".join(column_list(columns) or [])]
-    predict = ["bochner", "predict", str(directory), data, *inputs, "--output", "predictions.csv"]
-    logger.info(labelled("model", str(directory)))
+    predict = ["bochner", "predict", directory, data, *inputs, "--output", "predictions.csv"]
+    logger.info(labelled("model", directory))
     logger.info(labelled("next", shlex.join(predict)))
-    logger.info(labelled("", shlex.join(["bochner", "evaluate", str(directory), "TEST_DATA", *inputs])))
+    logger.info(labelled("", shlex.join(["bochner", "evaluate", directory, "TEST_DATA", *inputs])))

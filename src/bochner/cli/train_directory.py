@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from bochner.estimators.base import BaseModel
-from bochner.remote import local_path
+from bochner.remote import AnyPath, Mirror, is_url, path_of
 from bochner.search.plan import resolve_device
 from bochner.stages import changed_inputs, check_inputs, locked, write_json
 from bochner.storage import Storable, load
@@ -27,10 +27,13 @@ class TrainDirectory:
 
     `config.json` is written at the start and `checkpoint/` during training; at the end come `history.jsonl`,
     `validation_scores.json`, `model_card.json` and `.md`, and last `model.safetensors`: a run with a model is finished.
+    The files of a directory at a URL are in the local `path`, and are uploaded as they are written.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, location: str | Path) -> None:
+        self._mirror = Mirror(str(location)) if is_url(location) else None
+        self.location = str(location) if self._mirror is None else self._mirror.url
+        self.path = path = Path(location) if self._mirror is None else self._mirror.path
         self.model, self.config = path / MODEL_FILE, path / "config.json"
         self.history, self.scores = path / "history.jsonl", path / "validation_scores.json"
         self.card, self.card_page = path / CARD_FILE, path / "model_card.md"
@@ -49,7 +52,7 @@ class TrainDirectory:
             changes = str(error)
         if changes:
             raise ValueError(
-                f"output_dir: {self.path} holds a finished model of another run ({changes}); choose another "
+                f"output_dir: {self.location} holds a finished model of another run ({changes}); choose another "
                 "--output_dir, or give --overwrite."
             )
         return True
@@ -62,22 +65,29 @@ class TrainDirectory:
         """
         with locked(self.path):
             if not overwrite and self.model.exists():
-                raise ValueError(f"output_dir: another process has finished a run in {self.path} just now.")
+                raise ValueError(f"output_dir: another process has finished a run in {self.location} just now.")
             if not overwrite and self.has_checkpoint():
-                check_inputs(self.path, self._stored_options(), json.loads(json.dumps(options)))
+                check_inputs(self.location, self._stored_options(), json.loads(json.dumps(options)))
             else:
                 self.clear()
             for unfinished in self.path.glob("*.part"):  # of a process that was killed while it wrote
                 unfinished.unlink()
             write_json(self.config, options)
             yield
-            shutil.rmtree(self.checkpoint, ignore_errors=True)
+            self._remove(self.checkpoint)
 
     def clear(self) -> None:
         """Remove the files of a run, and no others."""
-        for file in (self.model, self.config, self.history, self.scores, self.card, self.card_page):
-            file.unlink(missing_ok=True)
-        shutil.rmtree(self.checkpoint, ignore_errors=True)
+        self._remove(self.model, self.config, self.history, self.scores, self.card, self.card_page, self.checkpoint)
+
+    def _remove(self, *paths: Path) -> None:
+        for path in paths:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        if self._mirror is not None:
+            self._mirror.finish()
 
     def has_checkpoint(self) -> bool:
         """Whether there is a checkpoint of one process or of several, or what a stage such as a search has finished."""
@@ -117,10 +127,10 @@ def data_checksums(options: Options) -> dict[str, str]:
     names = [Path(str(options[name])) for name in ("target", "weight") if options.get(name) is not None]
     arrays = [path for path in names if path.suffix == ".npy" and path.is_file()]
     data = [str(options[name]) for name in ("data", "validation_data") if options.get(name)]
-    return {path: checksum(local_path(path)) for path in (*data, *map(str, arrays))}
+    return {path: checksum(path_of(path)) for path in (*data, *map(str, arrays))}
 
 
-def checksum(path: Path) -> str:
+def checksum(path: AnyPath) -> str:
     """SHA-256 of a file, as sha256sum prints it; of a directory, that of one line "CHECKSUM  NAME" per file in it.
 
     >>> import tempfile
@@ -132,8 +142,12 @@ def checksum(path: Path) -> str:
     if not path.is_dir():
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
-    files = sorted(file for file in path.rglob("*") if file.is_file())
-    lines = (f"{checksum(file)}  {file.relative_to(path).as_posix()}\n" for file in files)
+    files: dict[str, Any] = (
+        {file.relative_to(path).as_posix(): file for file in path.rglob("*") if file.is_file()}
+        if isinstance(path, Path)
+        else path.files()
+    )
+    lines = (f"{checksum(file)}  {name}\n" for name, file in sorted(files.items()))
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 

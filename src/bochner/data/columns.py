@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from bochner.data.arrays import (
 from bochner.data.blocks import Block
 from bochner.data.compressed import DAMAGE
 from bochner.data.labels import abbreviated, distinct, refuse_label
+from bochner.remote import AnyPath
 
 
 def pyarrow(module: str = "") -> Any:
@@ -32,7 +32,7 @@ def pyarrow(module: str = "") -> Any:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
+def reading(path: AnyPath) -> Iterator[None]:
     """Raise errors of pyarrow and of the file as a ValueError that names the file."""
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
@@ -58,7 +58,7 @@ class Roles(NamedTuple):
     def names(self) -> list[str]:
         return [*self.inputs, *(name for name in (self.target, self.weight) if name is not None)]
 
-    def block(self, table: Any, path: Path, first_row: int) -> Block:
+    def block(self, table: Any, path: AnyPath, first_row: int) -> Block:
         """Rows of a pyarrow table as a checked block."""
         X = torch.empty(len(table), len(self.inputs), dtype=self.X_type)
         for j, name in enumerate(self.inputs):
@@ -71,7 +71,7 @@ class Roles(NamedTuple):
             Block(X, self.targets(table, path, first_row), weight), names, first_row=first_row, columns=self.inputs
         )
 
-    def targets(self, table: Any, path: Path, first_row: int) -> Tensor:
+    def targets(self, table: Any, path: AnyPath, first_row: int) -> Tensor:
         """The targets in a pyarrow table: numbers, or indices into the labels."""
         if self.target is None:
             return no_targets(len(table))
@@ -88,7 +88,7 @@ class Roles(NamedTuple):
 
 
 def assign_roles(
-    schemas: dict[Path, Any],
+    schemas: dict[AnyPath, Any],
     *,
     target: str | None,
     columns: Sequence[str] | None,
@@ -138,7 +138,7 @@ def labels_in(name: str, chunks: Iterable[Any]) -> tuple[str, ...]:
     return distinct(name, (chunk.drop_null().to_pylist() for chunk in words))
 
 
-def _values(table: Any, name: str, path: Path, first_row: int) -> Any:
+def _values(table: Any, name: str, path: AnyPath, first_row: int) -> Any:
     """A column without nulls, dictionaries replaced by their values."""
     column = table[name]
     if pyarrow("types").is_dictionary(column.type):
@@ -156,11 +156,11 @@ def _first_null(column: Any) -> int:
     return pyarrow("compute").index(column.is_null(), True).as_py()
 
 
-def _column(path: Path, name: str | None) -> str:
+def _column(path: AnyPath, name: str | None) -> str:
     return f"{path}: column {name!r}"
 
 
-def _type(path: Path, schema: Any, name: str) -> Any:
+def _type(path: AnyPath, schema: Any, name: str) -> Any:
     count = schema.names.count(name)
     if count == 0:
         raise ValueError(f"{path} has no column {name!r}; its columns are {abbreviated(schema.names)}.")
@@ -184,7 +184,7 @@ def _number(kind: Any) -> torch.dtype:
     return number_type(str(kind), np.dtype(kind.to_pandas_dtype()))
 
 
-def _check_numbers(path: Path, types: dict[str, Any]) -> None:
+def _check_numbers(path: AnyPath, types: dict[str, Any]) -> None:
     bad = [name for name, kind in types.items() if not _is_number(kind)]
     if bad:
         what = f"column {bad[0]!r}" if len(bad) == 1 else f"{len(bad)} columns, {abbreviated(bad)},"

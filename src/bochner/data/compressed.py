@@ -14,16 +14,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-OPENERS: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+from bochner.remote import AnyPath
+
+OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 # Raised for damaged archives, besides OSError, which has other causes too.
 DAMAGE = (EOFError, zlib.error, lzma.LZMAError)
 
 
-def is_compressed(path: Path) -> bool:
+def is_compressed(path: AnyPath) -> bool:
     return path.suffix.lower() in OPENERS
 
 
-def inner_suffix(path: Path) -> str:
+def inner_suffix(path: AnyPath) -> str:
     """The suffix of the file after decompression.
 
     >>> inner_suffix(Path("a.csv.gz")), inner_suffix(Path("a.csv"))
@@ -32,12 +34,16 @@ def inner_suffix(path: Path) -> str:
     return (path.with_suffix("") if is_compressed(path) else path).suffix.lower()
 
 
-def decompressed(path: Path) -> Path:
+def decompressed(path: AnyPath) -> Path:
     """A new temporary file with the bytes of the compressed `path`; the caller removes it."""
     with tempfile.NamedTemporaryFile(prefix="bochner-text-", delete=False) as file:
         try:
             opener = OPENERS[path.suffix.lower()]
-            with reading_errors(f"{path} cannot be decompressed, it is damaged"), opener(path) as packed:
+            with (
+                reading_errors(f"{path} cannot be decompressed, it is damaged"),
+                path.open("rb") as raw,
+                opener(raw) as packed,
+            ):
                 shutil.copyfileobj(packed, file, 2**20)
         except BaseException:
             Path(file.name).unlink()

@@ -13,7 +13,7 @@ from bochner.data.npy import FilePath, NpySource, NpzSource, ShardedSource, memb
 from bochner.data.table_files import CSV, table_suffix
 from bochner.data.tables import ArrowSource, ParquetSource
 from bochner.data.text import CsvBlocks, LibsvmSource
-from bochner.remote import local_path
+from bochner.remote import AnyPath, RemotePath, local_path, path_of
 
 TABLES = {".parquet": ParquetSource, ".arrow": ArrowSource, ".feather": ArrowSource}
 LIBSVM = (".libsvm", ".svm", ".svmlight", ".txt")
@@ -22,7 +22,7 @@ KNOWN = [".npy", ".npz", *TABLES, *TEXT]
 
 
 def open_source(
-    path: FilePath,
+    path: FilePath | RemotePath,
     *,
     target: str | None = None,
     columns: Sequence[str] | None = None,
@@ -58,13 +58,19 @@ def open_source(
     ...     people.labels, people.column_names, people.read(0).y
     (('<=50K', '>50K'), ('age', 'hours'), tensor([0, 1]))
     """
-    path = local_path(path)
+    path = path_of(path)
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
     suffix = _suffix_inside(path) if path.is_dir() else _suffix(path)
     if suffix in TABLES:
         roles: dict[str, Any] = {"target": target, "columns": columns, "weight": weight, "labels": labels}
         return TABLES[suffix](path, **roles, ignore=ignore, shard_rows=shard_rows)
+    if suffix in LIBSVM and not path.is_dir():
+        if columns is not None:
+            raise ValueError(f"columns must be None for {path}, whose inputs have no names, got {list(columns)}.")
+        _only(path, target=(target, "y"), weight=(weight, None), labels=(labels, None))
+        return LibsvmSource(path, num_inputs=num_inputs, shard_rows=shard_rows)
+    path = local_path(path)
     if suffix in CSV:
         text = {"sep": sep, "encoding": encoding, "decimal": decimal}
         roles = {"target": target, "columns": columns, "weight": weight, "labels": labels}
@@ -81,14 +87,11 @@ def open_source(
     if path.is_dir():
         _only(path, target=(target, "y"), weight=(weight, "weight"))
         return ShardedSource(path, shard_rows=shard_rows, labels=labels)
-    if suffix == ".npy":
-        y_path, weight_path = _beside(path, target, "y"), _beside(path, weight, "weight")
-        return NpySource(path, y_path, weight_path, shard_rows=shard_rows, labels=labels)
-    _only(path, target=(target, "y"), weight=(weight, None), labels=(labels, None))
-    return LibsvmSource(path, num_inputs=num_inputs, shard_rows=shard_rows)
+    y_path, weight_path = _beside(path, target, "y"), _beside(path, weight, "weight")
+    return NpySource(path, y_path, weight_path, shard_rows=shard_rows, labels=labels)
 
 
-def _suffix(path: Path) -> str:
+def _suffix(path: AnyPath) -> str:
     suffix = table_suffix(path)
     if suffix not in KNOWN:
         raise ValueError(f"path must be a directory or end in one of {KNOWN}, got {path}.")
@@ -99,7 +102,7 @@ def _suffix(path: Path) -> str:
     return suffix
 
 
-def _only(path: Path, **arguments: tuple[object, object]) -> None:
+def _only(path: AnyPath, **arguments: tuple[object, object]) -> None:
     """Refuse arguments other than the one name, if any, that a part has in such files."""
     for name, (value, known) in arguments.items():
         if value not in (None, known):
@@ -107,7 +110,7 @@ def _only(path: Path, **arguments: tuple[object, object]) -> None:
             raise ValueError(f"{name} must be {allowed} for {path}, which has no other, got {value!r}.")
 
 
-def _suffix_inside(directory: Path) -> str:
+def _suffix_inside(directory: AnyPath) -> str:
     """The suffix of the files in a directory; the first known one if there are several."""
     suffixes = {path.suffix.lower() for path in directory.iterdir()}
     known = [suffix for suffix in (".npy", ".npz", *TABLES) if suffix in suffixes]

@@ -14,7 +14,7 @@ from bochner.data.columns import pyarrow, reading
 from bochner.data.compressed import OPENERS, inner_suffix, is_compressed
 from bochner.data.labels import abbreviated
 from bochner.data.text_format import TextFormat, detect_format, is_libsvm, utf8_file
-from bochner.remote import local_path
+from bochner.remote import AnyPath, RemotePath, local_path
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ _INDEX = re.compile(r"__index_level_\d+__|Unnamed: 0|")  # of pandas, in Parquet
 
 
 def read_table(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | RemotePath,
     *,
     kinds: Mapping[str, str] | None = None,
     categories: Sequence[str] = (),
@@ -80,7 +80,7 @@ def read_table(
     return table
 
 
-def table_files(path: Path) -> list[Path]:
+def table_files(path: AnyPath) -> list[AnyPath]:
     """The table itself, or the Parquet and Arrow files of a directory in order of their names; [] for other files."""
     if path.is_dir():
         return sorted(file for file in path.iterdir() if file.suffix.lower() in (*PARQUET, *ARROW))
@@ -88,13 +88,13 @@ def table_files(path: Path) -> list[Path]:
     return [path] if suffix in TABLES and (suffix in (*CSV, *JSON) or not is_compressed(path)) else []
 
 
-def table_suffix(path: Path) -> str:
-    """The suffix of the file after decompression; ".csv" for a .txt that is not LIBSVM text, as Excel exports tables."""
+def table_suffix(path: AnyPath) -> str:
+    """The suffix of the decompressed file; ".csv" for a .txt that is not LIBSVM text, as Excel exports tables."""
     suffix = inner_suffix(path)
     return ".csv" if suffix == ".txt" and path.is_file() and not is_libsvm(path) else suffix
 
 
-def fits_memory(path: Path, budget: int | None) -> bool:
+def fits_memory(path: AnyPath, budget: int | None) -> bool:
     """Whether a table is small enough to be read at once: a quarter of `budget`, or of the memory of this machine."""
     size = sum(
         file.stat().st_size * (1 if file.suffix.lower() in (*CSV, *JSON, ".txt") else COMPRESSION)

@@ -6,7 +6,6 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from bochner.data.columns import assign_roles, labels_in, pyarrow
 from bochner.data.files import open_source
 from bochner.data.labels import abbreviated, encode_labels, refuse_label
 from bochner.data.table_files import CSV, fits_memory, read_table, table_files, table_suffix
-from bochner.remote import local_path
+from bochner.remote import AnyPath, RemotePath, path_of
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +95,7 @@ Rows = Source | TableRows
 
 
 def open_rows(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | RemotePath,
     *,
     target: str | int | None = None,
     columns: Sequence[str] | None = None,
@@ -144,13 +143,14 @@ def open_rows(
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as directory:
     ...     _ = Path(directory, "a.csv").write_text("town;size;rent\\nUlm;1,5;low\\nKiel;2,5;high\\n")
     ...     rows = open_rows(directory + "/a.csv", target=-1)
     >>> rows.column_names, rows.y
     (('town', 'size'), array(['low', 'high'], dtype='<U4'))
     """
-    path = local_path(path)
+    path = path_of(path)
     text = {"sep": sep, "encoding": encoding, "decimal": decimal}
     if kinds is not None and path.exists() and not table_files(path):
         raise ValueError(f"{path} must be a table with the columns {abbreviated(list(kinds))}.")
@@ -187,7 +187,7 @@ def open_rows(
     return TableRows(X, y, weights, name=f"{path}: column {target!r}", labels=labels, target=target)
 
 
-def column_at(column: str | int, names: Sequence[str], path: Path) -> str:
+def column_at(column: str | int, names: Sequence[str], path: AnyPath) -> str:
     """The name of a column that is given by name or position; text such as "-1" is a position unless it is a name."""
     if isinstance(column, str) and (column in names or not re.fullmatch(r"-?\d+", column)):
         return column
@@ -237,8 +237,8 @@ def warn_of_columns(rows: Rows, *, option: str = "") -> None:
             np.maximum.at(high, codes, y)
             if (low == high).all() and y.max() > 0:
                 logger.warning(
-                    "column %r determines the target %r in every row: leave it out%s if it is not known when predictions "
-                    "are made.",
+                    "column %r determines the target %r in every row: leave it out%s if it is not known when "
+                    "predictions are made.",
                     name,
                     rows.target,
                     remedy,
@@ -254,7 +254,7 @@ def _identifies(name: str, column: Any) -> bool:
     return bool(ends["max"].as_py() - ends["min"].as_py() == len(column) - 1)
 
 
-def _with_targets(table: Any, target: str, path: Path) -> Any:
+def _with_targets(table: Any, target: str, path: AnyPath) -> Any:
     """The rows that have a target."""
     if target not in table.column_names:
         raise ValueError(f"{path} has no column {target!r}; its columns are {abbreviated(table.column_names)}.")

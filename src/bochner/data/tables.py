@@ -15,14 +15,15 @@ from bochner.data.columns import assign_roles, labels_in, pyarrow, reading
 from bochner.data.labels import checked_labels
 from bochner.data.table_files import is_index
 from bochner.ops import row_tiles
+from bochner.remote import AnyPath, RemotePath, path_of
 
 
 class _ArrowTable:
     """An Arrow file: rows in groups, the record batches; and single columns from first to last."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: AnyPath) -> None:
         self.path = path
-        with pyarrow().OSFile(str(path)) as file:
+        with _arrow_file(path) as file:
             reader = pyarrow("ipc").open_file(file)
             self.schema = reader.schema
             # The number of rows is stored in each batch: one of its columns is read to learn it.
@@ -31,15 +32,20 @@ class _ArrowTable:
 
     def read(self, group: int, rows: slice, columns: Sequence[str]) -> Any:
         options = _only([self.schema.get_field_index(name) for name in columns])
-        with pyarrow().OSFile(str(self.path)) as file:
+        with _arrow_file(self.path) as file:
             batch = pyarrow("ipc").open_file(file, options=options).get_batch(group)
         return pyarrow().Table.from_batches([batch.slice(rows.start, rows.stop - rows.start)])
 
     def stream(self, column: str) -> Iterator[Any]:
-        with pyarrow().OSFile(str(self.path)) as file:
+        with _arrow_file(self.path) as file:
             reader = pyarrow("ipc").open_file(file, options=_only([self.schema.get_field_index(column)]))
             for group in range(reader.num_record_batches):
                 yield reader.get_batch(group).column(0)
+
+
+def _arrow_file(path: AnyPath) -> Any:
+    """The open file, of which pyarrow reads the parts that it needs."""
+    return pyarrow().OSFile(str(path)) if isinstance(path, Path) else pyarrow().PythonFile(path.open("rb"), "r")
 
 
 def _only(fields: list[int]) -> Any:
@@ -49,16 +55,17 @@ def _only(fields: list[int]) -> Any:
 class _ParquetTable:
     """The same for a Parquet file and its row groups."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: AnyPath) -> None:
         self.path = path
-        with pyarrow("parquet").ParquetFile(path) as file:
+        with _arrow_file(path) as opened, pyarrow("parquet").ParquetFile(opened) as file:
             self._metadata = file.metadata
             self.schema = file.schema_arrow
         self.group_sizes = [self._metadata.row_group(i).num_rows for i in range(self._metadata.num_row_groups)]
 
     def read(self, group: int, rows: slice, columns: Sequence[str]) -> Any:
         batches, row = [], 0
-        with pyarrow("parquet").ParquetFile(self.path, metadata=self._metadata, pre_buffer=False) as file:
+        options = {"metadata": self._metadata, "pre_buffer": False}
+        with _arrow_file(self.path) as opened, pyarrow("parquet").ParquetFile(opened, **options) as file:
             step = rows.stop - rows.start
             for batch in file.iter_batches(step, row_groups=[group], columns=list(columns), use_threads=False):
                 start, stop = max(rows.start - row, 0), min(rows.stop - row, len(batch))
@@ -71,7 +78,8 @@ class _ParquetTable:
 
     def stream(self, column: str) -> Iterator[Any]:
         # As a dictionary, each distinct value is decoded once.
-        with pyarrow("parquet").ParquetFile(self.path, read_dictionary=[column], pre_buffer=False) as file:
+        options = {"read_dictionary": [column], "pre_buffer": False}
+        with _arrow_file(self.path) as opened, pyarrow("parquet").ParquetFile(opened, **options) as file:
             for batch in file.iter_batches(TARGETS_AT_ONCE, columns=[column], use_threads=False):
                 yield batch.column(0)
 
@@ -94,7 +102,7 @@ class TableSource:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | RemotePath,
         *,
         target: str | None = None,
         columns: Sequence[str] | None = None,
@@ -103,7 +111,7 @@ class TableSource:
         labels: Sequence[str] | None = None,
         ignore: Sequence[str] = (),
     ) -> None:
-        tables = self._open(Path(path))
+        tables = self._open(path_of(path))
         words = None if labels is None else checked_labels(labels)
         schemas = {table.path: table.schema for table in tables}
         names = tables[0].schema.names
@@ -130,8 +138,10 @@ class TableSource:
         table, path, first_row = self._read(shard, [self.roles.target or self.roles.inputs[0]])
         return self.roles.targets(table, path, first_row)
 
-    def _open(self, path: Path) -> list[Table]:
-        paths = sorted(p for p in path.iterdir() if p.suffix in self.suffixes) if path.is_dir() else [path]
+    def _open(self, path: AnyPath) -> list[Table]:
+        paths: list[AnyPath] = (
+            sorted(p for p in path.iterdir() if p.suffix in self.suffixes) if path.is_dir() else [path]
+        )
         if not paths:
             raise ValueError(f"{path} must hold {' or '.join(self.suffixes)} files, found none.")
         tables: list[Table] = []
@@ -141,7 +151,7 @@ class TableSource:
                 _ = table.schema.names  # decoded only now
         return tables
 
-    def _read(self, shard: int, columns: Sequence[str]) -> tuple[Any, Path, int]:
+    def _read(self, shard: int, columns: Sequence[str]) -> tuple[Any, AnyPath, int]:
         """Some columns of a shard, the path of their file, and the number of their first row in it."""
         table, group, rows, first_row = self._shards[shard]
         with reading(table.path):

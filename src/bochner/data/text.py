@@ -23,6 +23,7 @@ from bochner.data.compressed import decompressed, is_compressed
 from bochner.data.labels import checked_labels
 from bochner.data.table_files import is_index
 from bochner.data.text_format import detect_format, utf8_file
+from bochner.remote import RemotePath, path_of
 
 # Dtypes of a numeric target in a CSV file with their names in pyarrow, in the order in which they are tried.
 NUMBERS = {torch.int64: "int64", torch.float64: "float64"}
@@ -188,9 +189,9 @@ class LibsvmSource:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, num_inputs: int | None = None, shard_rows: int | None = None
+        self, path: str | os.PathLike[str] | RemotePath, *, num_inputs: int | None = None, shard_rows: int | None = None
     ) -> None:
-        self.path = Path(path)
+        self.path = path_of(path)
         if num_inputs is not None:
             checks.positive_int("num_inputs", num_inputs)
         self._text = self.path

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from bochner import checks
 from bochner.data.compressed import OPENERS, reading_errors
+from bochner.remote import AnyPath
 
 logger = logging.getLogger(__name__)
 
@@ -119,24 +120,23 @@ def _decoded(decoder: codecs.IncrementalDecoder, block: bytes, path: Path, encod
         raise ValueError(f"{path} cannot be read as {encoding}: {error}; choose another --encoding.") from error
 
 
-def _first_bytes(path: Path, count: int) -> bytes:
+def _first_bytes(path: AnyPath, count: int) -> bytes:
     opener = OPENERS.get(path.suffix.lower())
-    with reading_errors(f"{path} cannot be decompressed, it is damaged"):
+    with reading_errors(f"{path} cannot be decompressed, it is damaged"), path.open("rb") as file:
         if opener is None:
-            with path.open("rb") as file:
-                return file.read(count)
-        with opener(path) as packed:
+            return file.read(count)
+        with opener(file) as packed:
             return bytes(packed.read(SAMPLE_BYTES))
 
 
-def is_libsvm(path: Path) -> bool:
+def is_libsvm(path: AnyPath) -> bool:
     """Whether the first row of a text file is `label index:value ...`, rather than the header of a table.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory, "a.txt")
-    ...     _ = path.write_text("+1 3:0.5 7:1\\n"), (other := Path(directory, "b.txt")).write_text("age\\tjob\\n39\\tclerk\\n")
-    ...     is_libsvm(path), is_libsvm(other)
+    ...     sparse, table = Path(directory, "a.txt"), Path(directory, "b.txt")
+    ...     _ = sparse.write_text("+1 3:0.5 7:1\\n"), table.write_text("age\\tjob\\n39\\tclerk\\n")
+    ...     is_libsvm(sparse), is_libsvm(table)
     (True, False)
     """
     start = _first_bytes(path, SAMPLE_BYTES)

@@ -39,6 +39,7 @@ from bochner.models.network import Network
 from bochner.models.onnx import export_onnx
 from bochner.models.partition import PartitionedModel
 from bochner.ops import row_tiles
+from bochner.remote import Mirror, is_url, refuse_url
 from bochner.search.fit import Fitted, fit_model
 from bochner.search.kernel import KERNEL_CONSTRAINTS
 from bochner.search.online import start_online, step_online
@@ -188,7 +189,13 @@ class BaseModel(SavableMixin):
     ) -> Fitted:
         """Fit `model_`: see `bochner.search.fit_model`."""
         names: dict[str, Any] = {}
-        if plan.params.checkpoint_dir is not None:
+        directory = plan.params.checkpoint_dir
+        if directory is not None and is_url(directory):
+            if group is not None:
+                refuse_url("checkpoint_dir", directory, "with several processes")
+            mirror = Mirror(os.fspath(directory))
+            plan = replace(plan, params=replace(plan.params, checkpoint_dir=mirror.path))
+        if directory is not None:
             columns = getattr(self, "feature_names_in_", column_names_of(rows.train))
             names = {"columns": None if columns is None else list(columns)}
             names["classes"] = np.asarray(getattr(self, "classes_", ())).tolist()

@@ -18,7 +18,7 @@ from bochner.data.labels import abbreviated, column_names_of
 from bochner.data.table_files import table_files
 from bochner.data.table_rows import Rows, TableRows, column_at, open_rows, warn_of_columns
 from bochner.data.transforms import with_classes
-from bochner.remote import local_path
+from bochner.remote import RemotePath, path_of
 
 FilePath = str | os.PathLike[str]
 
@@ -96,7 +96,7 @@ def _concatenated(loader: DataLoader[Any], *, needs_targets: bool = True) -> tup
 
 def open_inputs(
     model: Any,
-    path: FilePath,
+    path: FilePath | RemotePath,
     *,
     columns: Sequence[str] | None = None,
     target: str | None = None,
@@ -111,7 +111,7 @@ def open_inputs(
     `columns` names the inputs of the file if they differ from those of training. A model with an encoder reads
     `TableRows`, any other a source.
     """
-    path = local_path(path)
+    path = path_of(path)
     names, encoder = feature_names(model), model.encoder_
     kinds = None if encoder is None else {column.name: column.kind for column in encoder.columns if column.outputs}
     if kinds is not None:
@@ -135,7 +135,7 @@ def open_inputs(
     return rows.renamed(names or []) if isinstance(rows, TableRows) else rows
 
 
-def check_inputs(data: FilePath, rows: Rows, *, num_inputs: int, names: Sequence[str] | None) -> None:
+def check_inputs(data: FilePath | RemotePath, rows: Rows, *, num_inputs: int, names: Sequence[str] | None) -> None:
     columns = column_names_of(rows)
     if names is not None and columns is not None and tuple(columns) != tuple(names):
         raise ValueError(
