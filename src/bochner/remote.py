@@ -10,9 +10,10 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
-from typing import IO, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 from weakref import WeakValueDictionary
 
 from bochner.temporary import TemporaryDirectory
@@ -91,9 +92,9 @@ class RemotePath:
         names = (file.rstrip("/").rpartition("/")[2] for file in self._system.ls(self._path, detail=False))
         return (type(self)(f"{self.url}/{name}") for name in names)
 
-    def open(self, mode: str = "rb") -> IO[bytes]:
+    def open(self, mode: str = "rb") -> BufferedReader:
         """The file; what is read is fetched when it is read."""
-        file: IO[bytes] = self._system.open(self._path, mode)
+        file: BufferedReader = self._system.open(self._path, mode)
         return file
 
     def stat(self) -> SimpleNamespace:

@@ -62,7 +62,7 @@ def read_table(
     files = table_files(path)
     if not files:
         raise ValueError(f"{path} must be a table, {list(TABLES)}, or a directory of them.")
-    tables = [_read_file(file, kinds, categories, options) for file in files]
+    tables = [_read_file(local_path(file), kinds, categories, options) for file in files]
     try:
         table = pyarrow().concat_tables(tables, promote_options="default") if len(tables) > 1 else tables[0]
     except pyarrow().ArrowException as error:

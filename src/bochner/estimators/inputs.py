@@ -175,8 +175,8 @@ def read_test(model: Any, X: Any, sample_weight: Any) -> TrainingRows:
     """
     target, classes = model.target_name_, getattr(model, "classes_", None)
     if isinstance(X, str | os.PathLike):
-        is_text = classes is not None and classes.dtype.kind == "U"
-        X = open_inputs(model, X, target=target, labels=classes.tolist() if is_text else None)
+        labels = None if classes is None or classes.dtype.kind != "U" else classes.tolist()
+        X = open_inputs(model, X, target=target, labels=labels)
     if isinstance(X, TableRows):
         y = X.y if classes is None or X.y is None else classes[X.class_indices(classes).numpy()]
         rows = TrainingRows(X.X, y, X.weight if sample_weight is None else sample_weight)

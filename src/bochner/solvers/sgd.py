@@ -6,6 +6,7 @@ import json
 import math
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
@@ -185,7 +186,7 @@ def train(
     with compute_precision(settings.precision, device):
         fingerprint, stored = {}, None
         if checkpoint_dir is not None:
-            fingerprint = _fingerprint(model, source, validation_data, settings)
+            fingerprint = _fingerprint(model, source, validation_data, settings, group)
             stored = read_checkpoint(checkpoint_dir, fingerprint, model=model, group=group)
 
         preconditioner = None
@@ -287,8 +288,15 @@ def _epoch(
         if settings.average:
             state.mean = {name: torch.zeros_like(p) for name, p in trainable(model).items()}
 
+    sizes: deque[int] | None = None if group is None else deque()
+
     def read(rows: int) -> Iterator[Block]:
         start = state.batch * settings.batch_size // rows
+        if group is not None and sizes is not None:
+            from bochner.solvers.parallel.rows import shared_batches
+
+            order = {"batch_size": rows, "seed": settings.seed, "epoch": state.epoch, "start": start}
+            return shared_batches(source, group, sizes, **order)
         ahead = device.type == "cuda"
         return batches(source, batch_size=rows, seed=settings.seed, epoch=state.epoch, start=start, prefetch=ahead)
 
@@ -303,7 +311,7 @@ def _epoch(
     )
     bar.set_postfix({settings.criterion: f"{schedule.criterion:.4f}", "rate": f"{schedule.rate:.3g}"})
     with bar:
-        blocks = run_steps(model, state.optimizer, read, settings, preconditioner, group=group)
+        blocks = run_steps(model, state.optimizer, read, settings, preconditioner, group=group, sizes=sizes)
         while True:
             rate = schedule.rate
             if isinstance(schedule, OneCycleSchedule):
@@ -340,17 +348,24 @@ def _restore(state: TrainingState, tensors: Mapping[str, Tensor]) -> None:
         restore_optimizer(state.optimizer, {name: tensor.clone() for name, tensor in tensors.items()})
 
 
-def _fingerprint(model: nn.Module, source: Source, validation_data: Source, settings: SGDSettings) -> dict[str, Any]:
+def _fingerprint(
+    model: nn.Module, source: Source, validation_data: Source, settings: SGDSettings, group: Workers | None
+) -> dict[str, Any]:
     """The values that must be equal for a checkpoint to be used: shapes, the sum of frozen weights, all rows,
-    settings."""
+    settings. The first process reads all rows."""
+
+    def hashes() -> str:
+        return json.dumps([content_hashes(rows) for rows in (source, validation_data)])
+
+    training, validation = json.loads(hashes() if group is None else group.agree_text(hashes))
     frozen = [p for p in model.parameters() if not p.requires_grad]
     return {
         "model": repr(model),
         "frozen": sum(float(p.double().sum()) for p in frozen),
         "rows": sum(source.shard_sizes),
         "num_inputs": source.num_inputs,
-        "training_data": content_hashes(source),
-        "validation_data": content_hashes(validation_data),
+        "training_data": training,
+        "validation_data": validation,
         **asdict(settings),
     }
 

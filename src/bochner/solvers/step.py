@@ -48,20 +48,25 @@ def run_steps(
     *,
     fuse: bool = True,
     group: Workers | None = None,
+    sizes: deque[int] | None = None,
 ) -> Iterator[int]:
     """Take one step for each batch of `read(rows)` at the optimizer's rate; yield the number of rows of each block.
 
     `read(rows)` returns blocks of `rows` rows: one batch, or several whole ones where fused steps prefer that; `fuse`
     False keeps to one ordinary step per block. Work between two blocks belongs in the loop over this iterator.
+
+    With a `group`, each process takes its share of every block. If `sizes` is given, `read` returns these shares, and
+    appends the sizes of the whole blocks.
     """
     device = next(model.parameters()).device
     fused = None
     if fuse and group is None and (preconditioner is None or device.type == "cuda"):
         fused = fused_steps(model, settings, preconditioner)
     blocks = read(settings.batch_size if fused is None else fused.rows)
-    sizes: deque[int] = deque()  # of blocks that were read and not yet used; a GPU reads one ahead
-    if group is not None:
-        blocks = group.shares(blocks, sizes)
+    if sizes is None:
+        sizes = deque()  # of blocks that were read and not yet used; a GPU reads one ahead
+        if group is not None:
+            blocks = group.shares(blocks, sizes)
     if device.type == "cuda":
         blocks = on_device(blocks, device)
     learners, rows = [Learner(model, optimizer, preconditioner)], rows_at_once(model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self
 
@@ -125,6 +125,14 @@ class Workers:
         number = torch.tensor([value], dtype=torch.float64)  # on the CPU, so that a GPU is not interrupted
         dist.broadcast(number, src=0)
         return float(number)
+
+    def agree_text(self, make: Callable[[], str]) -> str:
+        """The text that the first process makes."""
+        content = torch.frombuffer(bytearray(make().encode()), dtype=torch.uint8) if self.is_first else torch.empty(0)
+        length = int(self.agree(len(content)))
+        content = content if self.is_first else torch.empty(length, dtype=torch.uint8)
+        dist.broadcast(content, src=0)
+        return bytes(content.tolist()).decode()
 
     def align(self, model: nn.Module) -> None:
         """Copy the parameters of the first process's `model` to all processes."""
