@@ -31,9 +31,13 @@ td.long { min-width: 15rem; } td { min-width: 4rem; font-variant-numeric: tabula
 .good { color: var(--good); font-weight: 600; } .bad { color: var(--bad); font-weight: 600; }
 .open { color: var(--faint); font-style: italic; }
 .figures { display: flex; flex-wrap: wrap; gap: 1rem; }
+.facts { display: grid; grid-template-columns: max-content 1fr; gap: 0.3rem 1.2rem; font-size: 0.9rem; }
+.facts dt { font-weight: 400; color: var(--faint); } .facts dd { margin: 0; overflow-wrap: anywhere; }
 figure { margin: 0.5rem 0; max-width: 100%; } figure svg { display: block; width: 100%; height: auto; }
 svg text { fill: var(--ink); }
-@media (max-width: 40rem) { .cards thead { display: none; }
+@media (max-width: 40rem) { th, td { padding: 0.3rem; } td { min-width: 0; } th.number { white-space: normal; }
+  .facts { display: block; } .facts dd { margin-bottom: 0.5rem; }
+  .cards thead { display: none; }
   .cards, .cards tbody, .cards tr, .cards td { display: block; }
   .cards tr { border-bottom: 1px solid var(--line); padding: 0.6rem 0; }
   .cards td { border: 0; padding: 0.1rem 0; min-width: 0; text-align: left; }
@@ -250,6 +254,11 @@ class Page:
         return self._add(
             f'<div class="wide"><table{kind}><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
         )
+
+    def facts(self, pairs: Iterable[tuple[str, str]]) -> Self:
+        """Names with their values, which wrap on a narrow screen."""
+        entries = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in pairs)
+        return self._add(f'<dl class="facts">{entries}</dl>')
 
     def figure(self, figure: Any, caption: str) -> Self:
         """A `matplotlib.figure.Figure`; up to about 5 inches of width are readable on a phone."""

@@ -97,6 +97,18 @@ def test_memory_does_not_grow_with_the_rows(wave_model: Path) -> None:
     assert peaks[1] == pytest.approx(peaks[0], rel=0.01)
 
 
+def test_labels_and_probabilities_are_computed_once(ring_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, calls = bochner.load(ring_model / "model" / "model.safetensors"), []
+    scores = model._scores
+    monkeypatch.setattr(model, "_scores", lambda X: calls.append(len(X)) or scores(X))
+    predict = import_module("bochner.cli.predict").predict_tables
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    (table,) = predict(model, ArraySource(X), probabilities=True, predictions=True)
+    assert calls == [30]
+    assert table["prediction"].tolist() == model.predict(X).tolist()
+    np.testing.assert_allclose(table["p(red)"], model.predict_proba(X)[:, list(model.classes_).index("red")], rtol=1e-6)
+
+
 def test_numbers(wave_model: Path, tmp_path: Path, capsys: Capture) -> None:
     run(capsys, "predict", wave_model / "model", wave_model / "test.csv", "--output", tmp_path / "p.csv")
     x = np.random.default_rng(1).uniform(-3, 3, 60)

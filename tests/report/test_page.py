@@ -26,6 +26,7 @@ def drawing(title: str = "a < b") -> Figure:
 def example() -> Page:
     page = Page(f"Title {NASTY}").heading(f"First {NASTY}").text(NASTY).note(NASTY).code(NASTY)
     page.table(["column", NASTY], [[NASTY, 1.5], [Mark(NASTY, "good"), Link("up", f"First {NASTY}")], [None, 2]])
+    page.facts([(NASTY, NASTY), ("SHA-256", "0123456789abcdef" * 4)])
     return page.heading("Figures").figures([(drawing(), NASTY), (drawing(NASTY), "second")])
 
 

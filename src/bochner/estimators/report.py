@@ -136,15 +136,14 @@ def _add_summary(page: Page, estimator: Any, held_out: Sequence[Part], details: 
     if hasattr(estimator, "summary"):
         for line in str(estimator.summary()).splitlines():
             page.text(line)
-    rows: list[list[Cell]] = [["task", _task(estimator, held_out)]]
-    rows += [[name, text] for name, text in details.items()]
+    facts = {"task": _task(estimator, held_out), **details}
     if (count := training_rows(estimator)) is not None:
-        rows.append(["training rows", f"{count:,}"])
-    rows.append(["input columns", f"{estimator.n_features_in_:,}"])
+        facts["training rows"] = f"{count:,}"
+    facts["input columns"] = f"{estimator.n_features_in_:,}"
     if held_out:
-        rows.append(["held-out rows", f"{len(held_out[0].evaluation.targets):,}"])
-    rows += [["solver", str(getattr(estimator, "solver_", "-"))], ["kernel", repr(getattr(estimator, "kernel_", "-"))]]
-    page.table(["property", "value"], rows)
+        facts["held-out rows"] = f"{len(held_out[0].evaluation.targets):,}"
+    facts |= {"solver": str(getattr(estimator, "solver_", "-")), "kernel": repr(getattr(estimator, "kernel_", "-"))}
+    page.facts(facts.items())
     if len(held_out) == 1 and held_out[0].classes is not None:
         names, evaluation = held_out[0].classes, held_out[0].evaluation
         shares = np.bincount(evaluation.targets, weights=evaluation.weight, minlength=len(names))

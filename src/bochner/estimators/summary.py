@@ -169,8 +169,15 @@ def most_important(estimator: Any, count: int = 5) -> str | None:
         return None
     names = column_names(estimator)
     top = np.argsort(-shares, kind="stable")[:count].tolist()
-    return f"Predictions depend most on {', '.join(f'{names[i]} ({_percent(shares[i])})' for i in top)}."
+    shown = [f"{names[i]} ({shares[i]:.0%})".replace("%", " %") for i in top if shares[i] >= 0.005]
+    return f"Predictions depend most on {', '.join(shown)}."
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
+    """A share with one decimal, fewer where that is 0.
+
+    >>> [_percent(share) for share in (0.97, 0.9823, 0.25, 0.0004, 1.0)]
+    ['97 %', '98.2 %', '25 %', '0.04 %', '100 %']
+    """
+    digits = 1 if share >= 0.01 else 2
+    return f"{100 * share:.{digits}f}".rstrip("0").rstrip(".") + " %"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import resource
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,6 @@ from torch import distributed as dist
 
 from bochner.data import ArraySource
 from bochner.data.batches import batches
-from bochner.data.blocks import Block
 from bochner.solvers import step
 from bochner.solvers.checkpoint import read_parts
 from bochner.solvers.optimizers import SGDSettings
@@ -37,29 +37,25 @@ class StoppedError(Exception):
     pass
 
 
-class StoppingSource(ArraySource):
-    """Fails after a number of reads, as a machine may."""
-
-    reads_left = 10**9
-
-    def read(self, shard: int) -> Block:
-        self.reads_left -= 1
-        if self.reads_left < 0:
-            raise StoppedError
-        return super().read(shard)
-
-
-def go_on(folder: Path, steps: int, group: Workers | None = None) -> dict[str, np.ndarray]:
-    """Train for a number of steps with a checkpoint after each, then fail."""
-    model, left = linear(), iter(range(steps))
+@contextmanager
+def stopped_after(steps: int) -> Iterator[None]:
+    """Fail after a number of steps, as a machine may."""
+    left = iter(range(steps))
 
     def stop_or_step(*arguments: Any, **more: Any) -> None:
         if next(left, None) is None:
             raise StoppedError
         take_steps(*arguments, **more)
 
-    options = {"checkpoint_dir": folder, "checkpoint_seconds": 0.0, "verbose": False}
     with suppress(StoppedError), patch.object(step, "take_steps", stop_or_step):
+        yield
+
+
+def go_on(folder: Path, steps: int, group: Workers | None = None) -> dict[str, np.ndarray]:
+    """Train for a number of steps with a checkpoint after each, then fail."""
+    model = linear()
+    options = {"checkpoint_dir": folder, "checkpoint_seconds": 0.0, "verbose": False}
+    with stopped_after(steps):
         train(model, *sources(), LONG, **options, group=group)
         return numbers(model)
     return {}
@@ -96,10 +92,9 @@ class Watching(nn.Module):
         return X @ self.weights.T / 203
 
 
-def watch(folder: Path, reads: int, group: Workers | None = None) -> list[int]:
-    model, source = Watching(), StoppingSource(torch.arange(203.0)[:, None], torch.arange(203) % 3, shard_rows=16)
-    source.reads_left = reads
-    with suppress(StoppedError):
+def watch(folder: Path, steps: int, group: Workers | None = None) -> list[int]:
+    model, source = Watching(), ArraySource(torch.arange(203.0)[:, None], torch.arange(203) % 3, shard_rows=16)
+    with stopped_after(steps):
         options = {"checkpoint_dir": folder, "checkpoint_seconds": 0.0, "verbose": False}
         train(model, source, source, ONCE, **options, group=group)
     return model.seen
@@ -108,8 +103,7 @@ def watch(folder: Path, reads: int, group: Workers | None = None) -> list[int]:
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_every_row_is_learned_from_once_also_after_a_stop(tmp_path: Path) -> None:
     """203 rows in batches of 50: two by four processes, which then stop, and the rest by three."""
-    # before that, all 13 shards are read twice: for the fingerprint and for the initial score
-    first = run_ranks(watch, 4, tmp_path / "a", tmp_path / "run", 2 * 13 + 10)
+    first = run_ranks(watch, 4, tmp_path / "a", tmp_path / "run", 2)
     assert [len(rows) for rows in first] == [24, 26, 24, 26]
     rest = run_ranks(watch, 3, tmp_path / "b", tmp_path / "run", 10**9)
     assert Counter(row for rows in [*first, *rest] for row in rows) == Counter(range(203))
