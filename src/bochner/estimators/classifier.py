@@ -66,9 +66,11 @@ class ClassifierBase(ClassifierMixin, BaseModel):
         self
         """
         plan, seed = self.make_plan(), make_generator(self.random_state).initial_seed()
-        self.target_name_ = None
+        vars(self).pop("target_name_", None)  # of an earlier fit
         if target is not None or isinstance(X, str | os.PathLike | DataLoader):
-            X, y, sample_weight, self.target_name_ = read_training(X, y, sample_weight, target)
+            X, y, sample_weight, name = read_training(X, y, sample_weight, target)
+            if name is not None:
+                self.target_name_ = name
         if isinstance(X, Source):
             refuse_targets(y, sample_weight)
             self.classes_ = check_classes(X, validation_data if isinstance(validation_data, Source) else None)
