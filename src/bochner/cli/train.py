@@ -394,7 +394,7 @@ def _log_solver(solver: str, model: Any) -> None:
     reasons = {
         "exact": f"preset {plan.preset!r}: a search, then least squares on all training rows",
         "newton": f"at most {EXACT_ROWS:,} rows: Newton steps with all rows as landmarks take seconds",
-        "landmarks": f"at most {EXACT_ROWS:,} rows: least squares with all rows as landmarks takes seconds",
+        "landmarks": "least squares with all rows as landmarks takes less time than with features",
         "ridge": f"regression with at most {MAX_NORMAL_FEATURES:,} features: one pass of normal equations",
         "sgd": f"{plan.needs_sgd} needs it" if plan.needs_sgd else f"more than {EXACT_ROWS:,} rows",
     }

@@ -63,6 +63,9 @@ EXACT_ROWS = 2048
 LANDMARK_SOLVERS = ["landmarks", "newton", "askotch", "eigenpro"]
 # Up to this many features the normal equations of least squares cost less than epochs of SGD.
 MAX_NORMAL_FEATURES = 8192
+# Seconds of one thread of a CPU, measured: exact least squares per n^3; normal equations per D^3 and per n D^2; SGD per
+# n D. Their ratios decide, also on a GPU.
+EXACT_COST, NORMAL_COSTS, SGD_COST = 4.9e-12, (3.2e-10, 1.1e-10), 3.3e-8
 # Penalties that are tried on validation rows, as multiples of k(x, x) / n.
 PENALTIES = [10.0**power for power in (-3, -2.5, -2, -1.5, -1, -0.5, 0, 1)]
 EXACT_PENALTIES = PENALTIES[::2]
@@ -117,9 +120,10 @@ def fit_model(
         if num_rows(task.all_rows) > 1:
             return _fit_searched(plan, task, run)
         plan = replace(plan, preset=None)  # nothing can be held out of one row
-    if plan.solver == "exact":  # least squares with all rows as landmarks is one factorisation
-        plan = replace(plan, n_components=num_rows(task.all_rows))
-    solver = choose_solver(plan, num_rows=num_rows(task.all_rows), num_classes=task.num_classes)
+    rows = num_rows(task.all_rows)
+    solver = choose_solver(plan, num_rows=rows, num_classes=task.num_classes)
+    if plan.solver == "exact" or (plan.solver == "auto" and solver == "landmarks" and rows > EXACT_ROWS):
+        plan = replace(plan, n_components=rows)  # least squares with all rows as landmarks is one factorisation
     memory = MemoryPlan() if plan.params.memory_budget is None else _divide_memory(plan, task, solver)
     kernel, choices = choose_kernel(plan, task, memory, group=group)
     if solver == "eigenpro":
@@ -172,8 +176,9 @@ def choose_solver(plan: KernelPlan, *, num_rows: int, num_classes: int | None) -
     """The solver selected by "auto", or the given one if the plan allows it.
 
     Up to 2,048 rows "auto" is the exact kernel model, "newton" for classes and "landmarks" for numbers. Beyond, it is
-    "sgd" for classes; for numbers "ridge" up to 8,192 features, where one pass of normal equations costs less than
-    epochs, and "sgd" above. Options that only "sgd" has make "auto" choose it; an adapted basis needs features.
+    "sgd" for classes; for numbers the exact model as long as it costs less than features and its matrix fits into
+    memory, else "ridge" up to 8,192 features, where one pass of normal equations costs less than epochs, and "sgd".
+    Options that only "sgd" has make "auto" choose it; an adapted basis needs features.
     "exact" is one factorisation while the kernel matrix fits into memory, and "askotch" beyond.
     """
     solver = plan.solver
@@ -191,12 +196,23 @@ def choose_solver(plan: KernelPlan, *, num_rows: int, num_classes: int | None) -
             return "sgd"
         if num_rows <= EXACT_ROWS and plan.basis is None:
             return "landmarks" if num_classes is None else "newton"
+        if num_classes is None and plan.basis is None and _exact_is_faster(plan, num_rows):
+            return "landmarks"
         return "ridge" if num_classes is None and plan.n_components <= MAX_NORMAL_FEATURES else "sgd"
     if solver != "sgd" and special is not None:
         raise ValueError(f"{special} needs solver='sgd', got {solver!r}.")
     if solver in LANDMARK_SOLVERS and plan.basis is not None:
         raise ValueError(f"adapt={plan.basis!r} needs a solver on features, such as 'sgd', got {solver!r}.")
     return solver
+
+
+def _exact_is_faster(plan: KernelPlan, num_rows: int) -> bool:
+    """Whether least squares on all rows takes less time than on features, and its matrix fits into memory."""
+    D = plan.n_components
+    features = NORMAL_COSTS[0] * D**3 + NORMAL_COSTS[1] * num_rows * D**2
+    if D > MAX_NORMAL_FEATURES:
+        features = SGD_COST * num_rows * D
+    return EXACT_COST * num_rows**3 <= features and _fits_memory(plan, num_rows)
 
 
 def _fits_memory(plan: KernelPlan, num_rows: int) -> bool:
