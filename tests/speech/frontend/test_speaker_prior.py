@@ -55,7 +55,7 @@ def test_moments_are_the_maximum_of_the_objective() -> None:
     prior = corpus()
     frames = recording([0, 3], np.random.default_rng(2)) + 0.3
     z = (frames - prior.average.mean) / prior.average.std
-    own = prior.moments([frames], prior_frames=1e-9)
+    own = prior.fitted([frames], prior_frames=1e-9)
     a = prior.average.std / own.std
     c = (prior.average.mean - own.mean) / own.std
 
@@ -82,10 +82,11 @@ def test_few_frames_give_the_average_and_many_the_speaker() -> None:
     prior = corpus()
     generator = np.random.default_rng(3)
     frames = recording([0, 1, 2, 3] * 40, generator) + 1.0
-    nothing = prior.moments([frames], prior_frames=1e9)
+    nothing = prior.fitted([frames], prior_frames=1e9)
     np.testing.assert_allclose(nothing.mean, prior.average.mean, atol=0.05)
     np.testing.assert_allclose(nothing.std, prior.average.std, rtol=0.02)
     own, plain = prior.moments([frames]), group_moments([("", frames)])[""]
+    np.testing.assert_allclose(prior.fitted([frames]).mean, plain.mean, atol=0.1)
     assert own.num_frames == len(frames)
     np.testing.assert_allclose(own.mean, plain.mean, atol=0.1)
     np.testing.assert_allclose(own.std, plain.std, rtol=0.1)

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 
+from bochner.speech.align.recordings import align_files
 from bochner.speech.pretrained import describe_model, list_models, load_model, model_directory, verify_model
 from bochner.speech.pretrained.build import BOUNDARY_OFFSETS, ENGLISH, build_english
 from bochner.speech.pretrained.sphinx import read_sphinx
@@ -113,3 +115,50 @@ def test_a_model_is_built_and_loaded(tmp_path: Path) -> None:
 def test_a_source_that_is_no_model_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="mdef is missing"):
         read_sphinx(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def bengali(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of two minutes of synthetic Bengali with 40 words."""
+    pytest.importorskip("espeakng_loader")
+    from bochner.speech.pretrained import synthetic
+
+    directory = tmp_path_factory.mktemp("models") / "bn"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(synthetic, "NUM_WORDS", 40)
+        synthetic.build_synthetic("bn", directory, hours=0.03)
+    return directory
+
+
+def test_a_model_of_synthetic_speech_aligns_it(bengali: Path, tmp_path: Path) -> None:
+    from bochner.speech.synthesis.espeak import RATE, speak, time_phones
+
+    model = load_model(str(bengali))
+    assert all(verify_model(str(bengali)).values())
+    assert "SYNTHETIC" in model.about["description"]
+    assert sum(file.stat().st_size for file in bengali.iterdir()) < 1.5e6
+    np.testing.assert_allclose(model.mixtures.weights.sum(axis=-1), 1.0, atol=2e-3)
+    words = list(model.pronunciations)[:6]
+    output = speak(" ".join(words), voice="bn+m3", speed=150)
+    samples = np.pad(output.samples / 32768, RATE // 4)
+    samples += 1e-4 * np.random.default_rng(0).standard_normal(len(samples))
+    soundfile.write(tmp_path / "a.wav", samples, RATE)
+    aligned = align_files(tmp_path / "a.wav", " ".join(words) + "।", model=model).recordings[0]
+    starts = [word[0].start + 0.25 for word in time_phones(output)]
+    assert [word.label for word in aligned.words] == words
+    errors = [abs(word.start - start) for word, start in zip(aligned.words, starts, strict=True)]
+    assert np.median(errors) < 0.05
+
+
+def test_unknown_words_and_characters(bengali: Path, tmp_path: Path) -> None:
+    """Without rules for letters, a word without pronunciation is marked; characters are words of their own."""
+    model = load_model(str(bengali))
+    (first, ways), (second, others) = list(model.pronunciations.items())[:2]
+    soundfile.write(tmp_path / "a.wav", 0.1 * np.random.default_rng(0).standard_normal(32_000), 16_000)
+    marked = align_files(tmp_path / "a.wav", f"{first} ঢঢঢঢ {second}", model=model, guess=False)
+    assert [word.label for word in marked.recordings[0].words] == [first, "<unk>", second]
+    characters = replace(model, about={**model.about, "tokens": "characters"})
+    characters.__dict__["g2p"] = None
+    own = {"你": ways, "好": others}
+    aligned = align_files(tmp_path / "a.wav", "你好。嗎", model=characters, lexicon=own)
+    assert [word.label for word in aligned.recordings[0].words] == ["你", "好", "<unk>"]

@@ -65,25 +65,37 @@ def verify(name: str) -> None:
         raise ValueError(f"the model {name!r} is damaged ({', '.join(damaged)}); install bochner again.")
 
 
-def build(name: str, source: Path, output_dir: Path) -> None:
-    """Build a pre-trained model from its source.
+def build(name: str, output_dir: Path, *, source: Path | None = None, hours: float = 0.5, seed: int = 0) -> None:
+    """Build a model for `bochner align --model`.
 
     Examples:
 
-        bochner speech models build en pocketsphinx/model/en-us models/en
+        bochner speech models build en models/en --source pocketsphinx/model/en-us
+        bochner speech models build yue models/yue
+        bochner align recordings --model models/yue
 
     "en" is a conversion of PocketSphinx's en-us model, which its licence (BSD) allows to redistribute: the densities of
-    its context-independent states, and its dictionary. The result can be given to `bochner align --model`.
+    its context-independent states, and its dictionary. "yue" (Cantonese) and "bn" (Bengali) are trained on synthetic
+    speech of espeak-ng, which takes minutes and requires `pip install 'bochner[synthesis]'`.
 
     Args:
-        name: The model, "en".
-        source: PocketSphinx's directory model/en-us, from its repository or its Python package.
+        name: The model: "en", "yue" or "bn".
         output_dir: The directory to write.
+        source: For "en", PocketSphinx's directory model/en-us, from its repository or its Python package.
+        hours: Of synthetic speech, for the other models.
+        seed: Seed of the synthetic speech.
     """
-    from bochner.speech.pretrained.build import build_english
+    one_of("name", name, ["en", "yue", "bn"])
+    if name == "en":
+        from bochner.speech.pretrained.build import build_english
 
-    one_of("name", name, ["en"])
-    build_english(source, output_dir)
+        if source is None:
+            raise ValueError("source must be PocketSphinx's directory model/en-us for the model en, got none.")
+        build_english(source, output_dir)
+    else:
+        from bochner.speech.pretrained.synthetic import build_synthetic
+
+        build_synthetic(name, output_dir, hours=hours, seed=seed)
     logger.info(labelled("model", f"{output_dir} (for bochner align --model)"))
 
 

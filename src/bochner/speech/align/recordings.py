@@ -37,7 +37,9 @@ MIN_DURATION = 0.005  # seconds
 MAX_PRONUNCIATIONS = 4  # of each reading of a number
 CONFIDENCE_SCALE = 0.2  # of log likelihood ratios, since neighbouring frames are not independent
 _QUOTES = str.maketrans("\u2018\u2019\u02bc\u2013\u2014", "'''- ")  # typographic quotes and dashes
-_NOT_A_WORD = re.compile(r"^(?:(?![$£€]\d)[^\w<\['])+|(?:[^\w>\]'%]|(?<!\d)%)+$")  # keeps $5 and 25%
+_MARKS = "".join(chr(code) for code in range(0x300, 0x1100) if unicodedata.category(chr(code))[0] == "M")
+_WORD = rf"\w{_MARKS}"  # letters, digits and marks such as the vowel signs of Bengali
+_NOT_A_WORD = re.compile(rf"^(?:(?![$£€]\d)[^{_WORD}<\['])+|(?:[^{_WORD}>\]'%]|(?<!\d)%)+$")  # keeps $5 and 25%
 _SPACE_BEFORE_PERCENT = re.compile(r"(?<=\d)\s+(?=%)")
 
 
@@ -269,8 +271,14 @@ class _Pronouncer:
             if entry := self._lookup(token):
                 entries.append(entry)
             else:
-                entries += [self._lookup(piece) or self._unknown_entry(piece) for piece in token.split("-") if piece]
+                entries += [self._lookup(piece) or self._unknown_entry(piece) for piece in self._pieces(token)]
         return entries
+
+    def _pieces(self, token: str) -> Iterable[str]:
+        """The characters of a token in a language that is written in them, otherwise the parts of a compound."""
+        if self._model.about.get("tokens") == "characters":
+            return filter(str.isalnum, token)
+        return filter(None, token.split("-"))
 
     def _lookup(self, token: str) -> tuple[str, tuple[Pronunciation, ...]] | None:
         for word in (token, token.strip("'"), f"{token}."):
@@ -303,7 +311,14 @@ class _Pronouncer:
     def _guessed(self, token: str) -> Pronunciation | None:
         """By rule, for words of letters; "[laughs]", "<noise>" and "mp3" are not words."""
         letters = token.strip("'")
-        return self._model.g2p.pronounce(letters) if letters.replace("'", "").isalpha() else None
+        if self._model.g2p is None or not letters or not all(_is_letter(letter) for letter in letters.replace("'", "")):
+            return None
+        return self._model.g2p.pronounce(letters)
+
+
+def _is_letter(character: str) -> bool:
+    """Whether a character is a letter or a mark of one, such as a vowel sign of Bengali."""
+    return unicodedata.category(character)[0] in "LM"
 
 
 def _align(

@@ -11,7 +11,7 @@ import torch
 
 from bochner import checks
 from bochner.speech.frames import Array
-from bochner.speech.frontend.postprocess import Moments
+from bochner.speech.frontend.postprocess import Moments, group_moments, smoothed
 from bochner.speech.hmm.mixtures import Mixtures, accumulate, split, update
 from bochner.speech.text_files import FilePath
 from bochner.storage import read_tensors, write_tensors
@@ -57,8 +57,18 @@ class SpeakerPrior:
                 mixtures = update(mixtures, accumulate(mixtures, X, pdfs))
         return cls(average, mixtures, _statistics(mixtures, X, X) / len(X))
 
-    def moments(self, frames: Iterable[Array], *, prior_frames: float = PRIOR_FRAMES) -> Moments:
+    def moments(self, frames: Iterable[Array]) -> Moments:
         """The moments of the speaker of `frames`, arrays [T, d] of cepstra before normalisation.
+
+        The plain moments of T frames, smoothed by those of `fitted` with the weight of 100 frames: a word is normalised
+        by the mixture, and a minute of speech, in which all phones occur, by its own mean and variance.
+        """
+        arrays = list(frames)
+        plain = group_moments(("", array) for array in arrays)[""]
+        return smoothed(plain, self.fitted(arrays))
+
+    def fitted(self, frames: Sequence[Array], *, prior_frames: float = PRIOR_FRAMES) -> Moments:
+        """The moments after which the frames fit the mixture best.
 
         With z the frames normalised by the average speaker, y = a z + c maximises
 
@@ -71,16 +81,13 @@ class SpeakerPrior:
         Source: Gales 1998 (diagonal constrained transforms); Gauvain & Lee 1994 (priors as counts).
         """
         weight = checks.positive_float("prior_frames", prior_frames)
-        arrays = list(frames)
-        varies = self.average.std > 0
-        scale = np.where(varies, self.average.std, 1.0)
-        z = (_thinned(arrays) - self.average.mean) / scale
+        scale = np.where(self.average.std > 0, self.average.std, 1.0)
+        z = (_thinned(frames) - self.average.mean) / scale
         a, c = np.ones(z.shape[1]), np.zeros(z.shape[1])
         for _ in range(ITERATIONS):
             sums = _statistics(self.mixtures, z, a * z + c) + weight * self.statistics
             a, c = _best_affine(sums, len(z) + weight)
-        num_frames = sum(map(len, arrays))
-        return Moments(num_frames, self.average.mean - scale * c / a, scale / a)
+        return Moments(sum(map(len, frames)), self.average.mean - scale * c / a, scale / a)
 
     def of_speaker(self, moments: Moments) -> SpeakerPrior:
         """The prior of recordings of a known speaker."""

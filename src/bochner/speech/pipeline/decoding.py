@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -114,7 +114,7 @@ def train_language_model(corpus: SpeechCorpus, order: int) -> NgramModel:
 
 @dataclass(frozen=True, eq=False)
 class FirstPass:
-    """Adaptation to new speakers by the hypotheses of the stage before SAT; their transcripts are never read."""
+    """Adaptation to new speakers by hypotheses of a first pass; their transcripts are never read."""
 
     corpus: SpeechCorpus
     aligned_dir: Path
@@ -132,14 +132,26 @@ class FirstPass:
         return cached_graph(graphs, hmm=model.hmm, lexicon=lexicon or self.corpus.lexicon, grammar=self.grammar)
 
     def adapted(self, name: str, utterances: Sequence[Utterance], target: Path) -> GmmHmm:
-        """The GMM of that stage; after SAT, with the transforms of these utterances' speakers."""
+        """The GMM of that stage; after SAT, with the transforms of these utterances' speakers.
+
+        They are estimated from hypotheses of the stage before, then again from those of the adapted GMM.
+        """
         model = GmmHmm.load(self.aligned_dir / name)
         if not model.transforms:
             return model
-        unadapted = GmmHmm.load(self.aligned_dir / "lda_mllt")
+        decoding = GmmHmm.load(self.aligned_dir / "lda_mllt")
+        for number in ("first", "second"):
+            paths, speakers = self._hypotheses(decoding, utterances, target / f"{number}_pass_{utterances[0].part}")
+            model = adapt_to_speakers(model, self.frames, speakers, paths=paths, hmm=decoding.hmm)
+            decoding = model
+        return model
+
+    def _hypotheses(
+        self, model: GmmHmm, utterances: Sequence[Utterance], target: Path
+    ) -> tuple[Mapping[str, Array], dict[str, str]]:
+        """The paths of the hypotheses of `model`, and the speakers of their utterances."""
         decoded = decode_utterances(
-            target / f"first_pass_{utterances[0].part}", graph=self.graph(unadapted),
-            likelihoods=unadapted.scores(self.frames, self.corpus.speaker_of),
+            target, graph=self.graph(model), likelihoods=model.scores(self.frames, self.corpus.speaker_of),
             ids=[utterance.id for utterance in utterances], acoustic_weight=DEFAULT_ACOUSTIC_WEIGHT,
             search=self.search, workers=self.execution.workers,
         )  # fmt: skip
@@ -148,9 +160,8 @@ class FirstPass:
             for utterance in utterances
             if decoded.words.get(utterance.id)
         ]
-        paths = force_align(unadapted, self.corpus, self.frames, hypotheses, Recipe(), self.execution).paths
-        speakers = {utterance.id: utterance.speaker for utterance in hypotheses}
-        return adapt_to_speakers(model, self.frames, speakers, paths=paths, hmm=unadapted.hmm)
+        paths = force_align(model, self.corpus, self.frames, hypotheses, Recipe(), self.execution).paths
+        return paths, {utterance.id: utterance.speaker for utterance in hypotheses}
 
 
 def with_probabilities(corpus: SpeechCorpus, model: GmmHmm) -> Lexicon:

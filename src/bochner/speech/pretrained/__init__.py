@@ -77,9 +77,9 @@ class PretrainedModel:
         return entries
 
     @cached_property
-    def g2p(self) -> G2p:
-        """Pronounces words that the lexicon lacks."""
-        return G2p.load(self.directory / G2P)
+    def g2p(self) -> G2p | None:
+        """Pronounces words that the lexicon lacks; None for languages written in characters."""
+        return G2p.load(self.directory / G2P) if (self.directory / G2P).exists() else None
 
     def cepstra(self, blocks: Iterable[Array]) -> Array:
         """Cepstra float32 [T, d], centred over all frames, of samples at the model's rate in consecutive blocks."""
@@ -161,7 +161,7 @@ def save_model(
     mixtures: StreamMixtures,
     frontend: Mfcc,
     lexicon: Lexicon,
-    g2p: G2p,
+    g2p: G2p | None,
     licence: str,
 ) -> None:
     """Write a model completely or, after an error, not at all; Gaussians and weights in 16 bits."""
@@ -177,7 +177,8 @@ def save_model(
         partial.mkdir(parents=True, exist_ok=True)
         write_tensors(partial / ACOUSTIC, tensors, {"streams": VERSION})
         (partial / LEXICON).write_bytes(lzma.compress(words.encode("utf-8"), preset=9 | lzma.PRESET_EXTREME))
-        g2p.save(partial / G2P)
+        if g2p is not None:
+            g2p.save(partial / G2P)
         (partial / LICENCE).write_text(licence, encoding="utf-8")
         files = {path.name: _hash(path) for path in sorted(partial.iterdir())}
         record = {

@@ -121,6 +121,11 @@ class Bengali:
         chosen = [word for word in frequencies if _is_bengali_word(word)][: positive_int("num_words", num_words)]
         self._chain = WordChain({word: frequencies[word] for word in chosen})
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words, most frequent first."""
+        return self._chain.words
+
     def prompt(self, part: str, generator: np.random.Generator) -> Prompt:
         while True:
             tokens = self._chain.sentence(int(generator.integers(*BENGALI_LENGTHS)), generator)
@@ -161,6 +166,20 @@ class Cantonese:
         for prompt in turns:
             if prompt is not None and CANTONESE_LENGTHS[0] <= len(prompt.tokens) <= CANTONESE_LENGTHS[1]:
                 self._turns[part_of_sentence(prompt.tokens)].append(prompt)
+
+    @property
+    def syllables(self) -> dict[str, list[str]]:
+        """The syllables of each character of the turns, in Jyutping."""
+        pairs = {
+            pair: None
+            for turns in self._turns.values()
+            for prompt in turns
+            for pair in zip(prompt.tokens, prompt.engine_text.split(), strict=True)
+        }
+        syllables: dict[str, list[str]] = {}
+        for character, syllable in pairs:
+            syllables.setdefault(character, []).append(syllable)
+        return syllables
 
     def prompt(self, part: str, generator: np.random.Generator) -> Prompt:
         return self._turns[part][generator.integers(len(self._turns[part]))]
