@@ -157,8 +157,7 @@ def test_unknown_words_and_characters(bengali: Path, tmp_path: Path) -> None:
     soundfile.write(tmp_path / "a.wav", 0.1 * np.random.default_rng(0).standard_normal(32_000), 16_000)
     marked = align_files(tmp_path / "a.wav", f"{first} ঢঢঢঢ {second}", model=model, guess=False)
     assert [word.label for word in marked.recordings[0].words] == [first, "<unk>", second]
-    characters = replace(model, about={**model.about, "tokens": "characters"})
-    characters.__dict__["g2p"] = None
+    characters = replace(model, about={**model.about, "tokens": "characters", "files": {}})
     own = {"你": ways, "好": others}
     aligned = align_files(tmp_path / "a.wav", "你好。嗎", model=characters, lexicon=own)
     assert [word.label for word in aligned.recordings[0].words] == ["你", "好", "<unk>"]

@@ -311,9 +311,9 @@ class _Pronouncer:
     def _guessed(self, token: str) -> Pronunciation | None:
         """By rule, for words of letters; "[laughs]", "<noise>" and "mp3" are not words."""
         letters = token.strip("'")
-        if self._model.g2p is None or not letters or not all(_is_letter(letter) for letter in letters.replace("'", "")):
+        if not letters or not all(_is_letter(letter) for letter in letters.replace("'", "")):
             return None
-        return self._model.g2p.pronounce(letters)
+        return self._model.g2p.pronounce(letters) if self._model.has_g2p else None
 
 
 def _is_letter(character: str) -> bool:

@@ -77,9 +77,14 @@ class PretrainedModel:
         return entries
 
     @cached_property
-    def g2p(self) -> G2p | None:
-        """Pronounces words that the lexicon lacks; None for languages written in characters."""
-        return G2p.load(self.directory / G2P) if (self.directory / G2P).exists() else None
+    def g2p(self) -> G2p:
+        """Pronounces words that the lexicon lacks."""
+        return G2p.load(self.directory / G2P)
+
+    @property
+    def has_g2p(self) -> bool:
+        """False for languages that are written in characters."""
+        return G2P in self.about["files"]
 
     def cepstra(self, blocks: Iterable[Array]) -> Array:
         """Cepstra float32 [T, d], centred over all frames, of samples at the model's rate in consecutive blocks."""
