@@ -66,9 +66,10 @@ def test_models_are_listed_shown_and_verified(tmp_path: Path, capsys: Capture) -
 
 
 def test_a_source_that_is_no_model_is_named(tmp_path: Path, capsys: Capture) -> None:
-    code, _, err = run(capsys, "speech", "models", "build", "en", tmp_path, tmp_path / "out")
-    assert code == 1
-    assert "PocketSphinx" in err
+    for source in ((), ("--source", tmp_path)):
+        code, _, err = run(capsys, "speech", "models", "build", "en", tmp_path / "out", *source)
+        assert code == 1
+        assert "PocketSphinx" in err
 
 
 def test_pronunciations_are_learned_and_applied(tmp_path: Path, capsys: Capture) -> None:
