@@ -66,7 +66,7 @@ class ClassifierBase(ClassifierMixin, BaseModel):
         self
         """
         plan, seed = self.make_plan(), make_generator(self.random_state).initial_seed()
-        vars(self).pop("target_name_", None)  # of an earlier fit
+        self.__dict__.pop("target_name_", None)  # of an earlier fit
         if target is not None or isinstance(X, str | os.PathLike | DataLoader):
             X, y, sample_weight, name = read_training(X, y, sample_weight, target)
             if name is not None:

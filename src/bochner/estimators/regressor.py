@@ -51,7 +51,7 @@ class RegressorBase(RegressorMixin, BaseModel):
         The other arguments are those of `KernelClassifier.fit`. Targets are centred and scaled internally.
         """
         plan, seed = self.make_plan(), make_generator(self.random_state).initial_seed()
-        vars(self).pop("target_name_", None)  # of an earlier fit
+        self.__dict__.pop("target_name_", None)  # of an earlier fit
         if target is not None or isinstance(X, str | os.PathLike | DataLoader):
             X, y, sample_weight, name = read_training(X, y, sample_weight, target)
             if name is not None:
