@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
+from textwrap import fill
 from typing import Any, NamedTuple
 
 from bochner.report import Cell, Link, Mark, Page, markdown_table
@@ -97,7 +98,7 @@ def results_part(findings: Sequence[Finding], saved: Mapping[str, SavedRows], *,
     assessments = assess(findings, saved)
     parts = [
         f"{WRITTEN} --size {size}`; do not edit. Each number: `bochner study run STUDY --size {size}`.",
-        _summary(assessments),
+        fill(_summary(assessments), width=120),
         markdown_table(PAPERS, _by_paper(assessments)),
         markdown_table(COLUMNS, [_line(assessment, {}) for assessment in assessments]),
     ]
