@@ -271,3 +271,10 @@ def test_a_bandwidth_too_small_for_the_rank_is_an_error() -> None:
     X, _ = SHAPES["moons"]
     with pytest.raises(ValueError, match="raise the rank or the bandwidth"):
         LowRankSpectralClustering(n_clusters=2, bandwidth=0.01, rank=20, random_state=0).fit(X)
+
+
+def test_memory_that_is_not_initialised_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such memory may hold NaN, which would be refused as if it were the rows'."""
+    monkeypatch.setattr(np, "empty", lambda shape, dtype=float, **_: np.full(shape, np.nan, dtype))
+    X = torch.randn(30, 2, generator=Generator().manual_seed(0), dtype=torch.float64)
+    assert LowRankRidge(bandwidth=1.0, rank=5).fit(X, X[:, 0]).predict(X).shape == (30,)

@@ -349,7 +349,7 @@ def _checked_pair(estimator: LowRankEstimator, X: Any, y: Any) -> tuple[Tensor, 
     if isinstance(X, Tensor):
         X = checked_inputs(estimator, X, reset=True)
         y = y.cpu().numpy() if isinstance(y, Tensor) else y
-        _, y = check_X_y(np.empty((len(X), 1)), y, **numeric)
+        _, y = check_X_y(np.zeros((len(X), 1)), y, **numeric)
     else:
         X, y = validate_data(estimator, X, y, reset=True, dtype=[np.float64, np.float32], **numeric)
         X = as_tensor(X)
