@@ -261,7 +261,7 @@ class _Search:
         num_train: int = 0,
     ) -> None:
         self.rows, self.preset, self.fixed, self.criterion = rows, preset, fixed, criterion
-        self.num_train = num_train
+        self.has_many_rows = 0 < preset.metric_rows <= 2 * num_train
         self.deadline = math.inf if time_limit is None else time.monotonic() + time_limit
         self.factor = 1.0 if fixed.bandwidth is not None else fixed.factor
         self.generator = seeded(seed, "probes")
@@ -279,10 +279,6 @@ class _Search:
             name: rows.X if transform is None else transform(rows.X) for name, transform in self.transforms.items()
         }
         self.bar = tqdm(desc="search", unit=" trials", disable=None if verbose is None else not verbose, leave=False)
-
-    @property
-    def has_many_rows(self) -> bool:
-        return 0 < self.preset.metric_rows <= 2 * self.num_train
 
     @property
     def late(self) -> bool:
@@ -394,7 +390,8 @@ class _Search:
             if trial.recipe.complexity >= best.recipe.complexity or self.criterion.overall is not None:
                 continue
             gap = trial.losses - least.losses
-            if float(gap.mean()) < float(gap.std(correction=0)) / self._num_validated(trial) ** 0.5:
+            # repeated cross-validation has each row twice
+            if float(gap.mean()) < float(gap.std(correction=0)) / len(trial.validated.unique()) ** 0.5:
                 best = trial
         return _ensemble(best, final, self.rows, self.preset.members, self.criterion)
 
@@ -408,10 +405,6 @@ class _Search:
             return not float(gap.mean()) > FAR_BEHIND * error * float(gap.std(correction=0))
 
         return ranked if self.criterion.overall is not None else [trial for trial in ranked if is_near(trial)]
-
-    def _num_validated(self, trial: Trial) -> int:
-        """Different rows that a trial was validated on: repeated cross-validation has each twice."""
-        return len(trial.validated.unique())
 
     # -- trials ----------------------------------------------------------------------------------------------------
 
@@ -781,11 +774,12 @@ class _Geometry:
             yield column, (direction.mul_(W) @ coefficients)[:, :, None]
 
 
+@dataclass(frozen=True, eq=False)
 class _Scratch:
     """Memory for arrays that are computed many times: on a CPU, new pages take longer than filling them."""
 
-    def __init__(self, like: Tensor) -> None:
-        self.like, self.memory = like, dict[str, Tensor]()
+    like: Tensor
+    memory: dict[str, Tensor] = field(default_factory=dict)
 
     def array(self, name: str, shape: Sequence[int]) -> Tensor:
         """An array of that shape, which the next call with this name overwrites."""
