@@ -280,7 +280,7 @@ def write_atomically(path: Path, content: bytes) -> None:
         sync_directory(path.parent)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):  # that of a full disk names no file, others the temporary one
+        if isinstance(error, OSError) and error.errno:  # that of a full disk names no file, others the temporary one
             error.filename = str(path)
         raise
     upload(path)

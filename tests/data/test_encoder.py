@@ -403,7 +403,7 @@ def test_columns_that_vanish_or_appear(make: Any) -> None:
     encoder, _ = fit(make({"a": [1, 2], "b": [3, 4]}))
     with pytest.raises(ValueError, match=r"\['b'\].*\['c'\]"):
         encoder.encode(make({"a": [1], "c": [2]}))
-    with pytest.raises(ValueError, match=r"\[\].*\['c'\]"):
+    with pytest.raises(ValueError, match=r"\['c'\]"):
         encoder.encode(make({"a": [1], "b": [2], "c": [2]}))
 
 

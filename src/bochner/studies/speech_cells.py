@@ -139,7 +139,7 @@ def kernel_cells(size: Size) -> list[Cell]:
     """Kernel x selection x bottleneck x ERLL.
 
     >>> len(kernel_cells("small"))
-    18
+    54
     """
     sizes = SIZES[size]
     return [
