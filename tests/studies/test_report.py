@@ -45,7 +45,7 @@ def test_without_rows_nothing_is_claimed() -> None:
     assert text.count("| not measured |") == len(FINDINGS)
     page = make_page(STUDIES, FINDINGS, {}, size="paper").html()
     assert page.count("Not measured at this size.") == len(STUDIES)
-    assert f"{len(FINDINGS)} not measured" in page
+    assert f"not measured: {len(FINDINGS)}" in page
 
 
 def test_a_failed_finding_is_shown_as_failed(saved: Mapping[str, SavedRows]) -> None:
@@ -55,7 +55,7 @@ def test_a_failed_finding_is_shown_as_failed(saved: Mapping[str, SavedRows]) -> 
     lines = [line for line in text.splitlines() if line.endswith("| no |")]
     assert len(lines) == 1
     assert "first / 11th eigenvalue > 3 on 0 of 3 sets: digits 1, a9a 1, cpu 1" in lines[0]
-    assert "; 1 do not hold" in text
+    assert "; do not hold: 1" in text
 
 
 def test_what_is_missing_is_named(saved: Mapping[str, SavedRows]) -> None:

@@ -133,15 +133,15 @@ def between(text: str, part: str, path: Path) -> str:
 
 def _summary(assessments: Sequence[Assessment]) -> str:
     counts = Counter(assessment.word for assessment in assessments)
-    incomplete = sum(assessment.open for assessment in assessments)
-    parts = [
-        f"{counts['yes']} of {len(assessments)} findings of the papers hold on these data",
-        f"{counts['no']} do not hold",
-        f"{counts[UNDECIDED]} undecided",
-        f"{counts[NOT_MEASURED]} not measured",
-        f"{incomplete} decided from only some of their cells",
-    ]
-    return f"{parts[0]}; {', '.join(part for part in parts[1:] if not part.startswith('0 '))}.".replace("; .", ".")
+    others = {
+        "do not hold": counts["no"],
+        "undecided": counts[UNDECIDED],
+        "not measured": counts[NOT_MEASURED],
+        "decided from only some of their cells": sum(assessment.open for assessment in assessments),
+    }
+    rest = ", ".join(f"{words}: {count}" for words, count in others.items() if count)
+    text = f"{counts['yes']} of {len(assessments)} findings of the papers hold on these data"
+    return f"{text}; {rest}." if rest else f"{text}."
 
 
 def _by_paper(assessments: Sequence[Assessment]) -> list[list[Cell]]:
