@@ -16,7 +16,7 @@ def demo(output_dir: Path = Path("out") / "demo", workers: int = 2) -> None:
 
         bochner demo --output_dir out/demo
 
-    It takes about two minutes on two cores, without downloads; after an interruption it continues. Requires
+    It takes under three minutes on two cores, without downloads; after an interruption it continues. Requires
     `pip install 'bochner[demo]'`.
 
     Args:
