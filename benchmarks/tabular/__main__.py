@@ -3,7 +3,8 @@
 python -m benchmarks.tabular --results DIR                                   # every set, split and contender
 python -m benchmarks.tabular --results DIR --sets ames --contenders lightgbm catboost --splits 0
 python -m benchmarks.tabular --results DIR --tuned --sets cadata             # 30 random configurations each
-python -m benchmarks.tabular --results DIR --page docs/benchmarks_tabular.md # nothing is run
+python -m benchmarks.tabular --results DIR --store benchmarks/tabular/results.csv   # nothing is run
+python -m benchmarks.tabular --results benchmarks/tabular/results.csv --page docs/benchmarks_tabular.md
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from benchmarks.tabular.contenders import CONTENDERS
-from benchmarks.tabular.runner import Cell, Limits, Runner, read_records
+from benchmarks.tabular.records import read_records, write_csv
+from benchmarks.tabular.runner import Cell, Limits, Runner
 from benchmarks.tabular.tables import sizes
 from benchmarks.tabular.tuned import TUNED
 
@@ -27,18 +30,24 @@ RESULTS = ROOT.parent / "results" / "tabular"
 
 def main(arguments: list[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
+    if options.store is not None:
+        write_csv(read_records(options.results), options.store)
     if options.page is not None:
         from benchmarks.tabular.page import write_page
 
         write_page(read_records(options.results), options.page)
+    if options.store is not None or options.page is not None:
         return
+    if options.jobs < 1:
+        raise SystemExit(f"--jobs: must be at least 1, got {options.jobs}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the process of the cell ends as well
     limits = Limits(options.time_limit, options.memory_limit)
-    runner = Runner(options.results.absolute(), options.data.absolute(), options.threads, options.device, limits)
-    for cell in _cells(options):
-        if runner.path(cell).exists() and not options.again:
-            continue
-        print(_line(cell, runner.run(cell)), flush=True)
+    results, data = options.results.absolute(), options.data.absolute()
+    runner = Runner(results, data, options.threads, options.device, limits, options.jobs)
+    cells = [cell for cell in _cells(options) if options.again or not runner.path(cell).exists()]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for cell, record in zip(cells, pool.map(runner.run, cells), strict=True):
+            print(_line(cell, record), flush=True)
 
 
 def _cells(options: argparse.Namespace) -> list[Cell]:
@@ -68,17 +77,21 @@ def _line(cell: Cell, record: dict[str, Any]) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=DATA, help="directory of the .npz files and of tabular/")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="one JSON file per finished cell")
+    parser.add_argument(
+        "--results", type=Path, default=RESULTS, help="directory of one JSON file per cell; or a .csv file"
+    )
     parser.add_argument("--sets", nargs="+", help="names of tables; all by default")
     parser.add_argument("--max-rows", type=int, help="only tables with at most this many rows")
     parser.add_argument("--splits", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--contenders", nargs="+", choices=[*CONTENDERS, *TUNED])
     parser.add_argument("--tuned", action="store_true", help="the contenders with random configurations instead")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1, help="fits at a time; the product with --threads fits the cores")
     parser.add_argument("--device", default="cpu", help="for the contenders that can use a GPU")
     parser.add_argument("--time-limit", type=float, default=1200.0, help="CPU seconds per cell and thread")
     parser.add_argument("--memory-limit", type=float, default=12.0, help="GiB per cell")
     parser.add_argument("--again", action="store_true", help="run finished cells again")
+    parser.add_argument("--store", type=Path, help="write all records to a .csv file without running anything")
     parser.add_argument("--page", type=Path, help="write the page from the results without running anything")
     return parser
 

@@ -22,9 +22,9 @@ TARGETS = {"lightgbm": 0.75, "catboost": 0.65}  # win rates
 ALL = CONTENDERS | TUNED
 
 CHOSEN_ON = (
-    "a9a, adult, ames, birthdays, cadata, communities, connect4, covtype_sample, cpu_act, cpusmall, diamonds, flights, "
-    "gss_wages, house_16h, ijcnn1, income_bayarea, kr_vs_k, magic, movies, nasscds, phoneme_esl, puma32h, "
-    "satimage_scale, sba_loans, skillcraft1, star, walking and wine_quality"
+    "a9a, adult, ames, birthdays, cadata, communities, connect4, covtype_sample, cpu_act, cpusmall, diamonds, "
+    "flights, gss_wages, house_16h, ijcnn1, income_bayarea, kr_vs_k, magic, movies, nasscds, phoneme_esl, "
+    "puma32h, satimage_scale, sba_loans, skillcraft1, star, walking, wine_quality"
 )
 
 PROTOCOL = """
@@ -40,8 +40,7 @@ fit one model per label.
 
 **What was chosen on which sets.** The kernels, grids and stages of the search of `bochner` were chosen on split 0 of
 {chosen}. The other sets were scored once before this run; after that the range of penalties was extended and more
-trials were allowed on a GPU. RESULTS.md has win rates for both groups. Scores of `bochner` in cells without costs
-were computed on a second machine, on columns encoded beforehand by its own encoder.
+trials were allowed on a GPU. The table of win rates has both groups.
 
 **Scores.** Accuracy, ROC AUC or R2, whichever is the table's own; errors are 1 - accuracy, 1 - ROC AUC and RMSE.
 Ranks are computed on cells (set and split) that all ranked contenders ran, averaged over splits, then over sets. A cell
@@ -93,11 +92,12 @@ def _machines(summary: Summary) -> str:
         for package, version in record["machine"]["versions"].items():
             versions.setdefault(package, set()).add(version)
     texts = (f"{package} {', '.join(sorted(numbers))}" for package, numbers in sorted(versions.items()))
-    cores, threads, devices, pythons = (
+    cores, threads, jobs, devices, pythons = (
         ", ".join(sorted({str(value) for value in values}))
         for values in (
             [record["machine"]["cores"] for record in records],
             [record["threads"] for record in records],
+            [record.get("jobs", 1) for record in records],
             [record["device"] for record in records],
             [record["machine"]["python"] for record in records],
         )
@@ -106,9 +106,8 @@ def _machines(summary: Summary) -> str:
     commit = f"; commit {', '.join(commits)}" if commits else ""
     cpus = ", ".join(sorted({record["machine"].get("cpu", "") for record in records} - {""}))
     return (
-        f"**Machine.** {cpus + ', ' if cpus else ''}{cores} cores, device {devices}, {threads} thread(s) per fit; "
-        f"Python {pythons}, {', '.join(texts)}{commit}. Other processes ran on the machine: CPU seconds are more "
-        "reliable than wall seconds."
+        f"**Machine.** {cpus + ', ' if cpus else ''}{cores} cores, device {devices}, {threads} "
+        f"thread{'s' * (threads != '1')} per fit, {jobs} fits at a time; Python {pythons}, {', '.join(texts)}{commit}."
     )
 
 
@@ -166,6 +165,11 @@ def _win_table(summary: Summary, order: list[str]) -> Iterable[str]:
     for name in order:
         cells = ["" if name == reference else _wins(summary.wins(name, reference)) for reference in references]
         yield f"| {_bold(name)} | " + " | ".join(cells) + " |"
+    for title, chosen in [("sets of the choices", True), ("other sets", False)]:
+        group = Summary(record for key, record in summary.cells.items() if (key[0] in CHOSEN_ON.split(", ")) == chosen)
+        if {OURS, *references} <= set(group.contenders):
+            cells = [_wins(group.wins(OURS, reference)) for reference in references]
+            yield f"| {_bold(OURS)}, {title} | " + " | ".join(cells) + " |"
 
 
 def _wins(wins: Wins) -> str:
@@ -199,7 +203,7 @@ def _cost_table(summary: Summary, order: list[str]) -> Iterable[str]:
     yield (
         "Medians over the cells that all ranked contenders finished; ratios of CPU seconds are medians over the cells "
         "that both finished. Memory is the peak of the resident set during the fit less that before it. The longest "
-        "and the most are of all cells. Cells that ran on another machine have no costs.\n"
+        "and the most are of all cells.\n"
     )
     columns = ["cells", "fit, s", "longest, s", "fit, CPU s", "/ lightgbm", "/ catboost", "predict, s"]
     columns += ["memory, MiB", "most, MiB"]

@@ -40,6 +40,7 @@ class Runner:
     threads: int = 1
     device: str = "cpu"
     limits: Limits = Limits()
+    jobs: int = 1  # fits at a time, for the record
 
     def path(self, cell: Cell) -> Path:
         return self.results / cell.contender / f"{cell.set}-{cell.split}.json"
@@ -50,6 +51,7 @@ class Runner:
         with tempfile.TemporaryDirectory() as folder:
             record = self._run_process(cell, Path(folder))
         partial = target.with_suffix(f".{os.getpid()}.partial")
+        record["jobs"] = self.jobs
         partial.write_text(json.dumps(record, indent=1) + "\n")
         partial.replace(target)
         return record
@@ -104,8 +106,3 @@ def _resident_bytes(pid: int) -> int:
     except (OSError, IndexError):  # the process has just ended, or there is no /proc
         return 0
     return pages * resource.getpagesize()
-
-
-def read_records(results: Path) -> list[dict[str, Any]]:
-    """All records below a results directory."""
-    return [json.loads(path.read_text()) for path in sorted(results.glob("*/*.json"))]

@@ -14,7 +14,8 @@ import pytest
 from benchmarks.tabular.__main__ import main
 from benchmarks.tabular.contenders import CONTENDERS, Setting, build
 from benchmarks.tabular.encoding import Categories, Matrix
-from benchmarks.tabular.runner import Cell, Limits, Runner, read_records
+from benchmarks.tabular.records import read_records, write_csv
+from benchmarks.tabular.runner import Cell, Limits, Runner
 from benchmarks.tabular.summary import Summary, critical_difference
 from benchmarks.tabular.tables import read
 
@@ -47,12 +48,20 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
+def test_records_survive_the_file(tmp_path: Path) -> None:
+    done = {"set": "a", "split": 0, "contender": "x", "num_train": 80, "scores": {"accuracy": 0.5}, "threads": 1}
+    done["machine"] = {"python": "3.12", "cores": 16, "commit": "1234567", "versions": {"x": "1.10"}}
+    failed = {"set": "a", "split": 1, "contender": "x", "threads": 1, "error": "time limit of 9 s"}
+    write_csv([done, failed], tmp_path / "results.csv")
+    assert read_records(tmp_path / "results.csv") == [done, failed]
+
+
 def test_cells_are_run_once_and_shown_on_the_page(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     results = tmp_path / "results"
     options = ["--data", str(data), "--results", str(results)]
-    run = [*options, "--splits", "0", "--contenders", *QUICK]
+    run = [*options, "--splits", "0", "--contenders", *QUICK, "--jobs", "2"]
     main(run)
     assert len(capsys.readouterr().out.splitlines()) == 4
     main(run)
@@ -66,10 +75,14 @@ def test_cells_are_run_once_and_shown_on_the_page(
         assert record["fit_seconds"] > 0
         assert (record["num_train"], record["num_test"]) == (240, 60)
 
-    page = tmp_path / "docs" / "page.md"
-    main([*options, "--page", str(page)])
+    page, stored = tmp_path / "docs" / "page.md", tmp_path / "results.csv"
+    main([*options, "--store", str(stored)])
+    main(["--results", str(stored), "--page", str(page)])
     text = page.read_text()
+    main([*options, "--page", str(page)])
+    assert text == page.read_text()  # the file holds all that the page shows
     assert "2 tables, splits 0, 4 fits" in text
+    assert "1 thread per fit, 2 fits at a time" in text
     shown = f"{100 * records['labels', 'random-forest']['scores']['roc_auc']:.2f}"
     assert shown in text
     assert {path.name for path in (tmp_path / "docs" / "assets").iterdir()} == {
