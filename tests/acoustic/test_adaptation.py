@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("kaldi_hmm_gmm")
 
 from bochner.acoustic.adaptation import adapt, align_data, map_means, read_data
-from bochner.acoustic.model import AcousticModel
+from bochner.acoustic.model import AcousticModel, combine
 from bochner.acoustic.transcription import transcribe
 from bochner.cli import main
 from bochner.speech.audio import read_samples, write_audio
@@ -92,6 +92,16 @@ def test_the_last_layer_learns_from_the_data_and_stops_on_unseen_utterances(kind
     before, after = model(kind), adapted
     frames = next(iter(align_data(before, read_data(before, voice())).frames.values()))
     assert np.abs(after.log_posteriors(frames) - before.log_posteriors(frames)).max() > 0.01
+
+
+def test_both_members_of_a_combination_with_a_gmm_are_adapted() -> None:
+    both = combine([model("kernel"), gmm()])
+    adapted, record = adapt(both, read_data(both, voice()))
+    assert record["methods"] == ["fmllr", "map", "head"]
+    assert record["map"]["gain"] > 0
+    assert len(record["head"]["heldout_ce"]) > 1
+    assert adapted.shares == both.shares
+    assert adapted.module is not both.module
 
 
 def test_what_cannot_be_adapted_is_named() -> None:

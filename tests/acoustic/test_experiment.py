@@ -71,9 +71,11 @@ def without_seconds(results: Results) -> list[Row]:
 
 def test_every_model_is_measured_and_decoded_and_only_the_chosen_are_tested(ran: Ran) -> None:
     rows = {row.model: row for row in ran.results.rows}
-    assert list(rows) == ["few", "many", "network", "monophone GMM", "many + network"]
+    with_gmm = ["many + monophone GMM", "network + monophone GMM"]
+    assert list(rows) == ["few", "many", "network", "monophone GMM", "many + network", *with_gmm]
     assert all(0 <= row.dev["ter"] < 1 for row in rows.values())
-    assert {name for name, row in rows.items() if row.test is None} == {"few"}
+    worse = max(with_gmm[::-1], key=lambda name: rows[name].dev["ter"])
+    assert {name for name, row in rows.items() if row.test is None} == {"few", worse}
     assert rows["many"].dev["ter"] < rows["few"].dev["ter"]
     scores = rows["network"].heldout
     assert scores["erll"] == pytest.approx(scores["ce"] + scores["ent"])
@@ -110,8 +112,9 @@ def test_the_chosen_models_have_names_that_stay_and_can_be_moved(ran: Ran, tmp_p
     gmm = AcousticModel.load(ran.directory / "models" / "gmm")
     assert gmm.module is None
     least = min(row.dev["ter"] for row in ran.results.rows)
-    best = AcousticModel.load(ran.directory / "models" / "best").about
-    assert [row.dev["ter"] for row in ran.results.rows if row.model == best.get("name", "many + network")] == [least]
+    about = AcousticModel.load(ran.directory / "models" / "best").about
+    name = " + ".join(member["name"] for member in about.get("combination", [about]))
+    assert [row.dev["ter"] for row in ran.results.rows if row.model == name] == [least]
 
 
 def test_the_gmm_is_the_best_model_if_it_is_best_on_dev(ran: Ran, tmp_path: Path) -> None:
@@ -122,6 +125,20 @@ def test_the_gmm_is_the_best_model_if_it_is_best_on_dev(ran: Ran, tmp_path: Path
         shutil.copytree(ran.directory / row.directory, tmp_path / row.directory)
     experiment_module.link_chosen(replace(ran.results, rows=rows), tmp_path)
     assert AcousticModel.load(tmp_path / "models" / "best").about["kind"] == "gmm"
+
+
+def test_the_combination_with_the_gmm_is_the_best_model_if_it_is_best_on_dev(ran: Ran, tmp_path: Path) -> None:
+    from bochner.acoustic.model import AcousticModel
+
+    name = ran.results.chosen("with gmm")[0].model
+    rows = [replace(row, dev={**row.dev, "ter": 0.0 if row.model == name else 0.5}) for row in ran.results.rows]
+    for row in rows:
+        shutil.copytree(ran.directory / row.directory, tmp_path / row.directory)
+    experiment_module.link_chosen(replace(ran.results, rows=rows), tmp_path)
+    best = AcousticModel.load(tmp_path / "models" / "best")
+    assert best.uses_mixtures
+    assert best.module is not None
+    assert " + ".join(member["name"] for member in best.about["combination"]) == name
 
 
 def test_the_saved_gmm_decodes_as_the_gmm(ran: Ran) -> None:

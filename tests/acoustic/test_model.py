@@ -40,6 +40,8 @@ NETWORK = NetworkSettings(hidden=(64,), max_epochs=8, pretrain=False)
 
 @cache
 def model(kind: str) -> AcousticModel:
+    if kind == "gmm":
+        return AcousticModel.of(None, rows("train"), aligned(), weights=Weights(0.05, 0.0))
     settings = KERNEL if kind == "kernel" else NETWORK
     trained = train_model(settings, rows("train"), rows("heldout"), num_states=aligned().num_states, seed=0)
     return AcousticModel.of(trained.module, rows("train"), aligned(), weights=Weights(0.1, 0.0))
@@ -101,9 +103,10 @@ def test_posteriors_are_those_of_the_rows_over_the_priors() -> None:
     assert likelihoods == pytest.approx(logs - np.log(shares / shares.sum()), abs=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["kernel", "combination"])
-def test_a_saved_model_can_be_moved_and_transcribes_the_same(kind: str, tmp_path: Path) -> None:
-    original = combine([model("kernel"), model("network")]) if kind == "combination" else model(kind)
+@pytest.mark.parametrize("members", ["kernel", "kernel network", "kernel gmm"])
+def test_a_saved_model_can_be_moved_and_transcribes_the_same(members: str, tmp_path: Path) -> None:
+    models = [model(kind) for kind in members.split()]
+    original = combine(models) if len(models) > 1 else models[0]
     original.save(tmp_path / "here")
     shutil.move(tmp_path / "here", tmp_path / "there")
     again = AcousticModel.load(tmp_path / "there")
@@ -160,6 +163,30 @@ def test_a_combination_is_the_mean_of_log_posteriors() -> None:
     expected = 0.25 * model("kernel").log_posteriors(frames) + 0.75 * model("network").log_posteriors(frames)
     expected -= np.log(np.exp(expected).sum(axis=1, keepdims=True))
     assert both == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_combination_with_the_gmm_is_a_sum_of_log_likelihoods_and_the_single_models_at_its_ends() -> None:
+    frames = np.asarray(aligned().frames[aligned().ids("dev")[0]])
+    kernel, gmm = model("kernel"), model("gmm")
+    ends = {share: combine([kernel, gmm], shares=[share, 1 - share]) for share in (1.0, 0.25, 0.0)}
+    assert np.array_equal(ends[1.0].log_likelihoods(frames), kernel.log_likelihoods(frames))
+    weights = [end.weights.acoustic_weight * end.log_likelihoods(frames) for end in (ends[0.0], gmm)]
+    assert np.ptp(weights[0] - weights[1], axis=1).max() < 1e-3  # scores are defined up to a constant for each frame
+    expected = 0.25 * kernel.log_likelihoods(frames).astype(float) + 0.75 * 0.5 * gmm.log_likelihoods(frames)
+    assert np.ptp(ends[0.25].log_likelihoods(frames) - expected, axis=1).max() < 1e-3
+    audio = aligned().corpus.directory / str(aligned().corpus.part("test")[0].audio)
+    assert ends[1.0].transcribe(audio) == kernel.transcribe(audio)
+    assert ends[0.0].transcribe(audio) == gmm.transcribe(audio)
+
+
+def test_what_cannot_be_combined_is_named() -> None:
+    kernel, gmm = model("kernel"), model("gmm")
+    with pytest.raises(ValueError, match="only the last may be"):
+        combine([gmm, kernel])
+    with pytest.raises(ValueError, match="only the last may be"):
+        combine([combine([kernel, gmm]), gmm])
+    with pytest.raises(ValueError, match="combined with one model, got 2"):
+        combine([kernel, model("network"), gmm])
 
 
 def test_the_best_share_is_that_of_least_error_on_dev(tmp_path: Path) -> None:

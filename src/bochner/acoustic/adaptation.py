@@ -151,12 +151,14 @@ def adapt(
     recordings of this speaker as it would long ones. "map" adapts the means of the mixtures of a GMM (see `map_means`).
     "head" trains the last layer of a kernel model or a network on the data, as long as the loss of every tenth
     utterance, which is held out, decreases. By default: "fmllr" if there is one speaker and the model is
-    speaker-adapted, then "map" for a GMM and "head" for other models. O(T) in time, and O(epochs T) for a head.
+    speaker-adapted, then "map" for a GMM, "head" for other models, and both for a combination with a GMM. O(T) in time,
+    and O(epochs T) for a head.
     """
     one_speaker = len(data.moments) == 1
     if methods is None:
         methods = ["fmllr"] if one_speaker and model.adapted else []
-        methods = [*methods, "map" if model.module is None else "head"]
+        methods += ["map"] if model.uses_mixtures else []
+        methods += [] if model.module is None else ["head"]
     aligned = align_data(model, data)
     if not aligned.states:
         raise ValueError(
@@ -175,7 +177,7 @@ def adapt(
             (speaker,) = data.moments
             model = with_speaker(model, data.moments[speaker], aligned.transforms.get(speaker))
         elif method == "map":
-            if model.module is not None:
+            if not model.uses_mixtures:
                 raise ValueError("map adapts a GMM, but the model is a classifier; use head.")
             model, record["map"] = _with_map(model, aligned, tau)
         else:

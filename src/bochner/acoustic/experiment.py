@@ -23,7 +23,7 @@ from bochner.acoustic.corpora import CorpusDirectory, FolderCorpus
 from bochner.acoustic.decoding import PartScore, Scores, Weights, decode_parts, tune_weights
 from bochner.acoustic.model import AcousticModel, combine
 from bochner.acoustic.recipe import AsrRecipe
-from bochner.acoustic.results import HEADINGS, SEQUENCE_KINDS, Results, Row
+from bochner.acoustic.results import GMM_COMBINATION, HEADINGS, SEQUENCE_KINDS, Results, Row
 from bochner.acoustic.sequence import sequence_trained
 from bochner.acoustic.settings import ModelSettings, settings_from_json, settings_to_json
 from bochner.acoustic.spliced_frames import SplicedFrames
@@ -44,6 +44,7 @@ logger = logging.getLogger(__name__)
 ACOUSTIC = "acoustic"  # in the directory of a decoded model: what `AcousticModel.load` and `bochner transcribe` read
 RECORD, SEQUENCE = "stage.json", "sequence.json"
 KEY_DIGITS = 10
+CLASSIFIERS = ("kernel", "network", *SEQUENCE_KINDS.values())
 SHARES = (0.5, 0.25, 0.75)  # of the first of two combined models; decoding weights are tuned for the first share
 TEST_VALUES = ("ter", "low", "high", "tokens")
 DEV_VALUES = ("ter", "acoustic_weight", "word_penalty")
@@ -60,9 +61,9 @@ def run_recipe(
     """Run the recipe below `output_dir`, or continue there; returns the content of results.json.
 
     Every model is trained once per seed and decoded on dev. The kernel model and the network with the lowest mean error
-    on dev are chosen; only these, their combination and the GMM are decoded on test. The chosen models of the first
-    seed are linked as models/kernel, models/network, models/gmm and, the best of all on dev, models/best. `output_dir`
-    is locked during the run.
+    on dev are chosen; only these, the GMM, the combination of the two and the best combination with the GMM are decoded
+    on test. The chosen models of the first seed are linked as models/kernel, models/network, models/gmm and, the best
+    of all on dev, models/best. `output_dir` is locked during the run.
     """
     with locked(Path(output_dir)):
         return _run_recipe(recipe, Path(output_dir), device=device, workers=workers, verbose=verbose)
@@ -83,11 +84,16 @@ def _run_recipe(recipe: AsrRecipe, root: Path, *, device: str, workers: int, ver
         rows += [experiment.train_sequence(row) for kind in recipe.sequence_kinds for row in results.chosen(kind)]
 
     results = experiment.results(rows)
-    chosen = {kind: results.chosen(kind) for kind in ("kernel", "network", *SEQUENCE_KINDS.values(), "gmm")}
+    chosen = {kind: results.chosen(kind) for kind in (*CLASSIFIERS, "gmm")}
     rows = [experiment.test(row) if row in chosen[row.kind] else row for row in rows]
-    if recipe.combine and chosen["kernel"] and chosen["network"]:
-        pairs = zip(chosen["kernel"], chosen["network"], strict=True)  # both have one row per seed
-        rows += [experiment.test(experiment.combine(pair)) for pair in pairs]
+    if recipe.combine:
+        (gmm,) = chosen["gmm"]
+        pairs = zip(chosen["kernel"], chosen["network"], strict=False)  # one row per seed, or no model of a kind
+        both = [experiment.test(experiment.combine(pair)) for pair in pairs]
+        classifiers = [row for kind in CLASSIFIERS for row in chosen[kind]]
+        with_gmm = [experiment.combine((row, gmm)) for row in classifiers]
+        best = experiment.results(with_gmm).chosen(GMM_COMBINATION)
+        rows += both + [experiment.test(row) if row in best else row for row in with_gmm]
 
     results = experiment.results(rows)
     results.write(root)
@@ -285,7 +291,10 @@ class Experiment:
         return self._row(stage, name, SEQUENCE_KINDS[row.kind], settings, seed=row.seed, seconds=seconds)
 
     def combine(self, members: Sequence[Row]) -> Row:
-        """Decode with the combination of two models, with the shares of lowest error on dev."""
+        """Decode with the combination of two models, the second of which may be the GMM.
+
+        The shares are those of lowest error on dev.
+        """
         name, seed = " + ".join(row.model for row in members), members[0].seed
         directories = [row.directory for row in members]
 
@@ -299,7 +308,8 @@ class Experiment:
 
         stage = self._decoded(f"{name} seed {seed}", make, after=[self.alignment], members=directories)
         settings = {"members": directories, "shares": stage.result["shares"]}
-        return self._row(stage, name, "combination", settings, seed=seed, seconds=sum(row.seconds for row in members))
+        kind = GMM_COMBINATION if members[-1].kind == "gmm" else "combination"
+        return self._row(stage, name, kind, settings, seed=seed, seconds=sum(row.seconds for row in members))
 
     def test(self, row: Row) -> Row:
         """The row with the error rate on test, at the decoding weights tuned on dev."""

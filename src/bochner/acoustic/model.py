@@ -55,6 +55,8 @@ class AcousticModel:
     corpus provided frames. `prior` gives the moments of the speaker of a recording; `likelihood` is the mean and
     standard deviation of the log likelihood of speech of heldout by the mixtures, in chunks of 25 frames; `grammar` is
     the language model of the graph. These three are None in models saved by 0.1. `about` describes the settings.
+    `shares` are the factors of the log likelihoods of the module and of the mixtures, whose sum decodes; without a
+    module, the mixtures decode alone.
     """
 
     module: nn.Module | None
@@ -70,6 +72,7 @@ class AcousticModel:
     prior: SpeakerPrior | None = None
     likelihood: tuple[float, float] | None = None
     grammar: NgramModel | None = None
+    shares: tuple[float, float] = (1.0, 0.0)
 
     @classmethod
     def of(
@@ -111,17 +114,31 @@ class AcousticModel:
     def hmm(self) -> Hmm:
         return self.stage.hmm
 
+    @property
+    def uses_mixtures(self) -> bool:
+        """Whether the mixtures of `stage` take part in decoding."""
+        return self.module is None or self.shares[1] != 0.0
+
     def log_posteriors(self, frames: Array) -> Array:
         """log p(state | x_t) [T, S], float32, for the frames [T, d] of an utterance after the transforms of `stage`."""
-        if self.module is None:
-            joint = self.stage.mixtures.log_likelihoods(np.asarray(frames)) + self.log_priors
-            return (joint - logsumexp(joint, axis=1, keepdims=True)).astype(np.float32)
+        shares = (0.0, 1.0) if self.module is None else self.shares
+        if shares in ((1.0, 0.0), (0.0, 1.0)):
+            return self._of_module(frames) if shares[0] else self._of_mixtures(frames)
+        members = zip(shares, (self._of_module, self._of_mixtures), strict=True)
+        joint = self.log_priors + sum(share * (logs(frames) - self.log_priors) for share, logs in members if share)
+        return _normalized(joint)
+
+    def _of_module(self, frames: Array) -> Array:
+        assert self.module is not None
         like = next(self.module.parameters())
         rows = self.splicer(torch.from_numpy(np.array(frames, dtype=np.float32)))
         with torch.no_grad():
             logits = torch.cat([self.module(part.to(like)) for part in rows.split(TILE_ROWS)])
         log_posteriors: Array = logits.log_softmax(dim=1).float().cpu().numpy()
         return log_posteriors
+
+    def _of_mixtures(self, frames: Array) -> Array:
+        return _normalized(self.stage.mixtures.log_likelihoods(np.asarray(frames)) + self.log_priors)
 
     def log_likelihoods(self, frames: Array) -> Array:
         """log p(x_t | state) [T, S] up to a constant for each t: posteriors divided by priors."""
@@ -173,6 +190,7 @@ class AcousticModel:
             SpeakerPrior.load(path / PRIOR) if (path / PRIOR).exists() else None,
             tuple(description["likelihood"]) if description.get("likelihood") else None,
             read_arpa(path / GRAMMAR) if (path / GRAMMAR).exists() else None,
+            tuple(description.get("shares", (1.0, 0.0))),
         )
 
     def _write(self, directory: Path) -> None:
@@ -196,9 +214,15 @@ class AcousticModel:
             "silence": self.lexicon.silence,
             "weights": vars(self.weights),
             "likelihood": self.likelihood,
+            "shares": self.shares,
             "about": dict(self.about),
         }
         write_json(directory / DESCRIPTION, description)
+
+
+def _normalized(joint: Array) -> Array:
+    """log p(s | x) from log p(s, x) + constant."""
+    return (joint - logsumexp(joint, axis=1, keepdims=True)).astype(np.float32)
 
 
 def _read_lexicon(directory: Path, *, silence: str | None) -> Lexicon:
@@ -246,14 +270,25 @@ class Combination(Storable):
 
 
 def combine(models: Sequence[AcousticModel], *, shares: Sequence[float] | None = None) -> AcousticModel:
-    """The combination of models of the same frames and states, with equal shares by default."""
-    first = models[0]
+    """The combination of models of the same frames and states, with equal shares by default.
+
+    Classifiers are combined by the mean of their log posteriors. A GMM, which must be the last model, joins them by a
+    sum of log likelihoods: share w of a GMM gives (1 - w) log p_c(x | s) + w (a_g / a_c) log p_g(x | s), where a are
+    the acoustic weights tuned for either model by itself, so that both count equally at w = 1/2, and w = 0 and w = 1
+    are the single models. Source: Hinton et al. 2012.
+    """
+    first, last = models[0], models[-1]
     for other in models[1:]:
-        if other.module is None or first.module is None:
-            raise ValueError("models must be classifiers to be combined, got a GMM.")
         if str(other.splicer) != str(first.splicer) or other.hmm.num_pdfs != first.hmm.num_pdfs:
             raise ValueError("models must have the same frames, context and states to be combined.")
+    if any(model.uses_mixtures for model in models[:-1]):
+        raise ValueError("of models to be combined only the last may be, or contain, a GMM.")
     shares = [1 / len(models)] * len(models) if shares is None else list(shares)
-    module = Combination([model.module for model in models if model.module is not None], torch.tensor(shares))
     about = {"combination": [dict(model.about) for model in models], "shares": shares}
+    if last.module is None:
+        if len(models) != 2:
+            raise ValueError(f"a GMM can be combined with one model, got {len(models) - 1}; combine those first.")
+        scale = last.weights.acoustic_weight / first.weights.acoustic_weight
+        return replace(first, shares=(shares[0], shares[1] * scale), about=about)
+    module = Combination([model.module for model in models if model.module is not None], torch.tensor(shares))
     return replace(first, module=module, about=about)

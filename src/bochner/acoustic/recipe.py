@@ -102,7 +102,7 @@ class AsrRecipe:
     `bochner.acoustic.settings.PROTOCOLS`); a key of a model overrides it.
     `realign` trains the chosen kernel model and the chosen network again, on states from their own alignments.
     `sequence` trains the chosen kernel model (also true), the chosen network or both further by the sequence objective
-    (lattice-free MMI). `combine` also decodes with their average.
+    (lattice-free MMI). `combine` also decodes with their average, and with each of them and the GMM together.
     """
 
     name: str

@@ -14,6 +14,7 @@ from bochner.stages import write_json
 
 FILE = "results.json"
 SEQUENCE_KINDS = {"kernel": "sequence", "network": "network sequence"}  # trained by the sequence objective
+GMM_COMBINATION = "with gmm"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +95,7 @@ HEADINGS = {
     "sequence": "kernel MMI",
     "combination": "both",
     "gmm": "GMM",
+    GMM_COMBINATION: "with GMM",
 }
 HELDOUT = {
     "CE": "ce",

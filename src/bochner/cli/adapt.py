@@ -38,7 +38,7 @@ def adapt(
         output_dir: The new directory of the adapted model.
         methods: "fmllr" makes the transform of one speaker part of the model; "map" adapts the means of a GMM; "head"
             trains the last layer of a kernel model or a network. Default: fmllr if there is one speaker and the model
-            is speaker-adapted, then map or head.
+            is speaker-adapted, then map, head, or both for a combination of a GMM and a classifier.
         speakers: The speaker of a recording: its folder (default), the prefix of its name up to - or _, the file by
             itself, or the same for all.
         tau: The number of frames that the old mean of a Gaussian counts for in "map".
