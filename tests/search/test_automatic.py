@@ -276,19 +276,29 @@ def test_power_maps() -> None:
     root = normal(4, 4)
     M = root @ root.T
     M = M / M.diagonal().max()
-    full = automatic._power_map(M, "full", 0.5).double()
+    full = automatic._power_map(M, "full", 0.5, rank=4).double()
     torch.testing.assert_close(full @ full, M, rtol=1e-4, atol=1e-5)
-    quarter = automatic._power_map(M, "full", 0.25).double()
+    quarter = automatic._power_map(M, "full", 0.25, rank=4).double()
     torch.testing.assert_close(quarter @ quarter, full, rtol=1e-4, atol=1e-5)
     for part in (M, M.diagonal()):
-        diagonal = automatic._power_map(part, "diagonal", 0.5).double()
+        diagonal = automatic._power_map(part, "diagonal", 0.5, rank=4).double()
         torch.testing.assert_close(diagonal, M.diagonal().sqrt(), rtol=1e-5, atol=1e-6)
     # an input without any gradient keeps a little of its scale
-    assert automatic._power_map(torch.tensor([1.0, 0.0]).double(), "diagonal", 0.5).tolist() == pytest.approx(
+    assert automatic._power_map(torch.tensor([1.0, 0.0]).double(), "diagonal", 0.5, rank=4).tolist() == pytest.approx(
         [1, automatic.MIN_SCALE]
     )
-    singular = automatic._power_map(torch.diag(torch.tensor([1.0, 0.0]).double()), "full", 0.5)
+    singular = automatic._power_map(torch.diag(torch.tensor([1.0, 0.0]).double()), "full", 0.5, rank=4)
     assert float(torch.linalg.eigvalsh(singular).min()) == pytest.approx(automatic.MIN_SCALE, rel=1e-3)
+
+
+@pytest.mark.parametrize("power", [0.25, 0.5])
+def test_power_maps_of_wide_tables_come_from_a_sketch(power: float) -> None:
+    G = normal(7, 40) * torch.logspace(0, -3, 7).double()[:, None]
+    M = G.T @ G / (G.T @ G).diagonal().max()
+    exact = automatic._power_map(M, "full", power, rank=40)
+    torch.testing.assert_close(automatic._power_map(M, "full", power, rank=9), exact, rtol=1e-4, atol=1e-6)
+    too_few = automatic._power_map(M, "full", power, rank=5)
+    assert not torch.allclose(too_few, exact, rtol=1e-4, atol=1e-6)
 
 
 def test_the_median_leaves_out_equal_rows() -> None:

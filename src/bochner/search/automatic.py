@@ -462,7 +462,7 @@ class _Search:
             product = self._product(geometry, coefficients, recipe.exponent, factor)
             if product is None:
                 break
-            linear = _power_map(product, recipe.metric, recipe.power)
+            linear = _power_map(product, recipe.metric, recipe.power, len(landmarks))
         return linear
 
     def _product(
@@ -608,7 +608,10 @@ class _Search:
         self, last: Trial, metric: str, power: float, products: Sequence[Tensor | None], folds: Sequence[Fold]
     ) -> Trial | None:
         """The trial under the metric of the model that `last` describes; None if that is constant."""
-        maps = [None if product is None else _power_map(product, metric, power) for product in products]
+        maps = [
+            None if product is None else _power_map(product, metric, power, len(fold.train))
+            for product, fold in zip(products, folds, strict=True)
+        ]
         if any(linear is None for linear in maps):
             return None
         recipe = replace(last.recipe, metric=metric, power=power, path=(*last.recipe.path, last.recipe.path[-1]))
@@ -828,13 +831,27 @@ def _shifted_solutions(L: Tensor, Y: Tensor, diagonal: Tensor, shifts: Sequence[
     return list(torch.linalg.solve_triangular(L.mT, torch.cat([half, solution], dim=1), upper=True).split(t, dim=1))
 
 
-def _power_map(M: Tensor, metric: str, power: float) -> Tensor:
-    """M^power [d, d], or that of its diagonal [d]; no input is dropped permanently."""
+def _power_map(M: Tensor, metric: str, power: float, rank: int) -> Tensor:
+    """M^power [d, d], or that of its diagonal [d]; no input is dropped permanently.
+
+    `rank` bounds the rank of M: gradients lie in the span of the rows of the model. Where it is far below d, a sketch
+    with that many columns spans the range of M, and the eigenvectors take O(d^2 rank) instead of O(d^3).
+    """
     if metric == "diagonal":
         diagonal = M if M.ndim == 1 else M.diagonal()
         return diagonal.clamp_min(0).pow(power).clamp_min(MIN_SCALE).float()
-    values, vectors = torch.linalg.eigh((M + M.T) / 2)
-    return ((vectors * values.clamp_min(MIN_SCALE**2).pow(power)) @ vectors.T).float()
+    M = (M + M.T) / 2
+    floor = MIN_SCALE ** (2 * power)
+    if 2 * rank >= len(M):
+        values, vectors = torch.linalg.eigh(M)
+        return ((vectors * values.clamp_min(MIN_SCALE**2).pow(power)) @ vectors.T).float()
+    columns = torch.randn(len(M), rank, generator=torch.Generator().manual_seed(0), dtype=M.dtype)
+    Q = torch.linalg.qr(M @ columns.to(M.device)).Q
+    values, vectors = torch.linalg.eigh(Q.T @ M @ Q)
+    V = Q @ vectors
+    result = (V * (values.clamp_min(MIN_SCALE**2).pow(power) - floor)) @ V.T
+    result.diagonal().add_(floor)  # the power of the eigenvalues outside the range
+    return result.float()
 
 
 def _mapped(Z: Tensor, linear: Tensor) -> Tensor:
