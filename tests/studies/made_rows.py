@@ -54,8 +54,10 @@ def feature_selection(cell: Any) -> Row:
         0.5 if cell.kernel == "gaussian" else 1
     )
     losses = {"ce": 1 - gain, "ce_spread": 0.01, "err": 0.3, "err_spread": 0.01, "test_ce": 1.0, "test_err": 0.3}
-    losses["per_seed"] = {"ce": [1 - gain] * len(cell.seeds)}
-    return losses | {"num_features": 64, "tuned": [1, 1, 1], "survival": [0.5] * 7, "input_weights": [2.0, 0.5, 0.5]}
+    means = {"survival": [0.5] * 7, "input_weights": [2.0, 0.5, 0.5]}
+    values = {"ce": 1 - gain, **means}
+    losses["per_seed"] = {name: [value] * len(cell.seeds) for name, value in values.items()}
+    return losses | means | {"num_features": 64, "tuned": [1, 1, 1]}
 
 
 def lowrank(cell: Any) -> Row:

@@ -15,6 +15,7 @@ from bochner.data.blocks import num_rows
 from bochner.report import Page
 from bochner.studies import feature_selection as study
 from bochner.studies.feature_selection import ALGORITHM_1, FOBOS, NONE, SELECTIONS, SIZES, SPARSE, Setting, Size, gains
+from bochner.studies.intervals import intervals, resample
 from bochner.studies.study import Row
 
 NUM_INPUTS, USEFUL = 20, 4
@@ -69,6 +70,21 @@ def test_selected_features_survive_and_look_at_the_useful_inputs(rows: list[Row]
     for kernel in ("laplacian", "sparse-gaussian"):
         assert useful[kernel, ALGORITHM_1] > 1.4 * useful[kernel, NONE]
     assert useful["gaussian", ALGORITHM_1] < 1.3 * useful["gaussian", NONE]
+
+
+def test_survival_and_weights_of_inputs_have_intervals_over_seeds() -> None:
+    measured = study.run(
+        synthetic(2000), size=SMOKE, kernels=["laplacian"], selections=[ALGORITHM_1], seeds=range(3), verbose=False
+    )
+    replicates = resample(measured, ["data", "kernel", "selection"])
+    assert replicates is not None
+    for values in (study._survival, study._largest_weight):
+        ((name, value),) = values(measured).items()
+        ends = intervals({name: value}, [values(drawn) for drawn in replicates.rows], replicates.num_seeds)[name]
+        assert value is not None
+        assert ends is not None
+        assert ends[0] < value < ends[1]
+        assert values([{**row, "per_seed": {"ce": row["per_seed"]["ce"]}} for row in measured]) == {}
 
 
 def test_fobos_selects_worse_than_algorithm_1(rows: list[Row]) -> None:

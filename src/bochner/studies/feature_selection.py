@@ -190,7 +190,8 @@ class _Experiment:
             "test_err": fmean(test["err"] for test in tests),
             "survival": tuple(map(fmean, zip(*survivals, strict=True))),
             "input_weights": tuple(map(fmean, zip(*weights, strict=True))),
-            "per_seed": {"ce": losses, "err": errors},
+            "per_seed": {"ce": losses, "err": errors, "input_weights": weights}
+            | ({"survival": survivals} if survivals else {}),
         }
 
     def tune(self) -> Setting:
@@ -465,10 +466,15 @@ def _fobos_gain(rows: Rows) -> dict[str, float | None]:
     }
 
 
+def _selected_by_seed(rows: Rows, name: str) -> list[tuple[str, list[Row]]]:
+    """The rows of Algorithm 1 that have `name` for each seed, without which there is no interval (absent in 0.1)."""
+    return _selected([row for row in rows if name in row.get("per_seed", {})])
+
+
 def _survival(rows: Rows) -> dict[str, float | None]:
     """The minimum over kernels, over the first third of the rounds."""
     values: dict[str, float | None] = {}
-    for name, group in _selected(rows):
+    for name, group in _selected_by_seed(rows, "survival"):
         third = max(1, len(group[0]["survival"]) // 3)
         chance = float(chance_survival(len(group[0]["survival"]) + 1)[:third].sum())
         values[name] = min(sum(row["survival"][:third]) for row in group) / chance
@@ -478,7 +484,7 @@ def _survival(rows: Rows) -> dict[str, float | None]:
 def _largest_weight(rows: Rows) -> dict[str, float | None]:
     return {
         name: max((max(row["input_weights"]) for row in group if row["kernel"] == "laplacian"), default=None)
-        for name, group in _selected(rows)
+        for name, group in _selected_by_seed(rows, "input_weights")
     }
 
 

@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, stdev
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scipy.stats import t as student
 
@@ -30,8 +30,8 @@ def resample(rows: Sequence[Row], fields: Sequence[str], *, count: int = REPLICA
 
     `fields` are those of a cell. Rows that differ only in the field `seed` are drawn with replacement, with the same
     draws for all cells with the same number of seeds, so that comparisons stay paired. For a row with `per_seed`,
-    numbers of several seeds by name, the means of as many draws replace its own. An error rate `test_ter` of a row
-    without seeds has the standard error given by its number of `tokens`.
+    numbers or lists of numbers of several seeds by name, the means of as many draws replace its own. An error rate
+    `test_ter` of a row without seeds has the standard error given by its number of `tokens`.
 
     >>> rows = [{"data": "a", "seed": seed, "error": float(seed)} for seed in range(3)]
     >>> replicates = resample(rows, ["data", "seed"], count=2)
@@ -69,11 +69,18 @@ def _replicate(groups: Iterable[Sequence[Row]], seed: float) -> list[Row]:
         generator = random.Random(seed)
         places = [generator.randrange(int(size)) for _ in range(int(size))]
         if "per_seed" in row:
-            numbers = row["per_seed"].items()
-            drawn.append(row | {name: fmean(values[place] for place in places) for name, values in numbers})
+            values = row["per_seed"].items()
+            drawn.append(row | {name: _mean([of_seeds[place] for place in places]) for name, of_seeds in values})
         else:
             drawn += [group[place] for place in places]
     return drawn
+
+
+def _mean(values: Sequence[Any]) -> Any:
+    """The mean of numbers, or of each entry of lists of the same length."""
+    if isinstance(values[0], Sequence):
+        return [fmean(entries) for entries in zip(*values, strict=True)]
+    return fmean(values)
 
 
 def intervals(
