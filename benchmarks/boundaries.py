@@ -1,4 +1,4 @@
-"""Errors of phone and word boundaries on TIMIT's sample; writes docs/benchmarks_boundaries.md.
+"""Errors of phone and word boundaries on TIMIT's sample; writes its part of docs/benchmarks_speech.md.
 
     python -m benchmarks.boundaries DATA
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.report import wrap_prose
+from benchmarks.report import write_section
 from bochner.speech.align import (
     Growth,
     Monophone,
@@ -37,7 +37,7 @@ from bochner.speech.manifest import Segment, Utterance
 from bochner.speech.pretrained import PretrainedModel, load_model
 from bochner.speech.pretrained.build import PHONE_CLASSES
 
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks_boundaries.md"
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks_speech.md"
 LIMITS = (5, 10, 20, 30, 50)  # milliseconds
 CLOSURES = {"bcl": ("b",), "dcl": ("d", "jh"), "gcl": ("g",), "kcl": ("k",), "pcl": ("p",), "tcl": ("t", "ch")}
 # TIMIT's phones whose names are not those of the CMU dictionary in lower case.
@@ -270,11 +270,11 @@ def main() -> None:
     frames = {u.id: normalize(cepstra[u.id], moments[u.speaker]) for u in utterances}
     rows += [trained_row(start, frames, model.offset, utterances) for start in ("equal", "known")]
     protocol = PROTOCOL.format(kept=len(utterances), total=len(corpus), others=len(sample.speakers) - 1).strip()
-    lines = ["# Boundaries of phones and words", "", "This page is written by `python -m benchmarks.boundaries`.", ""]
+    lines = ["# Boundaries of phones and words", "", "Written by `python -m benchmarks.boundaries`; do not edit.", ""]
     lines += [protocol, "", *table(HEADS, rows), "", OFFSETS.strip(), ""]
     cells = zip(PHONE_CLASSES, milliseconds, strict=True)
     lines += table(["before, after", *PHONE_CLASSES], [[name, *map(str, line)] for name, line in cells])
-    PAGE.write_text(wrap_prose("\n".join(lines) + "\n"))
+    write_section(PAGE, "\n".join(lines) + "\n", command="python -m benchmarks.boundaries")
 
 
 if __name__ == "__main__":

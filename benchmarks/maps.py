@@ -1,4 +1,4 @@
-"""Feature maps: `python -m benchmarks.maps` measures, prints, and writes JSON and the page docs/benchmarks.md."""
+"""Feature maps: `python -m benchmarks.maps` measures; writes JSON and a part of docs/benchmarks_suite.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.data import QUICK, Sizes
 from benchmarks.measure import CPU, machine
 from benchmarks.report import Report, Row
 
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks_suite.md"
 COMMAND = "python -m benchmarks.maps"
 PROTOCOL = (
     "Ours and the peer take turns, A, B, A, B, after a warm-up, so that drift of the machine affects both; {repeats} "
@@ -37,7 +37,7 @@ def main() -> None:
         print(row, flush=True)
         rows.append(row)
     protocol = PROTOCOL.format(repeats=sizes.repeats, seeds=sizes.seeds)
-    report = Report(COMMAND, protocol, host, rates, rows)
+    report = Report(COMMAND, protocol, host, rates, rows, title="Feature maps")
     report.write_json(args.output)
     if not args.quick:
         report.write_page(PAGE)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from benchmarks.ceilings import shown
 from benchmarks.measure import Spread, ratio
+from bochner.report import insert_section
 
 Unit = Literal["seconds", "bytes", "error"]
 
@@ -65,7 +66,7 @@ class Report:
     machine: dict[str, str | int | float]
     ceilings: dict[str, float]  # GFLOP/s of products, GB/s of a copy
     rows: list[Row]
-    title: str = "Benchmarks"
+    title: str
 
     def write_json(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -73,8 +74,7 @@ class Report:
         path.write_text(json.dumps(record, indent=1) + "\n")
 
     def write_page(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(wrap_prose("\n".join(self._lines()) + "\n"))
+        write_section(path, "\n".join(self._lines()) + "\n", command=self.command)
 
     def _lines(self) -> Iterable[str]:
         m = self.machine
@@ -96,12 +96,17 @@ class Report:
 
     def _table(self, table: str, rows: list[Row]) -> Iterable[str]:
         yield f"\n## {table}\n"
-        several = len({row.peer for row in rows}) > 1
+        notes = [row.note + self._share(row) for row in rows]
+        several, noted = len({row.peer for row in rows}) > 1, len(set(notes)) > 1
+        targets = any(row.target is not None for row in rows)
+        if notes[0] and not noted:
+            yield f"{notes[0]}\n"
         peer = "beside | theirs" if several else rows[0].peer
-        yield f"| case | ours | {peer} | ratio (range) | target | met | |"
-        yield "|---|---:|" + "---|" * several + "---:|---:|---:|---|---|"
-        for row in rows:
-            case, ours, *others = [*_cells(row), row.note + self._share(row)]
+        yield f"| case | ours | {peer} | ratio (range) |" + " target | met |" * targets + " |" * noted
+        yield "|---|---:|" + "---|" * several + "---:|---:|" + "---:|---|" * targets + "---|" * noted
+        for row, note in zip(rows, notes, strict=True):
+            case, ours, theirs, ratio, *target = _cells(row)
+            others = [theirs, ratio, *(target if targets else []), *([note] if noted else [])]
             yield "| " + " | ".join([case, ours, *([row.peer] if several else []), *others]) + " |"
 
     def _share(self, row: Row) -> str:
@@ -109,6 +114,11 @@ class Report:
             return ""
         rate = row.flops / _middle(row.unit)(row.ours) / 1e9
         return f" {rate / self.ceilings['float32']:.0%} of the product's ceiling."
+
+
+def write_section(path: Path, text: str, *, command: str) -> None:
+    """Write the text between the lines `<!-- COMMAND: begin -->` and `<!-- COMMAND: end -->` of a page."""
+    path.write_text(insert_section(path.read_text(), wrap_prose(text), name=command, path=path))
 
 
 def wrap_prose(page: str, *, width: int = 118) -> str:

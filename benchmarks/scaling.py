@@ -1,8 +1,8 @@
 """Estimates of the time and memory of an epoch on 8, 64 and 512 GPUs, computed from measurements on one GPU.
 
-    python -m benchmarks.scaling    # writes docs/scaling.md; nothing is measured
+    python -m benchmarks.scaling    # prints them as Markdown; nothing is measured
 
-All inputs are in `Measured` and `Assumed`, and on the page.
+All inputs are in `Measured` and `Assumed`, and in the text.
 """
 
 from __future__ import annotations
@@ -10,12 +10,10 @@ from __future__ import annotations
 import argparse
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
 from benchmarks.report import wrap_prose
 from benchmarks.step_problem import BN50, Shape
 
-PAGE = Path(__file__).parents[1] / "docs" / "scaling.md"
 BILLION = Shape("1B frames x 1M features", 360, 1_000_000, 5000, 1000, 1_000_000_000, rate=2.0)
 GPUS, BATCHES, NODE = (8, 64, 512), (256, 16_384), 8
 MASTER_AND_COPY = 6  # bytes of a weight: float32, and bfloat16 for products
@@ -269,9 +267,8 @@ COLUMNS = (
 
 TEXT = """# Scaling
 
-Written by `python -m benchmarks.scaling`; do not edit. **Estimates, not measurements**: nothing on this page was run on
-more than one GPU. The estimates are computed from steps measured on one GPU ([Speed](speed.md)) and from assumed
-bandwidths. Layouts and messages are those of [Several processes](distributed.md).
+**Estimates, not measurements**: nothing here was run on more than one GPU. The estimates are computed from steps
+measured on one GPU (docs/speed.md) and from assumed bandwidths. Layouts and messages are those of docs/distributed.md.
 
 Models: BN-50 is d 360, D 100,000, rank 1,000, C 5,000 and 16M frames; the other has the same d, rank and C with D
 1,000,000 and 1B frames. Batch 256 is that of the papers, with the same iterates as on one GPU. Whether an epoch with
@@ -342,8 +339,7 @@ of a few rows are slower than the rate above, but there HBM and messages dominat
 
 def main() -> None:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    PAGE.write_text(page())
-    print(f"written: {PAGE}")
+    print(page())
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Load test of a served model: ONNX Runtime in FastAPI (`examples/server/serve_onnx.py`) and `mlflow models serve`.
 
-    python -m benchmarks.serving                    # 100,000 requests to each server; writes docs/benchmarks_serving.md
+    python -m benchmarks.serving                    # 100,000 requests to each server; writes a part of docs/reliability.md
     python -m benchmarks.serving --requests 200     # a smoke test; does not write the page
 
 The servers need `pip install fastapi 'uvicorn[standard]' onnxruntime mlflow`. Requests have one row each.
@@ -29,11 +29,12 @@ import pandas
 import psutil
 
 from benchmarks.measure import machine
+from benchmarks.report import write_section
 from bochner import KernelClassifier
 from bochner.estimators.mlflow_model import save_model
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "benchmarks_serving.md"
+PAGE = ROOT / "docs" / "reliability.md"
 CONNECTIONS = 4
 NUM_FEATURES = 4096
 START_SECONDS = 300.0
@@ -219,7 +220,7 @@ def main() -> None:
     text = page(servers, host, options.num_features)
     print(text)
     if options.page or options.requests >= parser.get_default("requests"):
-        PAGE.write_text(text)
+        write_section(PAGE, text, command="python -m benchmarks.serving")
 
 
 def page(servers: list[dict[str, Any]], host: dict[str, Any], num_features: int) -> str:

@@ -1,4 +1,4 @@
-"""The speech pipeline on public corpora: error rates, alignment and speed; writes docs/benchmarks_speech.md.
+"""The speech pipeline on public corpora: error rates, alignment and speed; writes a part of docs/benchmarks_speech.md.
 
     python -m benchmarks.speech DATA WORK [timit an4 synthetic ...]
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.report import wrap_prose
+from benchmarks.report import write_section
 from bochner.cli.speech.commands import align, decode, prepare, synthesize
 from bochner.speech.align import Agreement
 from bochner.speech.corpora.corpus_directory import SpeechCorpus
@@ -245,7 +245,7 @@ def main() -> None:
         file.write_text(json.dumps(asdict(table), indent=1))
     stored = [arguments.work / f"{name}.json" for name in TABLES]
     tables = [Table(**json.loads(file.read_text())) for file in stored if file.exists()]
-    PAGE.write_text(wrap_prose(page(tables)))
+    write_section(PAGE, page(tables), command="python -m benchmarks.speech")
 
 
 if __name__ == "__main__":

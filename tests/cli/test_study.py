@@ -15,10 +15,10 @@ from bochner.cli import main
 from bochner.cli.study import STUDY
 from bochner.studies import registry
 from bochner.studies.registry import FINDINGS, STUDIES
-from bochner.studies.report import BEGIN, END
 from tests.cli.files import run
 
 Capture = pytest.CaptureFixture[str]
+BEGIN, END = "<!-- bochner study report: begin -->", "<!-- bochner study report: end -->"
 
 
 def test_the_list_names_every_study(capsys: Capture) -> None:
@@ -96,6 +96,14 @@ def test_tables_of_some_parts_are_written_as_a_page(tmp_path: Path, capsys: Capt
         assert run(capsys, *command).code == 0
     lines = (tmp_path / "out/cells/lowrank.jsonl").read_text().splitlines()
     assert len(lines) == 2 * 7 * 8 + 11  # eight schemes at seven bandwidths, by both algorithms
+    page = tmp_path / "findings.md"
+    page.write_text(
+        "# Mine\n<!-- bochner study tables lowrank: begin -->\n<!-- bochner study tables lowrank: end -->\nEnd\n"
+    )
+    assert run(capsys, "study", "tables", "lowrank", *common, "--parts", "[table 5.3]", "--page", page).code == 0
+    assert re.findall(r"(?m)^#+ .*", page.read_text())[:2] == ["# Mine", "## Low-rank factors"]
+    assert re.findall(r"(?m)^### Table (.*):", page.read_text()) == ["5.9", "5.3"]
+    assert page.read_text().endswith("-->\nEnd\n")
     code, out, _ = run(capsys, "study", "tables", "lowrank", *common)
     page = tmp_path / "out/lowrank_tables_smoke.md"
     assert (code, out.startswith(f"Page: {page} ")) == (0, True)
@@ -113,6 +121,9 @@ def test_tables_of_adapted_bases(tmp_path: Path, capsys: Capture) -> None:
     assert "\n12 of 12 cells: " in run(capsys, *command, "--seeds", "[0]").out
     assert run(capsys, "study", "tables", "adapted-bases", *common, "--page", tmp_path / "page.md").code == 0
     assert "| satimage, arccos3: D |" in (tmp_path / "page.md").read_text()
+    code, _, err = run(capsys, "study", "tables", "adapted-bases", *common, "--parts", "[table 5.10]")
+    assert code == 1
+    assert "parts must be left out for adapted-bases" in err
 
 
 def test_an_option_that_a_study_does_not_have_is_named(tmp_path: Path, capsys: Capture) -> None:

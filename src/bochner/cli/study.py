@@ -6,6 +6,7 @@ import logging
 import shlex
 import time
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -177,16 +178,18 @@ def tables(
     output_dir: Path = Path("out/studies"),
     page: Path | None = None,
     sets: list[str] | None = None,
+    parts: list[str] | None = None,
     effort: Size | None = None,
 ) -> None:
-    """Write all tables of the lowrank-* or of the adapted-* studies as a Markdown page with figures.
+    """Write the tables of the lowrank-* or of the adapted-* studies as a Markdown page with figures.
 
     Examples:
 
-        bochner study tables lowrank --size paper --page docs/lowrank_tables.md
-        bochner study tables adapted-bases --size paper --effort small --page docs/adapted_tables.md
+        bochner study tables lowrank --size paper --page docs/findings.md
+        bochner study tables adapted-bases --size paper --effort small --page docs/findings.md
 
-    Nothing is measured: the page shows the cells that `bochner study run` stored.
+    Nothing is measured: the page shows the cells that `bochner study run` stored. A page with the lines
+    `<!-- bochner study tables NAME: begin -->` and `<!-- bochner study tables NAME: end -->` is changed between them.
 
     Args:
         name: The family of studies.
@@ -194,6 +197,7 @@ def tables(
         output_dir: Directory of measured cells.
         page: The page, with its figures in assets/ next to it. Default: OUTPUT_DIR/NAME_tables_SIZE.md.
         sets: Other data sets than those of the size.
+        parts: Some tables and figures, such as "table 5.10", of lowrank only.
         effort: Training of another size, of adapted-bases only.
     """
     from bochner.studies.registry import PAGES, study_named
@@ -201,7 +205,11 @@ def tables(
     study, write_page = PAGES[name]
     page = page or output_dir / f"{name}_tables_{size}.md"
     command = ["bochner", "study", "tables", name, "--size", size, *(["--effort", effort] if effort else [])]
-    options: dict[str, Any] = {} if effort is None else {"effort": effort}
+    options = {key: value for key, value in (("effort", effort), ("parts", parts)) if value is not None}
+    for option in options.keys() - signature(write_page).parameters.keys():
+        raise ValueError(f"{option} must be left out for {name}, got {options[option]!r}.")
+    if parts is not None:
+        command += ["--parts", f"[{', '.join(parts)}]"]
     results = study_named(study).results_file(output_dir)
     write_page(results, page, size=size, sets=sets, command=shlex.join([*command, "--page", str(page)]), **options)
     print(f"Page: {page}   Cells: {results.path}")

@@ -320,7 +320,7 @@ class KernelPlan:
         return next((f"{name}={value!r}" for name, value in options.items() if value is not None), None)
 
 
-# On seven real sets (docs/learning.md#networks) one cycle of AdamW had fewer errors than Adam with a halved rate.
+# On seven real sets (docs/solvers.md#networks) one cycle of AdamW had fewer errors than Adam with a halved rate.
 NETWORK_PARAMS = SolverParams(
     optimizer="adamw",
     schedule="one-cycle",

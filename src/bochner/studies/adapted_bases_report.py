@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from statistics import fmean, median, pstdev
 
-from bochner.report import Page
+from bochner.report import Page, write_page_or_section
 from bochner.studies.adapted_bases import (
     BASES,
     FIGURES,
@@ -173,12 +173,12 @@ def write_page(
     sets: Sequence[str] | None = None,
     effort: str | None = None,
 ) -> None:
-    """Write `docs/adapted_tables.md`, and its figures to assets/adapted_bases/ beside it."""
+    """Write the page, or its section of an existing page, and its figures to assets/adapted_bases/ beside it."""
 
     def measured(figure: str) -> list[Mean]:
         return means_of(cells_of(figure, size, sets=sets, effort=effort), results)
 
-    sections = [f"# Adapted bases: tables\n\nWritten by `{command}`; do not edit.", PROTOCOL]
+    sections = [f"# Adapted bases\n\nWritten by `{command}`; do not edit.", PROTOCOL]
     lines = [
         f"| {data} | {kernel} | {' | '.join(ours + (f'{theirs}, D = {D}' if D else '') for ours, theirs, D in texts)} |"
         for data, kernel, texts in _best_texts([mean for figure in BEST_OF for mean in measured(figure)])
@@ -194,25 +194,28 @@ def write_page(
             panels = [panel for panel, _ in _panels(means, transfer=figure == TRANSFER)]
             save_panels(panels, path.parent / name, columns=2)
             sections += [f"## {figure.capitalize()}", f"![{figure}]({name})", *_tables(means)]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
+    write_page_or_section(path, "\n\n".join(sections) + "\n", name="bochner study tables adapted-bases")
 
 
 def _tables(means: Sequence[Mean]) -> Iterator[str]:
-    """One table per data set and kernel: a line for each D and basis."""
+    """One table of test accuracies in % per data set, kernel and task: a line for each D."""
     for (data, kernel), group in _by_kernel(means).items():
-        transfer = " task 2 |" if group[0].cell.transfer else ""
-        head = f"| {data}, {kernel}: D | basis | kernel error | alignment | accuracy |{transfer} epochs | trials |"
-        yield "\n".join([head, "|" + "---|" * (head.count("|") - 1), *map(_line, group)])
+        cells = {(mean.cell.num_features, mean.cell.basis): mean for mean in group}
+        for name, task in (("accuracy", ""), *([("transfer_accuracy", ", task 2")] if group[0].cell.transfer else [])):
+            head = f"| {data}, {kernel}{task}: D | {' | '.join(SHORT.values())} |\n|---:|{'---:|' * len(SHORT)}"
+            lines = [
+                f"| {size:,} | {' | '.join(_accuracy(cells.get((size, basis)), name) for basis in BASES)} |"
+                for size in dict.fromkeys(mean.cell.num_features for mean in group)
+            ]
+            yield "\n".join([head, *lines])
 
 
-def _line(mean: Mean) -> str:
-    names = [name for name in ("accuracy", "transfer_accuracy") if name in mean.mean]
-    accuracies = [f"{100 * mean.mean[name]:.2f} ± {100 * mean.spread[name]:.2f}" for name in names]
-    return (
-        f"| {mean.cell.num_features} | {SHORT[mean.cell.basis]} | {mean.mean['kernel_error']:.2e} | "
-        f"{mean.mean['alignment']:.3f} | {' | '.join(accuracies)} | {mean.mean['epochs']:.0f} | {mean.trials} |"
-    )
+def _accuracy(mean: Mean | None, name: str) -> str:
+    """In %, with the standard deviation over several trials."""
+    if mean is None:
+        return "-"
+    spread = f" ± {100 * mean.spread[name]:.1f}" if mean.trials > 1 else ""
+    return f"{100 * mean.mean[name]:.1f}{spread}"
 
 
 # -- findings --------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The tables and figures of the low-rank studies as a Markdown page, `docs/lowrank_tables.md`."""
+"""The tables and figures of the low-rank studies as a Markdown page or a section of one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from bochner.report import markdown_table
+from bochner.report import markdown_table, write_page_or_section
 from bochner.studies.drawing import Curve, Panel, save_panels
 from bochner.studies.lowrank_cells import SETS, Cell
 from bochner.studies.lowrank_tables import Entry, EntryCurve, Figure, Plan, Summary, Table, plan, summarize
@@ -46,10 +46,16 @@ through the factor's map; the thesis multiplies its weights by exact kernel valu
 
 
 def write_page(
-    results: Results[Cell], path: Path, *, size: Size, command: str, sets: Sequence[str] | None = None
+    results: Results[Cell],
+    path: Path,
+    *,
+    size: Size,
+    command: str,
+    sets: Sequence[str] | None = None,
+    parts: Sequence[str] | None = None,
 ) -> None:
-    """Write the page, and its figures to assets/lowrank/ beside it."""
-    whole = plan(size, sets=sets)
+    """Write the page, or its section of an existing page, and its figures to assets/lowrank/ beside it."""
+    whole = plan(size, sets=sets, parts=parts)
     sections = [_head(whole, results, command), PROTOCOL, *_summary(whole, results), _setup(whole)]
     sections += [_section(table, results) for table in whole.tables]
     for figure in whole.figures:
@@ -58,8 +64,7 @@ def write_page(
             name = f"assets/lowrank/figure_{figure.number.replace('.', '_')}.png"
             save_panels(panels, path.parent / name, columns=4)
             sections.append(f"## Figure {figure.number}: {figure.title.lower()}\n\n![{figure.title}]({name})")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
+    write_page_or_section(path, "\n\n".join(sections) + "\n", name="bochner study tables lowrank")
 
 
 def panels_of(figure: Figure, results: Results[Cell]) -> list[Panel]:
@@ -122,9 +127,8 @@ def _head(whole: Plan, results: Results[Cell], command: str) -> str:
     count = f"{len(measured):,} of {len(cells):,}" if len(measured) < len(cells) else "All"
     seeds = sorted({cell.seed for cell in cells})
     return (
-        "# Low-rank tables\n\nTables 5.1 to 5.13 and Figures 5.1 to 5.6 of Bhardwaj's thesis (2015), measured with "
-        "this library.\nFor conclusions see [which method to choose](lowrank.md#which-low-rank-method). This page is "
-        "written by\n\n"
+        "# Low-rank factors\n\nTables and figures of Bhardwaj's thesis (2015), measured with this library. For "
+        "conclusions see [which\nmethod to choose](lowrank.md#which-low-rank-method). Written by\n\n"
         f"```sh\n{command}\n```\n\n{count} cells are measured; seeds {seeds[0]} to {seeds[-1]}, "
         f"threads {', '.join(map(str, threads))}."
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, NamedTuple
 
-from bochner.report import Cell, Link, Mark, Page, markdown_table
+from bochner.report import Cell, Link, Mark, Page, insert_section, markdown_table
 from bochner.storage import write_atomically
 from bochner.studies.findings import Decision, Finding
 from bochner.studies.intervals import Replicates, resample
@@ -21,7 +21,7 @@ PAPERS = ("paper", "findings", "hold", "do not hold", "open")
 NOT_MEASURED, UNDECIDED = "not measured", "undecided"
 WORDS = {True: "yes", False: "no", None: UNDECIDED}
 WRITTEN = "Written by `bochner study report"
-BEGIN, END = "<!-- bochner study report: begin -->", "<!-- bochner study report: end -->"
+SECTION = "bochner study report"
 
 
 class Assessment(NamedTuple):
@@ -106,29 +106,14 @@ def results_part(findings: Sequence[Finding], saved: Mapping[str, SavedRows], *,
 
 
 def write_results(path: Path, part: str) -> None:
-    """Write `part` as a new file, or into a page of results in place of the lines between `BEGIN` and `END`.
+    """Write `part` as a new file, or into its section of a page of results.
 
     Any other page is left unchanged, with an error.
     """
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, (part if text.startswith(WRITTEN) or not text else between(text, part, path)).encode())
-
-
-def between(text: str, part: str, path: Path) -> str:
-    """
-    >>> print(between(f"above\\n{BEGIN}\\nold\\n{END}\\nbelow", "new\\n", Path("RESULTS.md")))
-    above
-    <!-- bochner study report: begin -->
-    new
-    <!-- bochner study report: end -->
-    below
-    """
-    before, begin, rest = text.partition(f"{BEGIN}\n")
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"results: {path} must contain the lines {BEGIN!r} and {END!r} around the overview.")
-    return f"{before}{begin}{part}{end}{after}"
+    is_whole = not text or text.startswith(WRITTEN)
+    write_atomically(path, (part if is_whole else insert_section(text, part, name=SECTION, path=path)).encode())
 
 
 def _summary(assessments: Sequence[Assessment]) -> str:
