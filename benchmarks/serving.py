@@ -1,6 +1,6 @@
 """Load test of a served model: ONNX Runtime in FastAPI (`examples/server/serve_onnx.py`) and `mlflow models serve`.
 
-    python -m benchmarks.serving                    # 100,000 requests to each server; writes a part of docs/reliability.md
+    python -m benchmarks.serving                    # 100,000 requests each; writes a part of docs/reliability.md
     python -m benchmarks.serving --requests 200     # a smoke test; does not write the page
 
 The servers need `pip install fastapi 'uvicorn[standard]' onnxruntime mlflow`. Requests have one row each.
