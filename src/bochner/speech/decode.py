@@ -31,6 +31,7 @@ from bochner.storage import write_atomically
 
 NO_PATH = "no path survived (beam {}; widen it, or check the likelihoods)."
 HYPOTHESES, SETTINGS = "hypotheses.jsonl", "decoding.json"
+CPU_SECONDS = 0.1  # of an utterance, in order of magnitude
 Outcome = dict[str, Any] | Skipped
 Sentence = tuple[str, ...]
 Setting = tuple[float, float]
@@ -279,7 +280,7 @@ def _decoded(
     search: Search,
     workers: int,
 ) -> Iterator[Outcome]:
-    with tempfile.TemporaryDirectory() as directory, process_pool(workers if len(ids) > 1 else 1) as pool:
+    with tempfile.TemporaryDirectory() as directory, process_pool(workers, seconds=CPU_SECONDS * len(ids)) as pool:
         if pool is not None:
             graph.save(directory)
         waiting: deque[Outcome | Future[Outcome]] = deque()

@@ -13,8 +13,15 @@ imported = partial(checks.imported, extra="speech")
 """Import a package that the extra `speech` installs."""
 
 
-def process_pool(workers: int) -> AbstractContextManager[Executor | None]:
-    """A pool of `workers` processes, or None for one worker; their number never changes a result."""
-    if checks.positive_int("workers", workers) == 1:
+MIN_SECONDS = 10.0  # of work for each process; to start one takes 3, most of them to import torch
+
+
+def process_pool(workers: int, *, seconds: float) -> AbstractContextManager[Executor | None]:
+    """A pool of at most `workers` processes for about `seconds` of CPU time, or None where one process is enough.
+
+    The number of processes never changes a result.
+    """
+    workers = min(checks.positive_int("workers", workers), int(seconds / MIN_SECONDS))
+    if workers <= 1:
         return nullcontext()
     return ProcessPoolExecutor(workers, mp_context=get_context("spawn"))  # torch's threads do not survive a fork

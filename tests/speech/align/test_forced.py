@@ -9,6 +9,7 @@ import pytest
 from bochner.speech.align.forced import (
     FunctionScores,
     GraphCompiler,
+    Graphs,
     MixtureScores,
     Search,
     align_equally,
@@ -118,6 +119,15 @@ def test_equal_alignment_reports_too(made):
     found = align_equally(hmm, made.lexicon, utterances, frames, seed=0)
     assert len(found.paths["u00"]) == len(frames["u00"])
     assert [one.id for one in found.skipped] == ["short", "absent"]
+
+
+def test_another_process_keeps_the_graphs_of_one_tree():
+    graphs, others = Graphs(), Graphs()
+    copy = pickle.loads(pickle.dumps(graphs))
+    copy["a"] = "compiled"
+    assert pickle.loads(pickle.dumps(graphs)) is copy
+    assert pickle.loads(pickle.dumps(others)) == {}
+    assert pickle.loads(pickle.dumps(graphs)) == {}  # only the last is kept
 
 
 def test_a_pool_gives_the_same(made, model):

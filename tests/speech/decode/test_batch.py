@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from bochner.speech import runtime
 from bochner.speech.decode import Search, decode_utterances, read_hypotheses
 
 SENTENCES = {f"u{i}": text for i, text in enumerate(["no on", "moon noon nun", "on", "nun no", "noon", "on moon"])}
@@ -72,7 +73,8 @@ def test_another_graph_in_the_same_directory_is_an_error(tmp_path, settings, rec
         decode_utterances(tmp_path, **{**settings, "graph": recogniser.graph.with_word_penalty(0.5)})
 
 
-def test_what_cannot_be_decoded_is_skipped_with_its_reason_in_one_process_or_two(tmp_path, settings):
+def test_what_cannot_be_decoded_is_skipped_with_its_reason_in_one_process_or_two(tmp_path, settings, monkeypatch):
+    monkeypatch.setattr(runtime, "MIN_SECONDS", 1e-9)  # processes also for little work
     good = settings["likelihoods"]
     bad = {"u1": np.zeros((0, 18)), "u3": np.full((9, 18), np.nan), "u4": np.zeros((9, 2))}
 

@@ -10,6 +10,7 @@ import pytest
 import soundfile
 from kaldiio import save_ark
 
+from bochner.speech import runtime
 from bochner.speech.frames import FrameStore
 from bochner.speech.frontend import Fbank, Mfcc, Plp, extract
 from bochner.speech.manifest import Utterance
@@ -59,7 +60,10 @@ def test_an_utterance_may_be_a_piece_of_a_recording(tmp_path: Path) -> None:
     np.testing.assert_array_equal(store["a"], Mfcc(rate=RATE)(whole[2000:4400]))
 
 
-def test_more_processes_give_the_same_files(tmp_path: Path, corpus: list[Utterance]) -> None:
+def test_more_processes_give_the_same_files(
+    tmp_path: Path, corpus: list[Utterance], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "MIN_SECONDS", 1e-9)  # processes also for little work
     for workers in (1, 2):
         extract(corpus, tmp_path / f"frames{workers}", corpus_dir=tmp_path, frontend=Fbank(rate=RATE), workers=workers)
     files = sorted(path.name for path in (tmp_path / "frames1").iterdir())

@@ -10,6 +10,7 @@ from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal
 
 from bochner.speech.frontend import AffineStatistics, SemiTiedStatistics, fmllr, mllt, transform
+from bochner.speech.frontend.transforms import with_row_changed
 
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -98,6 +99,14 @@ def semi_tied(rows: Rows) -> SemiTiedStatistics:
     statistics = SemiTiedStatistics(rows[0].shape[1])
     statistics.add(*rows)
     return statistics
+
+
+def test_the_inverse_after_a_change_of_one_row() -> None:
+    generator = np.random.default_rng(0)
+    A, change = np.eye(5) + 0.3 * generator.standard_normal((5, 5)), generator.standard_normal(5)
+    changed = A.copy()
+    changed[3] += change
+    np.testing.assert_allclose(with_row_changed(np.linalg.inv(A), 3, change), np.linalg.inv(changed), atol=1e-10)
 
 
 def test_mllt_objective_is_the_gain_in_likelihood() -> None:

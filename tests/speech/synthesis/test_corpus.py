@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from bochner.speech import runtime
 from bochner.speech.audio import read_audio, read_samples
 from bochner.speech.lexicon import read_lexicon
 from bochner.speech.manifest import PARTS, read_manifest
@@ -98,7 +99,8 @@ def test_parts_share_no_speaker_no_voice_and_no_sentence(corpus):
         assert all(len(found) == 1 for found in parts.values())
 
 
-def test_two_processes_make_the_same_bytes(corpus, tmp_path):
+def test_two_processes_make_the_same_bytes(corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(runtime, "MIN_SECONDS", 1e-9)  # processes also for little work
     synthesize(tmp_path / "corpus", **ASKED, workers=2)
     assert content(tmp_path / "corpus") == content(corpus.directory)
 

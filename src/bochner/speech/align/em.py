@@ -267,7 +267,7 @@ def train_stage(
 ) -> GmmHmm:
     """EM from `model`; `labels` gives the pdf of each frame until the first realignment."""
     start, generator = model.mixtures.num_gaussians, np.random.default_rng(seed)
-    graphs: Graphs = {}
+    graphs = Graphs()
     bar = tqdm(range(1, growth.iterations + 1), desc=name, unit="iteration", disable=not training_set.verbose)
     for iteration in bar:
         if iteration in growth.realign:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
@@ -127,7 +128,26 @@ def equal_path(graph: AlignmentGraph, num_frames: int, *, seed: int) -> Array | 
     return graph.transition_ids[np.array(labels) - 1] if len(labels) == num_frames else None
 
 
-Graphs = dict[str, AlignmentGraph]  # by utterance id
+class Graphs(dict[str, AlignmentGraph]):
+    """The compiled graphs of one tree by utterance id.
+
+    Other processes get an empty copy, which they fill and keep until they get the graphs of another tree: compiling a
+    graph takes longer than an alignment with it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.key = secrets.token_hex(8)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _kept_graphs, (self.key,)
+
+
+@lru_cache(maxsize=1)
+def _kept_graphs(key: str) -> Graphs:
+    graphs = Graphs()
+    graphs.key = key
+    return graphs
 
 
 class Scores(Protocol):
@@ -186,13 +206,13 @@ def align_utterances(
 
     An utterance with a word that the lexicon lacks, with fewer frames than its phones need, or without a path within
     the widest beam is reported as skipped, with the reason. A `pool` of processes needs `scores` that can be pickled.
-    Without a pool, `graphs` keeps the compiled graphs for the next call with the same tree and transcripts.
+    `graphs` keeps the compiled graphs for the next call with the same tree and transcripts.
     """
     words = {token for utterance in utterances for token in utterance.tokens if token in lexicon}
     if words:  # a smaller lexicon to send to other processes
         lexicon = Lexicon({word: lexicon[word] for word in words}, lexicon.silence)
     model = (hmm, lexicon, scores, search or Search())
-    work = partial(_align_chunk, *model, graphs if pool is None else None)
+    work = partial(_align_chunk, *model, graphs)
     chunks = [utterances[start : start + CHUNK] for start in range(0, len(utterances), CHUNK)]
     parts = pool.map(work, chunks) if pool is not None else map(work, chunks)
     return _gathered(chain.from_iterable(parts), total=len(utterances), verbose=verbose)

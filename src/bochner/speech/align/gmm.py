@@ -38,6 +38,7 @@ from bochner.stages import check_inputs
 
 logger = logging.getLogger(__name__)
 STAGES = ("monophone", "triphone", "lda_mllt", "sat")
+CPU_SECONDS = 2e-4  # of all alignments, for each frame
 
 
 def train_gmm(
@@ -64,7 +65,8 @@ def train_gmm(
     if positive_int("workers", workers) > 1 and not isinstance(frames, FrameStore):
         raise ValueError(f"frames must be a FrameStore for workers {workers}, got {type(frames).__name__}.")
     recipe, model = recipe or Recipe(), None
-    with process_pool(workers) as pool:
+    num_frames = sum(len(frames[utterance.id]) for utterance in utterances if utterance.id in frames)
+    with process_pool(workers, seconds=CPU_SECONDS * num_frames) as pool:
         times = (recipe.frame_shift, recipe.offset)
         training_set = TrainingSet(lexicon, utterances, frames, recipe.search, *times, pool, verbose)
         for name in STAGES[: STAGES.index(until) + 1]:

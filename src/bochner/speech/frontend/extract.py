@@ -21,6 +21,7 @@ from bochner.stages import locked
 
 FrontEnd = Mfcc | Fbank | Plp
 CHUNK = 16  # utterances per task of a process
+CPU_SECONDS = 0.01  # for each second of speech
 
 
 class Extraction(NamedTuple):
@@ -91,7 +92,8 @@ def _computed(
     """Utterance ids in order, each with its frames or the reason why there are none."""
     compute = partial(frames_or_reason, corpus_dir=corpus_dir, frontend=frontend)
     block = 4 * CHUNK * workers  # bounds the frames that wait to be written
-    with process_pool(workers) as pool:
+    speech = sum(utterance.duration for utterance in utterances)
+    with process_pool(workers, seconds=CPU_SECONDS * speech) as pool:
         for start in range(0, len(utterances), block):
             part = utterances[start : start + block]
             yield from map(compute, part) if pool is None else pool.map(compute, part, chunksize=CHUNK)

@@ -20,9 +20,10 @@ class Estimate(NamedTuple):
     objectives: tuple[float, ...]
 
 
-def cofactors(A: Array, row: int) -> Array:
-    """The cofactors [d] of one row of A [d, d], up to a common factor: d log |det A| / d a_row. O(d^3)."""
-    return np.linalg.inv(A)[:, row]
+def with_row_changed(inverse: Array, row: int, change: Array) -> Array:
+    """The inverse [d, d] of a matrix after `change` [d] is added to one of its rows, by Sherman & Morrison. O(d^2)."""
+    column = inverse[:, row]
+    return inverse - np.outer(column, change @ inverse) / (1.0 + change @ column)
 
 
 def gaussian_rows(
@@ -172,7 +173,7 @@ def mllt(statistics: SemiTiedStatistics, *, iterations: int = 200) -> Estimate:
 
     Coordinate ascent over rows, with c_i the cofactors of row i: a_i = c_i G_i^-1 sqrt(N / (c_i G_i^-1 c_i^T)), the
     maximum for fixed other rows, so that no sweep lowers the objective. Starts from the identity. Means and variances
-    must be estimated again from the new frames. O(d^4 + iterations d^4). Source: Gales, 1999.
+    must be estimated again from the new frames. O(d^4 + iterations d^3). Source: Gales, 1999.
 
     >>> generator = np.random.default_rng(0)
     >>> X = generator.standard_normal((500, 2)) @ np.array([[1.0, 0.9], [0.0, 0.4]])
@@ -188,9 +189,11 @@ def mllt(statistics: SemiTiedStatistics, *, iterations: int = 200) -> Estimate:
     objectives = []
     start = _objective(A, statistics)
     for _ in range(checks.positive_int("iterations", iterations)):
+        inverse = np.linalg.inv(A)  # its column i has the cofactors of row i, d log |det A| / d a_i
         for i in range(d):
-            towards = cofactors(A, i) @ inverses[i]
-            A[i] = towards * np.sqrt(N / (towards @ cofactors(A, i)))
+            towards = inverse[:, i] @ inverses[i]
+            row = towards * np.sqrt(N / (towards @ inverse[:, i]))
+            inverse, A[i] = with_row_changed(inverse, i, row - A[i]), row
         objectives.append(_objective(A, statistics) - start)
     return Estimate(A, tuple(objectives))
 
@@ -229,7 +232,7 @@ def fmllr(statistics: AffineStatistics, *, iterations: int = 40, min_count: floa
     Coordinate ascent over rows, with p_i the cofactors of row i of A and 0 for the offset: w_i = (alpha p_i + k_i)
     G_i^-1, where alpha^2 p G^-1 p + alpha p G^-1 k = N; the root with the sign of p G^-1 k is the maximum for fixed
     other rows, so that no sweep lowers the objective. Starts from the identity, which is also the result for fewer than
-    `min_count` frames. O(d^4 + iterations d^4). Source: Gales, 1998.
+    `min_count` frames. O(d^4 + iterations d^3). Source: Gales, 1998.
 
     >>> generator = np.random.default_rng(0)
     >>> means = generator.standard_normal((1000, 2)) * 5
@@ -247,15 +250,17 @@ def fmllr(statistics: AffineStatistics, *, iterations: int = 40, min_count: floa
     inverses = inverted(statistics.squares, statistics.count)
     start, objectives = _fmllr_objective(W, statistics), []
     for _ in range(checks.positive_int("iterations", iterations)):
+        inverse = np.linalg.inv(W[:, :-1])
         for i in range(d):
-            W[i] = _best_row(W, i, inverses[i], statistics)
+            row = _best_row(inverse[:, i], i, inverses[i], statistics)
+            inverse, W[i] = with_row_changed(inverse, i, (row - W[i])[:-1]), row
         objectives.append(_fmllr_objective(W, statistics) - start)
     return Estimate(W, tuple(objectives))
 
 
-def _best_row(W: Array, i: int, inverse: Array, statistics: AffineStatistics) -> Array:
+def _best_row(cofactors: Array, i: int, inverse: Array, statistics: AffineStatistics) -> Array:
     N, k = statistics.count, statistics.products[i]
-    p = np.append(cofactors(W[:, :-1], i), 0.0)
+    p = np.append(cofactors, 0.0)
     pp, pk = p @ inverse @ p, p @ inverse @ k
     alpha = 2 * N / (pk + np.copysign(np.sqrt(pk**2 + 4 * pp * N), pk))
     return (alpha * p + k) @ inverse

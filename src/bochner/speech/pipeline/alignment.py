@@ -39,6 +39,7 @@ from bochner.stages import Stage, locked
 logger = logging.getLogger(__name__)
 FRONTENDS = {"mfcc": Mfcc, "plp": Plp}
 RECORD = "align.json"
+ALIGNMENT_SECONDS = 5e-5  # of CPU time, for each frame
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,7 +244,8 @@ def force_align(
     execution: Execution,
 ) -> Alignments:
     """Forced alignment of `utterances` with the mixtures of `model`."""
-    with process_pool(execution.workers) as pool:
+    num_frames = sum(frames.sizes.get(utterance.id, 0) for utterance in utterances)
+    with process_pool(execution.workers, seconds=ALIGNMENT_SECONDS * num_frames) as pool:
         return align_utterances(
             model.hmm, corpus.lexicon, utterances, model.scores(frames, corpus.speaker_of), search=recipe.search,
             pool=pool, verbose=execution.verbose,

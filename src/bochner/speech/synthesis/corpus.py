@@ -21,6 +21,7 @@ from bochner.speech.text_files import FilePath
 from bochner.stages import Stage, locked
 from bochner.storage import write_atomically
 
+CPU_SECONDS = 0.01  # for each second of speech
 README = """This speech is synthetic: {language}, {hours} hours, seed {seed}, made by bochner with espeak-ng's voices.
 
 It contains no recordings of people, and results on it do not apply to them: report it as synthetic.
@@ -82,5 +83,5 @@ def lexicon_of(utterances: Iterable[Utterance]) -> Lexicon:
 
 def _record_all(target: Path, settings: SynthesisSettings, workers: int) -> Iterator[Path]:
     record, speakers = partial(record_speaker, corpus_dir=target, settings=settings), settings.speakers()
-    with process_pool(workers) as pool:
+    with process_pool(workers, seconds=CPU_SECONDS * 3600 * settings.hours) as pool:
         yield from (map if pool is None else pool.map)(record, range(len(speakers)), speakers)

@@ -1,0 +1,19 @@
+"""Pools of processes: only for work that is worth their start."""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor
+
+import pytest
+
+from bochner.speech.runtime import process_pool
+
+
+@pytest.mark.parametrize(("workers", "seconds", "processes"), [(1, 1e3, 0), (4, 15.0, 0), (4, 25.0, 2), (4, 1e3, 4)])
+def test_processes_are_started_for_enough_work_only(workers: int, seconds: float, processes: int) -> None:
+    with process_pool(workers, seconds=seconds) as pool:  # processes start with the first task
+        if processes:
+            assert isinstance(pool, ProcessPoolExecutor)
+            assert pool._max_workers == processes
+        else:
+            assert pool is None
