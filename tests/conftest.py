@@ -21,7 +21,8 @@ from hypothesis import settings
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
-# Modules and tests live as long as the process: looking for garbage among them takes a third of their collection.
+# Modules and tests live as long as the process: looking for garbage among them takes a third of their collection, and
+# time in every test after it.
 gc.disable()
 
 torch.set_num_threads(int(os.environ["BOCHNER_TEST_THREADS"]))
@@ -34,6 +35,7 @@ DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def pytest_collection_finish() -> None:
+    gc.freeze()
     gc.enable()
 
 
