@@ -8,12 +8,15 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import traceback
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
-import pytest  # noqa: F401  (that the server has it, too)
+import pytest
 import torch
 
 import bochner.estimators  # noqa: F401
@@ -32,6 +35,37 @@ def run_apart(work: Callable[..., Any], *arguments: Any) -> Any:
     process.join()
     assert ok, result
     return result
+
+
+class Ended(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run_code(code: str, *arguments: object) -> Ended:
+    """The exit code and the output of a program in a process of its own."""
+    return Ended(*run_apart(_execute, code, [str(argument) for argument in arguments]))
+
+
+def _execute(code: str, arguments: list[str]) -> tuple[int, str, str]:
+    sys.argv[1:] = arguments
+    returncode = 0
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+        try:
+            exec(code, {"__name__": "__main__"})
+        except SystemExit as stop:
+            returncode = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        except BaseException:
+            traceback.print_exc()
+            returncode = 1
+    return returncode, out.getvalue(), err.getvalue()
+
+
+@pytest.fixture
+def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Worker processes of `bochner.speech` are forked from the server, too, instead of importing everything."""
+    monkeypatch.setattr("bochner.speech.runtime.get_context", lambda method: CONTEXT)
 
 
 def run_until_killed(work: Callable[..., Any], *arguments: Any) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from bochner.stages import Stage, locked
+from tests.processes import run_code
 
 
 def test_a_finished_stage_is_not_computed_again(tmp_path: Path) -> None:
@@ -42,8 +41,7 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
         "import sys; from pathlib import Path; from bochner.stages import locked\nwith locked(Path(sys.argv[1])): pass"
     )
     with locked(tmp_path):
-        other = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True)
+        other = run_code(script, tmp_path)
     assert other.returncode != 0
     assert str(tmp_path) in other.stderr
-    again = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True)
-    assert again.returncode == 0
+    assert run_code(script, tmp_path).returncode == 0

@@ -5,8 +5,6 @@ import os
 import pickle
 import random
 import stat
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -392,17 +390,3 @@ def test_the_name_of_a_new_file_is_on_disk_too(path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(stat.S_ISDIR(os.fstat(descriptor).st_mode)))
     bochner.save(Gaussian(), path)
     assert synced == [False, True]  # the content, then the directory
-
-
-@pytest.mark.parametrize("name", ["Laplacian", "Network"])  # of an estimator: tests/test_import.py
-def test_a_process_that_has_imported_nothing_else_can_load(name: str, tmp_path: Path) -> None:
-    from bochner.models.network import Network
-
-    thing = {
-        "Laplacian": lambda: Laplacian(bandwidth=3.0),
-        "Network": lambda: Network.draw(num_inputs=2, hidden=(3,), num_outputs=2, generator=Generator()),
-    }[name]()
-    bochner.save(thing, tmp_path / "thing.safetensors")
-    code = f"import bochner; print(type(bochner.load({str(tmp_path / 'thing.safetensors')!r})).__name__)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.stdout.strip(), done.returncode) == (name, 0), done.stderr

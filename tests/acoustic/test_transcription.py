@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
 import sys
 from dataclasses import replace
 from itertools import pairwise
@@ -23,6 +22,7 @@ from bochner.cli import main
 from bochner.speech.audio import read_samples, write_audio
 from bochner.speech.lm import estimate
 from tests.acoustic.test_model import aligned, model
+from tests.processes import run_code
 
 RATE = 16000
 
@@ -203,6 +203,9 @@ def test_a_missing_gpu_is_an_error_of_one_line(saved: Path, talks: Path, capsys:
 
 
 def test_a_process_that_has_imported_nothing_else_transcribes_the_same(saved: Path, talks: Path) -> None:
-    command = [sys.executable, "-m", "bochner", "transcribe", str(saved), str(talks / "0.wav")]
-    done = subprocess.run(command, capture_output=True, text=True)
+    code = (
+        "import sys; from bochner.cli import main; assert 'bochner.acoustic' not in sys.modules;"
+        "main(['transcribe', *sys.argv[1:]])"
+    )
+    done = run_code(code, saved, talks / "0.wav")
     assert (done.returncode, done.stdout.strip()) == (0, model("kernel").transcribe(talks / "0.wav").text), done.stderr

@@ -22,6 +22,7 @@ from bochner.speech.corpora.corpus_directory import SpeechCorpus
 from bochner.speech.manifest import Utterance, read_manifest
 from bochner.speech.pipeline.scoring import protocol_for
 from tests.cli.files import run
+from tests.processes import run_code
 
 Capture = pytest.CaptureFixture[str]
 MAX_ERRORS, MIN_RIGHT = 0.45, 0.55  # typical values are 0.24 and 0.65
@@ -269,10 +270,11 @@ def test_what_is_missing_is_named_with_the_remedy(
 def test_a_missing_extra_is_named(tmp_path: Path) -> None:
     """In a separate process: modules removed and imported again here would differ from those of later tests."""
     code = (
-        "import sys\nsys.modules['kaldifst'] = None\nfrom bochner.cli import main\n"
+        "import sys\nassert 'kaldifst' not in sys.modules\nsys.modules['kaldifst'] = None\n"
+        "from bochner.cli import main\n"
         f"main(['speech', 'align', {str(tmp_path)!r}, {str(tmp_path / 'out')!r}])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = run_code(code)
     assert done.returncode == 1
     assert "pip install bochner[speech]" in done.stderr
 

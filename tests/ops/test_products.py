@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
@@ -16,6 +13,7 @@ from bochner.kernels import Gaussian, Kernel, Matern, PowerExponential, kernel
 from tests.kernels.cases import CASES, NUM_INPUTS, Case
 from tests.ops.step_cases import DEVICE, Draw
 from tests.oracles.kernels import matrix
+from tests.processes import run_code
 
 RADIAL = [case for case in CASES if case.kernel.radial is not None]
 Method = Callable[[Kernel, Tensor, Tensor, Tensor], Tensor]
@@ -159,6 +157,9 @@ def test_three_products_of_split_numbers_have_float32_accuracy(spread: float) ->
 
 
 COMPILE = """
+import os, sys
+assert "triton" not in sys.modules
+os.environ |= {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": sys.argv[1]}
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
@@ -181,13 +182,7 @@ for capability, inputs, tiles, limit in (
     compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
     assert len(compiled.asm["cubin"]) > 0
     assert compiled.metadata.shared <= limit * 1024, (capability, compiled.metadata.shared)
-"""
 
-
-COMPILE_BLOCKS = """
-import triton
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
 from bochner.ops.fused import blocks
 
 for capability, tiles, limit in ((90, blocks.TILES, 227), (80, blocks.SMALL_TILES, 99)):
@@ -212,8 +207,7 @@ for capability, tiles, limit in ((90, blocks.TILES, 227), (80, blocks.SMALL_TILE
 """
 
 
-@pytest.mark.parametrize("script", [COMPILE, COMPILE_BLOCKS], ids=["product", "block"])
-def test_fused_products_compile_for_gpus_and_fit_their_shared_memory(tmp_path, script: str) -> None:
+def test_fused_products_compile_for_gpus_and_fit_their_shared_memory(tmp_path) -> None:
     pytest.importorskip("triton", reason="Triton is not installed: the fused product is not compiled")
-    environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
-    subprocess.run([sys.executable, "-c", script], env=environment, check=True)
+    done = run_code(COMPILE, tmp_path)
+    assert done.returncode == 0, done.stderr

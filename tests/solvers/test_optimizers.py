@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import torch
 from torch import nn
 
 from bochner.solvers.optimizers import PlainSGD, SGDSettings, make_optimizer, restore_optimizer
+from tests.processes import run_code
 
 
 def network() -> nn.Module:
@@ -50,10 +48,11 @@ def test_a_fit_does_without_the_compiler() -> None:
     """It takes longer to import than most fits take."""
     code = (
         "import sys, numpy as np, bochner; G = np.random.default_rng(0);"
+        "assert 'torch._dynamo' not in sys.modules;"
         "X = G.normal(size=(3000, 4)).astype('float32');"
         "bochner.KernelClassifier(preset=None, n_components=32, solver_params={'max_epochs': 1}).fit(X, X[:, 0] > 0);"
         "bochner.KernelClassifier(preset='fast').fit(X[:100], X[:100, 0] > 0);"
         "assert 'torch._dynamo' not in sys.modules"
     )
-    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    child = run_code(code)
     assert child.returncode == 0, child.stderr

@@ -6,8 +6,6 @@ import errno
 import json
 import os
 import platform
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -22,6 +20,7 @@ from bochner.studies.registry import STUDIES
 from bochner.studies.results_file import FailedCellsError, ResultsFile
 from bochner.studies.study import SavedRows, Study, run_study
 from bochner.studies.workers import Context
+from tests.processes import run_code
 
 
 @dataclass(frozen=True)
@@ -113,8 +112,7 @@ def test_every_study_accepts_its_own_sets(study: Study) -> None:
 def test_a_directory_in_use_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
     """A second process that runs the same study would measure every cell again."""
     code = f"""
-import pathlib, sys
-sys.path.insert(0, {str(Path.cwd())!r})
+import pathlib
 from tests.studies.test_study import a_study, run_study
 try:
     run_study(a_study(lambda cell: {{"value": 2}}), pathlib.Path("."), pathlib.Path({str(tmp_path)!r}), size="smoke")
@@ -122,7 +120,7 @@ except ValueError as error:
     print(error)
 """
     with locked(tmp_path):
-        process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        process = run_code(code)
     assert f"{tmp_path} is in use by process {os.getpid()}" in process.stdout
     assert not (tmp_path / "cells").exists()
 

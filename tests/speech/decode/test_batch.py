@@ -9,6 +9,9 @@ import pytest
 
 from bochner.speech import runtime
 from bochner.speech.decode import Search, decode_utterances, read_hypotheses
+from tests.processes import forked_workers
+
+__all__ = ["forked_workers"]
 
 SENTENCES = {f"u{i}": text for i, text in enumerate(["no on", "moon noon nun", "on", "nun no", "noon", "on moon"])}
 
@@ -73,6 +76,7 @@ def test_another_graph_in_the_same_directory_is_an_error(tmp_path, settings, rec
         decode_utterances(tmp_path, **{**settings, "graph": recogniser.graph.with_word_penalty(0.5)})
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_what_cannot_be_decoded_is_skipped_with_its_reason_in_one_process_or_two(tmp_path, settings, monkeypatch):
     monkeypatch.setattr(runtime, "MIN_SECONDS", 1e-9)  # processes also for little work
     good = settings["likelihoods"]

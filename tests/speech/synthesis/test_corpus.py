@@ -19,6 +19,9 @@ from bochner.speech.synthesis.languages import Bengali
 from bochner.speech.synthesis.recording import record_speaker
 from bochner.speech.synthesis.speakers import SynthesisSettings, draw_speakers
 from bochner.speech.text_files import read_skipped
+from tests.processes import forked_workers
+
+__all__ = ["forked_workers"]
 
 ASKED = {"language": "bengali", "hours": 0.01, "seed": 4, "rate": 8000, "num_words": 300}
 SETTINGS = SynthesisSettings(**ASKED, minutes_per_speaker=3.0, snr=(5.0, 20.0), telephone=0.5, babble=0.3)
@@ -99,6 +102,7 @@ def test_parts_share_no_speaker_no_voice_and_no_sentence(corpus):
         assert all(len(found) == 1 for found in parts.values())
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_two_processes_make_the_same_bytes(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(runtime, "MIN_SECONDS", 1e-9)  # processes also for little work
     synthesize(tmp_path / "corpus", **ASKED, workers=2)
