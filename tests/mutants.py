@@ -28,7 +28,7 @@ import time
 from collections.abc import Iterator
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from coverage import CoverageData
@@ -162,6 +162,7 @@ class Copy:
 
     def __init__(self, directory: Path, coverage: Path | None) -> None:
         self.directory, self._data = directory, None
+        directory.mkdir(exist_ok=True)
         for name in COPIED:
             source = ROOT / name
             if source.is_dir():
@@ -226,7 +227,6 @@ def import_libraries() -> None:
     from tests import conftest  # noqa: F401, I001
     import hypothesis.extra.numpy  # noqa: F401
     import pandas  # noqa: F401
-    import polars  # noqa: F401
     import pyarrow.parquet  # noqa: F401
     import scipy.stats  # noqa: F401
     import sklearn.utils.estimator_checks  # noqa: F401
@@ -259,6 +259,7 @@ def main() -> None:
     parser.add_argument("--modules", nargs="+", default=["src/bochner"], help="files or directories to change")
     parser.add_argument("--seconds", type=float, default=600, help="of processor time for the tests of one mutant")
     parser.add_argument("--minutes", type=float, default=600, help="no mutant is started after this many")
+    parser.add_argument("--jobs", type=int, default=1, help="mutants that are tested at the same time")
     parser.add_argument("--output", type=Path, help="a JSON Lines file for the results; what it holds is not repeated")
     parser.add_argument("--coverage", type=Path, default=COVERAGE, help="which tests run which lines, if it exists")
     options = parser.parse_args()
@@ -267,28 +268,44 @@ def main() -> None:
     files = [file for path in paths for file in (sorted(path.rglob("*.py")) if path.is_dir() else [path])]
     all_mutants = [mutant for file in files for mutant in mutants_of(file.relative_to(ROOT), rng)]
     drawn = rng.sample(all_mutants, min(options.count, len(all_mutants)))
-    done: dict[str, str] = {}
-    if options.output is not None and options.output.exists():
-        done = {line["mutant"]: line["outcome"] for line in map(json.loads, options.output.read_text().splitlines())}
-    outcomes: list[str] = []
     import_libraries()
-    deadline = time.monotonic() + 60 * options.minutes
     with tempfile.TemporaryDirectory() as name:
-        copied = Copy(Path(name).resolve(), options.coverage if options.coverage.exists() else None)
-        for mutant in drawn:
-            if str(mutant) in done:
-                outcomes.append(done[str(mutant)])
-                continue
-            if time.monotonic() > deadline:
-                break
-            outcome, reason = copied.test(mutant, options.seconds)
-            outcomes.append(outcome)
-            print(f"{outcome:<8}  {mutant}  {reason}", flush=True)
-            if options.output is not None:
-                with options.output.open("a") as file:
-                    file.write(json.dumps({"mutant": str(mutant), "outcome": outcome, "reason": reason}) + "\n")
+        directory = Path(name).resolve()
+        output = options.output or directory / "outcomes.jsonl"
+        output.touch()
+        done = read_outcomes(output)
+        todo = [mutant for mutant in drawn if str(mutant) not in done]
+        coverage = options.coverage if options.coverage.exists() else None
+        position, deadline = FORKS.Value("i", 0), time.monotonic() + 60 * options.minutes
+        shared = (todo, position, output, coverage, options.seconds, deadline)
+        workers = [FORKS.Process(target=work_on, args=(directory / str(i), *shared)) for i in range(options.jobs)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        outcomes = [outcome for mutant, outcome in read_outcomes(output).items() if mutant in {*map(str, drawn)}]
     killed, sure = outcomes.count("killed"), len(outcomes) - outcomes.count("unsure")
     print(f"{killed} of {sure} mutants killed, drawn from {len(all_mutants):,} with seed {options.seed}")
+
+
+def read_outcomes(path: Path) -> dict[str, str]:
+    return {line["mutant"]: line["outcome"] for line in map(json.loads, path.read_text().splitlines())}
+
+
+def work_on(
+    directory: Path, todo: list[Mutant], position: Any, output: Path, coverage: Path | None, seconds: float, end: float
+) -> None:
+    """Test the next mutant that no other process tests, until none is left or the time is over."""
+    copied = Copy(directory, coverage)
+    while time.monotonic() < end:
+        with position.get_lock():
+            place, position.value = position.value, position.value + 1
+        if place >= len(todo):
+            break
+        outcome, reason = copied.test(todo[place], seconds)
+        print(f"{outcome:<8}  {todo[place]}  {reason}", flush=True)
+        with output.open("a") as file:
+            file.write(json.dumps({"mutant": str(todo[place]), "outcome": outcome, "reason": reason}) + "\n")
 
 
 if __name__ == "__main__":
