@@ -71,7 +71,7 @@ PROTOCOL = (
     "The rate is halved by the heldout cross-entropy or by ERLL; bandwidth and first rate are chosen on heldout. CE, "
     "ENT, ERLL and ERR are of heldout frames, TER of dev, decoded with an n-gram of train's texts at the acoustic "
     "weight and word penalty of lowest error on dev, so that TER dev is equally optimistic for all. Means over seeds. "
-    "Size smoke has four minutes of speech and three epochs, in which plain SGD does not converge: it shows that "
+    "Size smoke has two minutes of speech and three epochs, in which plain SGD does not converge: it shows that "
     "everything runs, not which model is better."
 )
 

@@ -51,7 +51,7 @@ class Sizes:
 
 TINY = MappingProxyType(
     {
-        "corpus.hours": 0.06, "corpus.minutes_per_speaker": 0.25, "corpus.num_words": 200, "corpus.telephone": 0,
+        "corpus.hours": 0.03, "corpus.minutes_per_speaker": 0.15, "corpus.num_words": 200, "corpus.telephone": 0,
         "corpus.babble": 0, "corpus.snr": [20, 30], "frontend.context": 2, "alignment.until": "monophone",
         "alignment.start": "known", "decoding.beam": 8.0, "decoding.max_active": 500,
     }
