@@ -26,7 +26,11 @@ from bochner.features import LANDMARK_RULES, PROJECTION_NAMES
 from bochner.kernels import STATIONARY_NAMES, Gaussian, Laplacian
 from tests.estimators.cases import NETWORK, options
 
-PUBLIC = [thing for thing in vars(bochner).values() if inspect.isclass(thing) and issubclass(thing, BaseEstimator)]
+PUBLIC = [
+    thing
+    for thing in (getattr(bochner, name) for name in bochner.__all__)
+    if inspect.isclass(thing) and issubclass(thing, BaseEstimator)
+]
 
 VARIANTS = [
     *[FourierFeatures(kernel=name, n_components=32) for name in STATIONARY_NAMES if name != "gaussian"],

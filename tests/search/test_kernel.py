@@ -31,12 +31,12 @@ CLASSIFICATION = make_classification(
     random_state=0,
 )
 X, Y = CLASSIFICATION[0].astype(np.float32), CLASSIFICATION[1]
-TRAIN, TEST = slice(0, 2400), slice(2400, 3000)
+TRAIN, TEST = slice(0, 1200), slice(1200, 1800)
 
 
 @cache
 def fitted(solver: str, **settings: object) -> KernelClassifier:
-    model = KernelClassifier(preset=None, solver=solver, n_components=512, random_state=0, **settings)
+    model = KernelClassifier(preset=None, solver=solver, n_components=256, random_state=0, **settings)
     return model.fit(X[TRAIN], Y[TRAIN])
 
 
@@ -73,9 +73,9 @@ def test_standardize_is_a_division_by_standard_deviations(kernel: Any, bandwidth
 def test_the_neighbor_rule_reads_all_rows_of_the_source(preset: str | None) -> None:
     """2,400 rows in shards of 500: neighbours of 1,000 rows are searched among all, as in a whole tensor."""
     shared = {"bandwidth": "neighbor", "kernel": "gaussian", "solver": "ridge", "n_components": 64, "random_state": 0}
-    rows = torch.as_tensor(X[TRAIN])
+    rows = torch.as_tensor(X[:2400])
     model = KernelClassifier(preset=preset, standardize=False, **shared)
-    model.fit(ArraySource(rows, torch.as_tensor(Y[TRAIN]), shard_rows=500))
+    model.fit(ArraySource(rows, torch.as_tensor(Y[:2400]), shard_rows=500))
     distances = torch.cdist(rows.double(), rows.double()).sort(dim=1).values[:, 50]
     assert model.kernel_.bandwidth == pytest.approx(float(distances.mean()), rel=0.02)
     sampled = torch.cdist(rows[:1000].double(), rows[:1000].double()).sort(dim=1).values[:, 50]
@@ -178,7 +178,7 @@ def test_few_rows_need_no_conjugate_gradients(monkeypatch: pytest.MonkeyPatch) -
 def test_a_metric_for_regression() -> None:
     y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2
     scores = [
-        KernelRegressor(preset=None, n_components=512, random_state=0, adapt=adapt)
+        KernelRegressor(preset=None, n_components=256, random_state=0, adapt=adapt)
         .fit(X[TRAIN], y[TRAIN])
         .score(X[TEST], y[TEST])
         for adapt in (None, "agop")
