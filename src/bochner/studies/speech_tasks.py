@@ -64,7 +64,7 @@ SIZES: Mapping[Size, Sizes] = MappingProxyType(
         ),
         "small": Sizes(
             tasks=("an4", "timit sample", *SYNTHETIC), num_features=(2048,), width=256, rank=100, rounds=5,
-            budget=300.0, max_epochs=12, network_epochs=15, recipe=HALF_HOUR,
+            budget=100.0, max_epochs=12, network_epochs=15, recipe=HALF_HOUR,
         ),
         "paper": Sizes(
             tasks=("an4", "timit sample", "timit", *SYNTHETIC), num_features=(25_000, 100_000), width=1000, rank=250,
