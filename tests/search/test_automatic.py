@@ -208,6 +208,63 @@ def test_a_trial_on_more_rows_repeats_its_last_metric_round_only(monkeypatch: py
     torch.testing.assert_close(again.maps[0], all_rounds)
 
 
+@pytest.mark.parametrize("num_folds", [1, 3])
+def test_the_penalty_is_found_some_decades_away(num_folds: int) -> None:
+    """Noisy targets need a large penalty, from whichever the descent starts, and it is compared on all folds."""
+    X = normal(240, 1, dtype=torch.float32)
+    search = make_search(make_rows(X, X[:, 0].sin() + normal(240, seed=1)))
+    order = torch.arange(240).split(80)
+    folds = [Fold(torch.cat([*order[:i], *order[i + 1 :]]), part) for i, part in enumerate(order)][:num_folds]
+    recipe = Recipe("standard", 1.5, 2.0)
+    geometry = search._geometry("standard", 2.0, [None] * num_folds, folds)
+    everywhere = [search._best(recipe, geometry, folds, [1.0], [index]) for index in range(len(automatic.PENALTIES))]
+    least = min(everywhere, key=lambda trial: trial.loss)
+    assert least.recipe.path[-1][1] > 0.1
+    for start in (1e-5, 10.0):
+        trial = search._descend(recipe, geometry, folds, (1.0, start), max_factors=1)
+        assert trial.recipe.path[-1][1] > 0.1
+        assert trial.loss < (1.02 if num_folds == 1 else 1.1) * least.loss
+        assert len(trial.validated) == 80 * num_folds
+
+
+def test_the_larger_of_two_penalties_with_equal_losses() -> None:
+    """Where a model without noise fits as well with any small penalty, also for scores, which are negative losses."""
+    X = torch.linspace(-2, 2, 120)[:, None]
+    for criterion in (SQUARED, Criterion("r2", squared_losses, lambda p, y, w: float((p - y).square().mean() - 1))):
+        search = make_search(make_rows(X, X[:, 0].sin()), criterion=criterion)
+        fold = [Fold(torch.arange(0, 120, 2), torch.arange(1, 120, 2))]
+        geometry = search._geometry("standard", 2.0, [None], fold)
+        trials = [search._best(Recipe("standard", 1.5, 2.0), geometry, fold, [1.0], [index]) for index in range(8)]
+        best = search._best(Recipe("standard", 1.5, 2.0), geometry, fold, [1.0], range(8))
+        least = min(trial.loss for trial in trials)
+        near = [t.recipe.path[-1][1] for t in trials if t.loss <= least + automatic.FLAT * abs(least)]
+        assert best.recipe.path[-1][1] == max(near)
+    assert len(near) > 1
+
+
+def test_other_exponents_are_tried_under_a_learned_metric() -> None:
+    """One of eight columns matters, smoothly: a smooth kernel is the best once the metric has found it."""
+    X = normal(300, 8, dtype=torch.float32)
+    kernels = ((0.7, 2.0), (1.0, 2.0), (2.0, 2.0))
+    search = make_search(make_rows(X, (2 * X[:, 0]).sin()), replace(SMALL, kernels=kernels))
+    folds = [Fold(torch.arange(200), torch.arange(200, 300))]
+    trial = search._refined(search.first(folds)[0], folds)
+    for _ in range(3):
+        following = search._next_round(trial, "diagonal", 0.5, search._products(trial, folds), folds)
+        assert following is not None
+        trial = following
+    assert trial.recipe.exponent == 0.7
+    best = min(search._exponents(trial, folds), key=lambda other: other.loss)
+    assert best.recipe.exponent > 1
+    assert best.loss < 0.8 * trial.loss
+    # the metric is still that of the kernels it was learned with
+    torch.testing.assert_close(search._learned_map(best.recipe, folds[0].train), trial.maps[0])
+    again = search._repeated(best, folds)
+    assert again is not None
+    torch.testing.assert_close(again.maps[0], trial.maps[0])
+    torch.testing.assert_close(again.earlier[0], trial.earlier[0])
+
+
 def test_trials_far_behind_the_best_go_no_further() -> None:
     search = make_search(make_rows(normal(400, 2), normal(400)))
     noise, other, validated = normal(400, seed=1), normal(400, seed=2), torch.arange(400)
@@ -476,7 +533,8 @@ def test_the_criterion_orders_the_trials() -> None:
 
     result = search_model(rows, SMALL, criterion=Criterion("stub", squared_losses, largest_error), verbose=False)
     assert len(calls) > len(result.trials)
-    final = [trial for trial in result.trials if trial.rows == result.chosen[0].rows]
+    chosen = result.chosen[0]
+    final = [t for t in result.trials if t.rows == chosen.rows and len(t.validated) == len(chosen.validated)]
     assert result.chosen[0].loss == min(trial.loss for trial in final)
     assert {trial.loss for trial in result.trials} <= set(calls)
 

@@ -238,9 +238,9 @@ class KernelClassifier(ClassifierBase, KernelModel):
     Parameters
     ----------
     preset : {"fast", "default", "best"} or None, default="default"
-        The effort of the search; "best" gives the mean of up to four models. None searches nothing: the Gaussian kernel
-        by the median rule, unless given. Kernel objects, kernels outside the power-exponential family, bandwidth="mean"
-        or "neighbor" and `partial_fit` are not searched.
+        The effort of the search; "default" gives the mean of up to two models, "best" that of up to four. None searches
+        nothing: the Gaussian kernel by the median rule, unless given. Kernel objects, kernels outside the
+        power-exponential family, bandwidth="mean" or "neighbor" and `partial_fit` are not searched.
     kernel : str or Kernel, default="auto"
         "gaussian" (or "rbf"), "laplacian", "matern12" and "power-exponential", with which the rest is searched;
         "sparse-gaussian", "matern32", "matern52", "cauchy", "arc-cosine0", "arc-cosine1", "arc-cosine2", "polynomial",

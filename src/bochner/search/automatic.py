@@ -50,6 +50,10 @@ WIDE_COLUMNS = 50  # with more columns that are not two-valued, |x_i - y_i|^1.5 
 # the order of two trials changed with twice the rows for differences up to 2.4 standard errors.
 FAR_BEHIND = 3
 NUM_FOLDS = 5
+# Relative difference of losses below which the larger of two penalties is preferred. Where the loss hardly depends on
+# the penalty, the search would otherwise walk to the least one, which needs float64.
+FLAT = 1e-3
+REFINED_SHARE = 3  # bandwidths and penalties are refined on this share of the folds
 REPEATED_ROWS = 1000  # below, cross-validation is repeated with other folds
 
 
@@ -86,7 +90,7 @@ PRESETS = {
         max_folds=3,
         holdout_rows=1500,
     ),
-    "default": Preset(700, 2000, 3000, 6000, 5, 3, 4, metric_rows=17000),
+    "default": Preset(700, 2000, 3000, 6000, 5, 3, 4, members=2, metric_rows=17000),
     "best": Preset(1500, 3000, 6000, 12000, 8, 6, 6, members=4, metric_rows=40000),
 }
 GPU_ROWS = 4  # a GPU handles this many times the rows in less time
@@ -111,6 +115,7 @@ class Recipe:
     """What a trial fits: a transformation, a kernel, and the bandwidth factor and penalty of each metric round.
 
     `path` holds one (factor, penalty) per round of metric learning and the last for the model itself.
+    `metric_exponent` is the exponent of the kernels that the metric was learned with, None where it is `exponent`.
     """
 
     transform: str
@@ -119,6 +124,7 @@ class Recipe:
     metric: str = "none"  # "full" or "diagonal"
     power: float = 0.0
     path: tuple[tuple[float, float], ...] = ()
+    metric_exponent: float | None = None
 
     @property
     def rounds(self) -> int:
@@ -160,7 +166,7 @@ class Trial:
     def record(self) -> dict[str, Any]:
         factor, penalty = self.recipe.path[-1]
         fields = asdict(self.recipe)
-        del fields["path"]
+        del fields["path"], fields["metric_exponent"]
         rounds = self.recipe.rounds
         chosen = {"rounds": rounds, "factor": factor, "penalty": penalty, "rows": self.rows}
         chosen["validated"] = len(self.validated)
@@ -338,8 +344,36 @@ class _Search:
                     break
                 grown.append(following)
                 previous, last = last, following
+            grown += self._exponents(min(last, previous, key=lambda trial: trial.loss), folds)
         learned = [trial for trial in grown if trial.recipe.rounds > 0]
         return learned if self.fixed.metric and learned else grown
+
+    def _exponents(self, learned: Trial, folds: Sequence[Fold]) -> list[Trial]:
+        """Bandwidth and penalty once more under the metric of a trial, then other exponents as long as they improve.
+
+        What is best for many irrelevant columns is seldom the best for the few that a metric leaves.
+        """
+        recipe, maps = learned.recipe, learned.maps
+        if recipe.rounds < 2 or self.late:
+            return []
+        exponents = sorted(p for p, norm in self.fixed.kernels or self.preset.kernels if norm == recipe.norm)
+        place = exponents.index(recipe.exponent)
+        geometry = self._kept_geometry(recipe.transform, recipe.norm, maps, folds)
+        start = self._descend(recipe, geometry, folds, recipe.path[-1], max_factors=3)
+        tried = [start]
+        for others in (exponents[place + 1 :], exponents[:place][::-1]):
+            best = start
+            for exponent in others:
+                if self.late:
+                    return tried
+                other = replace(best.recipe, exponent=exponent, metric_exponent=recipe.exponent)
+                tried.append(self._descend(other, geometry, folds, best.recipe.path[-1], max_factors=3))
+                if not tried[-1].loss < best.loss:
+                    break
+                best = tried[-1]
+            if best is not start:
+                break
+        return tried
 
     def last(self, trials: list[Trial], folds: Sequence[Fold]) -> list[Trial]:
         """The best trial of each kind on many rows."""
@@ -349,7 +383,8 @@ class _Search:
         kinds: dict[tuple[Any, ...], Trial] = {}
         for trial in sorted(trials, key=lambda trial: trial.loss):
             recipe = trial.recipe
-            kinds.setdefault((recipe.transform, recipe.exponent, recipe.norm, recipe.metric), trial)
+            exponent = None if recipe.rounds else recipe.exponent  # under one metric the best exponent is enough
+            kinds.setdefault((recipe.transform, exponent, recipe.norm, recipe.metric), trial)
         ranked = list(kinds.values())
         selected = ranked[: self.preset.num_last]
         for euclidean in (False, True):  # with more rows the other norm may win
@@ -409,14 +444,17 @@ class _Search:
     # -- trials ----------------------------------------------------------------------------------------------------
 
     def kernel(self, trial: Trial, folds: Sequence[Fold]) -> PowerExponential:
-        """The kernel of a trial on transformed inputs, its metric learned from all rows where folds were several."""
+        """The kernel of a trial on transformed inputs.
+
+        Where folds were several, the last round of its metric is learned from all rows.
+        """
         recipe = trial.recipe
         Z = self.inputs[recipe.transform]
         if len(folds) == 1:
             linear, train = trial.maps[0], folds[0].train[:MEDIAN_ROWS]
         else:
             train = torch.arange(len(Z), device=Z.device)
-            linear = self._learned_map(recipe, train)
+            linear = self._learned_map(recipe, train, trial.earlier[0], first_round=-2)
         A = Z[train] if linear is None else _mapped(Z[train], linear)
         scale = linear if linear is not None and linear.ndim == 1 else None
         metric = None if linear is None or linear.ndim == 1 else (linear @ linear.mT).double().cpu()
@@ -450,16 +488,17 @@ class _Search:
         self, recipe: Recipe, train: Tensor, linear: Tensor | None = None, *, first_round: int = 0
     ) -> Tensor | None:
         """The map of the inputs after the metric rounds of a recipe on the rows `train`, the first from `linear`."""
+        exponent = recipe.metric_exponent or recipe.exponent
         for factor, penalty in recipe.path[first_round:-1]:
             landmarks = train[:METRIC_LANDMARKS] if len(train) > 3 * METRIC_LANDMARKS else train
             geometry = self._fold_geometry(recipe.transform, recipe.norm, linear, Fold(landmarks, train[:0]))
             if len(landmarks) < len(train):
                 Z = self.inputs[recipe.transform][train]
                 Y, weight = self.rows.Y[train], self.rows.weight[train]
-                coefficients = geometry.solve_on_landmarks(recipe.exponent, factor, penalty, Z, Y, weight)
+                coefficients = geometry.solve_on_landmarks(exponent, factor, penalty, Z, Y, weight)
             else:
-                coefficients = geometry.solve(recipe.exponent, factor, [penalty])[0]
-            product = self._product(geometry, coefficients, recipe.exponent, factor)
+                coefficients = geometry.solve(exponent, factor, [penalty])[0]
+            product = self._product(geometry, coefficients, exponent, factor)
             if product is None:
                 break
             linear = _power_map(product, recipe.metric, recipe.power, len(landmarks))
@@ -520,13 +559,18 @@ class _Search:
         factors: Sequence[float],
         penalties: Sequence[int],
     ) -> Trial:
-        """The trial with the lowest loss over bandwidth factors and penalties (indices)."""
+        """The trial with the lowest loss over bandwidth factors and penalties (indices).
+
+        Of penalties whose losses are equal up to FLAT, the largest.
+        """
         values = [PENALTIES[index] for index in penalties] if self.fixed.penalty is None else [self.fixed.penalty]
         best: Trial | None = None
         for factor in factors:
-            for trial in self._trials(recipe, geometry, folds, factor, values):
-                if best is None or trial.loss < best.loss:
-                    best = trial
+            trials = list(self._trials(recipe, geometry, folds, factor, sorted(values, reverse=True)))
+            least = min(trial.loss for trial in trials)
+            largest = next(trial for trial in trials if trial.loss <= least + FLAT * abs(least))
+            if best is None or largest.loss < best.loss:
+                best = largest
         assert best is not None
         self.trials.append(best)
         self.bar.set_postfix_str(f"{recipe}: {best.loss:.4g}", refresh=False)
@@ -579,30 +623,56 @@ class _Search:
         *,
         max_factors: int,
     ) -> Trial:
+        """Bandwidth and penalty improved from `start` on some of the folds; the trial with these on all folds."""
+        few = folds[: -(-len(folds) // REFINED_SHARE)]
+        parts = geometry[: len(few)]
         factor, penalty = start
-        near = self._near(penalty)
-        best = self._best(recipe, geometry, folds, [factor], near)
+        best = self._along_penalties(recipe, parts, few, [factor], penalty)
         tried = {factor}
         while self.factor is None and len(tried) < max_factors:
-            factor = best.recipe.path[-1][0]
+            factor, penalty = best.recipe.path[-1]
             new = [f for f in (factor / 2, factor * 2) if FACTORS[0] <= f <= FACTORS[-1] and f not in tried]
             if not new:
                 break
             tried |= set(new)
-            moved = self._best(recipe, geometry, folds, new, self._near(best.recipe.path[-1][1]))
+            moved = self._along_penalties(recipe, parts, few, new, penalty)
             if not moved.loss < best.loss:
                 break
             best = moved
-        edge = self._near(best.recipe.path[-1][1])
-        if self.fixed.penalty is None and set(edge) - set(near):  # the best penalty was the last one tried
-            again = self._best(recipe, geometry, folds, [best.recipe.path[-1][0]], edge)
-            best = min(best, again, key=lambda trial: trial.loss)
+        factor, penalty = best.recipe.path[-1]
+        finer = self._best(recipe, geometry, folds, [factor], self._near(penalty))
+        return min(best, finer, key=lambda trial: trial.loss) if len(few) == len(folds) else finer
+
+    def _along_penalties(
+        self,
+        recipe: Recipe,
+        geometry: Sequence[_Geometry],
+        folds: Sequence[Fold],
+        factors: Sequence[float],
+        penalty: float,
+    ) -> Trial:
+        """The best trial among decades of penalties around `penalty`, and beyond them as long as the loss falls.
+
+        A metric that leaves few columns turns what was overfitting of the others into noise: the best penalty under it
+        may be some decades larger than without.
+        """
+        tried = self._near(penalty, 2)
+        best = self._best(recipe, geometry, folds, factors, tried)
+        while self.fixed.penalty is None and not self.late:
+            factor, penalty = best.recipe.path[-1]
+            beyond = tuple(index for index in self._near(penalty, 2) if index not in tried)
+            if not beyond:
+                break
+            further = self._best(recipe, geometry, folds, [factor], beyond)
+            if not further.loss < best.loss:
+                break
+            best, tried = further, (*tried, *beyond)
         return best
 
-    def _near(self, penalty: float) -> tuple[int, ...]:
-        """Indices of the penalties next to `penalty`."""
+    def _near(self, penalty: float, step: int = 1) -> tuple[int, ...]:
+        """Indices of `penalty` and of the penalties `step` before and after it."""
         place = min(range(len(PENALTIES)), key=lambda index: abs(math.log(PENALTIES[index] / penalty)))
-        return tuple(index for index in (place - 1, place, place + 1) if 0 <= index < len(PENALTIES))
+        return tuple(index for index in (place - step, place, place + step) if 0 <= index < len(PENALTIES))
 
     def _next_round(
         self, last: Trial, metric: str, power: float, products: Sequence[Tensor | None], folds: Sequence[Fold]
@@ -625,11 +695,13 @@ class _Search:
         """A trial on more rows of its folds: the last metric round once more, then penalties next to its own."""
         recipe, maps = trial.recipe, list(trial.maps)
         if recipe.rounds:
-            starts = zip(folds, trial.earlier, strict=True)
-            maps = [self._learned_map(recipe, fold.train, start, first_round=-2) for fold, start in starts]
+            pairs = zip(folds, trial.earlier, strict=True)
+            maps = [self._learned_map(recipe, fold.train, start, first_round=-2) for fold, start in pairs]
             if any(linear is None for linear in maps):
                 return None
         geometry = self._geometry(recipe.transform, recipe.norm, maps, folds)
+        for part, start in zip(geometry, trial.earlier, strict=True):
+            part.earlier = start
         return self._best(recipe, geometry, folds, [recipe.path[-1][0]], self._near(recipe.path[-1][1]))
 
 
