@@ -471,6 +471,19 @@ def test_several_labels_as_lists() -> None:
 # -- ensembles and export --------------------------------------------------------------------------------------------
 
 
+def test_the_default_is_the_mean_of_two_models_where_both_are_solved_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the rows whose two solves take the operations of a final fit there is one model."""
+    monkeypatch.setitem(PRESETS, "default", replace(PRESETS["fast"], members=2, max_folds=10))
+    X, y = classification_rows()
+    asked: list[int] = []
+    ensemble = automatic._ensemble
+    monkeypatch.setattr(automatic, "_ensemble", lambda *a: asked.append(a[3]) or ensemble(*a))
+    for operations, members in ((2 * len(X) ** 3 / 3, 2), (1.9 * len(X) ** 3 / 3, 1)):
+        monkeypatch.setitem(searched.FINAL_OPERATIONS, "cpu", operations)
+        KernelClassifier(random_state=0, solver_params={"device": "cpu"}).fit(X, y)
+        assert asked.pop() == members
+
+
 def test_an_ensemble_averages_its_models(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     # whether an ensemble gains depends on rounding; here the two best trials always make one
     monkeypatch.setattr(

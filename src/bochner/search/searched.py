@@ -65,6 +65,9 @@ def search_plan(plan: KernelPlan, task: Task, *, verbose: bool | None) -> Search
     """The search on a random sample of the rows of `task`."""
     assert plan.preset is not None
     preset = _scaled(PRESETS[plan.preset], task.device)
+    operations = FINAL_OPERATIONS["cuda" if task.device.type == "cuda" else "cpu"]
+    if plan.preset == "default" and preset.members * num_rows(task.all_rows) ** 3 / 3 > operations:
+        preset = replace(preset, members=1)  # another model would halve the rows of the parts, or double the time
     # enough for the training rows of the final trials, and a third as many to validate on; more for metrics
     count = max(3 * preset.last_rows, preset.final_rows * 4 // 3)
     for_metrics = min(preset.metric_rows + preset.last_rows, MAX_SEARCH_NUMBERS // task.train.num_inputs)
