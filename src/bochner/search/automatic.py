@@ -434,12 +434,11 @@ class _Search:
         """Trials in the order of their losses without those that are far behind the best on the same rows."""
         ranked = sorted(trials, key=lambda trial: trial.loss)
         best, error = ranked[0], len(ranked[0].validated.unique()) ** -0.5
-
-        def is_near(trial: Trial) -> bool:
-            gap = trial.losses - best.losses
-            return not float(gap.mean()) > FAR_BEHIND * error * float(gap.std(correction=0))
-
-        return ranked if self.criterion.overall is not None else [trial for trial in ranked if is_near(trial)]
+        if self.criterion.overall is not None:
+            return ranked
+        gaps = [trial.losses - best.losses for trial in ranked]
+        are_far = [float(gap.mean()) > FAR_BEHIND * error * float(gap.std(correction=0)) for gap in gaps]
+        return [trial for trial, is_far in zip(ranked, are_far, strict=True) if not is_far]
 
     # -- trials ----------------------------------------------------------------------------------------------------
 
@@ -455,13 +454,14 @@ class _Search:
         else:
             train = torch.arange(len(Z), device=Z.device)
             linear = self._learned_map(recipe, train, trial.earlier[0], first_round=-2)
-        A = Z[train] if linear is None else _mapped(Z[train], linear)
+        A = Z[train[:MEDIAN_ROWS]] if linear is None else _mapped(Z[train[:MEDIAN_ROWS]], linear)
+        median = _median(power_sums(A, A, recipe.norm), recipe.norm)
         scale = linear if linear is not None and linear.ndim == 1 else None
         metric = None if linear is None or linear.ndim == 1 else (linear @ linear.mT).double().cpu()
         return PowerExponential(
             exponent=recipe.exponent,
             norm=recipe.norm,
-            bandwidth=self.fixed.bandwidth or max(recipe.path[-1][0] * _median_distance(A, recipe.norm), 1e-12),
+            bandwidth=self.fixed.bandwidth or max(recipe.path[-1][0] * median, 1e-12),
             scale=scale,
             metric=metric,
         )
@@ -938,10 +938,6 @@ def _values(D: Tensor, s: float, exponent: float, norm: float, out: Tensor | Non
     elif exponent != norm:
         base.log2_().mul_(exponent / norm).exp2_()  # 0 stays 0
     return base.mul_(-math.log2(math.e)).exp2_()  # powers of 2 take half the time of exp
-
-
-def _median_distance(A: Tensor, norm: float) -> float:
-    return _median(power_sums(A[:MEDIAN_ROWS], A[:MEDIAN_ROWS], norm), norm)
 
 
 def _median(D: Tensor, norm: float) -> float:
