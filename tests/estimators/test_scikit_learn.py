@@ -67,9 +67,9 @@ STOCHASTIC = [
     KernelClassifier(selection=1, **SGD),
     KernelClassifier(selection={"method": "fobos", "rounds": 1}, **SGD),
     *[KernelClassifier(adapt=method, **SGD) for method in ("agop", "uab", "dab")],
-    KernelClassifier(bandwidth="search", **SGD),
-    NetworkClassifier(**options(NETWORK, activation="tanh", rank=1)),
-    NetworkRegressor(**options(NETWORK, standardize=False, alpha=1e-4)),
+    KernelClassifier(bandwidth="search", **options(SGD, max_epochs=3)),
+    NetworkClassifier(**options(NETWORK, activation="tanh", rank=1, max_epochs=10, learning_rate=0.03)),
+    NetworkRegressor(**options(NETWORK, standardize=False, alpha=1e-4, max_epochs=10, learning_rate=0.03)),
 ]
 # What these look at, the class and the form in which data come, does not depend on any option: they are made for the
 # defaults of every class only.
@@ -157,7 +157,10 @@ def short_training(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("short_training")
-@parametrize_with_checks([cls() for cls in PUBLIC], expected_failed_checks=expected_failures)
+@parametrize_with_checks(
+    [cls(hidden=(32, 32)) if "hidden" in vars(cls()) else cls() for cls in PUBLIC],
+    expected_failed_checks=expected_failures,
+)
 def test_defaults(estimator, check) -> None:
     check(estimator)
 
