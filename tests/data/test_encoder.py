@@ -722,7 +722,7 @@ def real_tables() -> list[dict[str, str]]:
 @pytest.mark.parametrize("about", real_tables(), ids=lambda about: about["name"])
 def test_real_tables(about: dict[str, str], tmp_path: Path) -> None:
     table = pa.parquet.read_table(TABLES / about["file"])
-    table = table.take(np.random.default_rng(0).permutation(len(table))[:5000])
+    table = table.take(np.random.default_rng(0).permutation(len(table))[:2000])
     is_multilabel = about["task"] == "multilabel"
     names = [name for name in table.column_names if name.startswith("target_")] if is_multilabel else [about["target"]]
     X, targets = table.drop_columns(names), table.select(names).to_pandas().to_numpy().squeeze()

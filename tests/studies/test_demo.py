@@ -16,7 +16,10 @@ from sklearn.model_selection import train_test_split
 from bochner.acoustic.results import Results, Row
 from bochner.kernels import Gaussian
 from bochner.studies import demo
+from tests.brief import brief_search
 from tests.cli.files import run
+
+__all__ = ["brief_search"]
 
 ROWS = 240
 
