@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import torch
 
 from benchmarks.measure import Run, best_seconds
+from bochner.ops import has_bf16_units
 
 SIZE = {"cpu": 4096, "cuda": 8192}
 
@@ -40,15 +39,6 @@ def large_product(device: torch.device, *, size: int | None = None) -> tuple[Run
 def _square(device: torch.device, size: int | None) -> torch.Tensor:
     size = size or SIZE[device.type]
     return torch.randn(size, size, generator=torch.Generator().manual_seed(0)).to(device)
-
-
-def has_bf16_units(device: torch.device) -> bool:
-    """Without them a bfloat16 product on a CPU takes many times as long as one in float32."""
-    if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    cpuinfo = Path("/proc/cpuinfo")
-    flags = cpuinfo.read_text() if cpuinfo.exists() else ""
-    return "avx512_bf16" in flags or "amx_bf16" in flags
 
 
 def shown(rates: dict[str, float]) -> str:

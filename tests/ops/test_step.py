@@ -128,6 +128,19 @@ def test_fused_softmax(fused, num_classes: int) -> None:
     assert rows.residual is out
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_residual_alone(fused, weighted: bool) -> None:
+    draw = Draw(9)
+    scores, y, bias = draw.normal(30, 147), draw.below(147, 30), draw.normal(147)
+    settings = {"bias": bias, "scale": 0.1, "weight": draw.normal(30).abs() if weighted else None}
+    expected = step.softmax_rows(*exact(scores), y, **settings).residual
+    for write in (step.softmax_residual, fused.softmax_residual):
+        for dtype in (torch.float32, torch.bfloat16):
+            out = draw.normal(30, 160, dtype=dtype)[:, :147]
+            write(scores, y, **settings, out=out)
+            assert error(out, expected) < TOLERANCE[dtype]
+
+
 def test_reference_softmax_with_bias_scale_and_weight() -> None:
     draw = Draw(8)
     scores, y, bias = draw.normal(9, 4, dtype=torch.float64), draw.below(4, 9), draw.normal(4, dtype=torch.float64)

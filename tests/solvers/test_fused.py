@@ -162,7 +162,7 @@ def test_which_steps_on_a_cpu_are_made_by_columns(columns: None) -> None:
         Gaussian(bandwidth=1.0), num_inputs=2, num_features=64, projection="hadamard2", generator=generator()
     )
     assert fused_steps(FeatureModel(z, LinearHead.zeros(num_features=64, num_outputs=3)), SETTINGS) is None
-    for change in ({"precision": "bf16"}, {"alpha": 1e-3}, {"batch_size": 16}, {"batch_size": 2**20}):
+    for change in ({"alpha": 1e-3}, {"batch_size": 16}, {"batch_size": 2**20}):
         assert fused_steps(model(), replace(SETTINGS, **change)) is None
 
 
@@ -177,6 +177,34 @@ def test_steps_by_columns_are_those_of_autograd(columns: None, rank: int | None)
         steps.take(block, rate=settings.learning_rate)
     for found, wanted in zip(weights(fast), weights(slow), strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("form", ["cosine", "paired"])
+def test_steps_by_columns_in_bfloat16(columns: None, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With units for bfloat16 the steps are near those in float32, without them they are the same."""
+    kernel, settings = Gaussian(bandwidth=1.0), replace(SETTINGS, precision="bf16")
+    z = FourierMap.draw(kernel, num_inputs=2, num_features=64, form=form, projection="iid", generator=generator())
+    results = []
+    for has_units, part in ((True, settings), (False, settings), (False, SETTINGS)):
+        monkeypatch.setattr(fused, "has_bf16_units", lambda device, has_units=has_units: has_units)
+        found = FeatureModel(z, LinearHead.zeros(num_features=64, num_outputs=3))
+        steps = fused_steps(found, part)
+        for block in batches(sources()[0], batch_size=steps.rows, seed=0, epoch=0):
+            steps.take(block, rate=4.0)
+        results.append(weights(found)[0])
+    short, without, wanted = results
+    assert torch.equal(without, wanted)
+    assert 1e-5 < (short - wanted).norm() / wanted.norm() < 2e-2
+
+
+@pytest.mark.parametrize("has_units", [False, True])
+def test_products_on_a_cpu_are_in_bfloat16_only_with_units_for_it(
+    has_units: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step, "has_bf16_units", lambda device: has_units)
+    with step.compute_precision("bf16", torch.device("cpu")):
+        product = torch.ones(2, 2) @ torch.ones(2, 2)
+    assert product.dtype == (torch.bfloat16 if has_units else torch.float32)
 
 
 def test_the_loop_takes_columns_and_resumes_bit_equal(columns: None, tmp_path: Path) -> None:

@@ -8,8 +8,15 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from bochner.ops.linalg import row_tiles
-from bochner.ops.step import cached_tiles, cosine_features, feature_columns, long_product, softmax_rows, update_head
+from bochner.ops.step import (
+    cached_tiles,
+    cosine_features,
+    feature_columns,
+    long_product,
+    softmax_residual,
+    update_head,
+    write_features,
+)
 
 Gradient = Callable[[Tensor, slice, Tensor], object]
 """Called with outputs [B, C], their rows as a slice, and a tensor to write the derivative of the mean loss into."""
@@ -17,6 +24,7 @@ Gradient = Callable[[Tensor, slice, Tensor], object]
 # Operations per byte of memory traffic on a GPU (H200: 990 TFLOP/s in bfloat16 at 4.8 TB/s, about 200), times the bytes
 # of traffic per weight: float32 read and written, and its bfloat16 copy written, 10.
 OPERATIONS_PER_WEIGHT = 2000
+ALIGNED = 16  # elements of derivatives between multiples of which rows start, for `update_head`
 
 
 def superbatch_steps(
@@ -49,12 +57,22 @@ def superbatch_steps(
     """
     along = Z if along is None else along
     outputs = long_product(Z, weights if copy is None else copy)[:, : len(weights)]
-    G = torch.empty_like(outputs)
-    for rows in row_tiles(len(Z), row_elements=1, tile_elements=batch_size):
-        current, before = outputs[rows], slice(0, rows.start)
-        if rows.start:
-            current = torch.addmm(current, long_product(Z[rows], along[before]), G[before], alpha=-rate)
-        gradient(current, rows, G[rows])
+    width = len(weights) + -len(weights) % ALIGNED
+    G = Z.new_zeros(len(Z), width)[:, : len(weights)]  # in the dtype of products, with aligned rows
+
+    def descend(start: int, stop: int) -> None:
+        """The steps of some rows by halves, so that most corrections are large products."""
+        count = -(-(stop - start) // batch_size)
+        if count == 1:
+            gradient(outputs[start:stop], slice(start, stop), G[start:stop])
+            return
+        middle = start + count // 2 * batch_size
+        descend(start, middle)
+        products = long_product(Z[middle:stop], along[start:middle])
+        outputs[middle:stop].sub_(long_product(products.to(G.dtype), G[start:middle].T), alpha=rate)
+        descend(middle, stop)
+
+    descend(0, len(Z))
     update_head(weights, G, along, rate=rate, copy=copy)
 
 
@@ -81,7 +99,7 @@ def linear_gradient(
 
     def gradient(scores: Tensor, rows: slice, out: Tensor) -> None:
         _write_residual(scores, bias, y, weight, rows, out)
-        bias.sub_(out.sum(dim=0) if ones is None else ones[rows] @ out, alpha=rate)
+        bias.sub_(out.sum(dim=0, dtype=bias.dtype) if ones is None else ones[rows] @ out.to(ones.dtype), alpha=rate)
 
     return gradient
 
@@ -101,7 +119,7 @@ def bottleneck_gradient(
         G = scores if copy is None else scores.new_empty(scores.shape, dtype=factor.dtype)
         scores, G = scores[:, : len(second)], G[:, : len(second)]  # views, so that the rows of G stay aligned
         _write_residual(scores, bias, y, weight, rows, G)
-        out.copy_(long_product(G, factor[: len(second)].T))
+        torch.mm(G, factor[: len(second)], out=out)
         update_head(second, G, hidden, rate=rate, copy=copy)
         bias.sub_(G.sum(dim=0, dtype=bias.dtype), alpha=rate)
 
@@ -111,7 +129,7 @@ def bottleneck_gradient(
 def _write_residual(scores: Tensor, bias: Tensor, y: Tensor, weight: Tensor | None, rows: slice, out: Tensor) -> None:
     """The derivative of the mean loss of some rows with respect to their scores."""
     part = None if weight is None else weight[rows]
-    softmax_rows(scores, y[rows], bias=bias, scale=1 / len(scores), weight=part, out=out)
+    softmax_residual(scores, y[rows], bias=bias, scale=1 / len(scores), weight=part, out=out)
 
 
 class FeatureColumns:
@@ -119,7 +137,8 @@ class FeatureColumns:
 
     W [d, P] is kept once more as contiguous tiles of columns, whose products run at full speed, unlike slices of a wide
     matrix; a tile of features is still in cache when its scores are summed. Holds the features of at most `num_rows`
-    rows, 2 P or P for each. Measurements: docs/speed.md.
+    rows, 2 P or P for each. With dtype=torch.bfloat16 products are in bfloat16 and features are stored in it; angles
+    are rounded to it like the inputs, cosines and weights are in float32. Measurements: docs/speed.md.
 
     >>> import torch
     >>> columns = FeatureColumns(torch.ones(3, 2), None, amplitude=1.0, num_rows=1)
@@ -129,13 +148,23 @@ class FeatureColumns:
     tensor([[-0.5000, -0.5000,  0.0000,  0.0000]])
     """
 
-    def __init__(self, frequencies: Tensor, phases: Tensor | None, *, amplitude: float, num_rows: int) -> None:
+    def __init__(
+        self,
+        frequencies: Tensor,
+        phases: Tensor | None,
+        *,
+        amplitude: float,
+        num_rows: int,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         self._amplitude, self._num_frequencies = amplitude, frequencies.shape[1]
+        self._dtype = frequencies.dtype if dtype is None else dtype
         self._tiles = list(cached_tiles(self._num_frequencies, num_rows=num_rows))
-        self._frequencies = [frequencies[:, tile].contiguous() for tile in self._tiles]
+        self._frequencies = [frequencies[:, tile].to(self._dtype).contiguous() for tile in self._tiles]
         self._phases = [None if phases is None else phases[tile] for tile in self._tiles]
         per_frequency = 2 if phases is None else 1
         self._features = [W.new_empty(num_rows, per_frequency * W.shape[1]) for W in self._frequencies]
+        self._angles = torch.empty_like(self._features[0], dtype=frequencies.dtype)  # the first tile is the widest
 
     def step(self, weights: Tensor, X: Tensor, gradient: Gradient, *, rate: float) -> None:
         """weights <- weights - rate g^T z for the rows X [n, d], with g = `gradient` of their outputs z weights^T.
@@ -144,13 +173,33 @@ class FeatureColumns:
         each feature and each weight once for the update.
         """
         outputs = weights.new_zeros(len(weights), len(X))  # transposed: an odd number of classes is faster as rows
-        features = [Z[: len(X)] for Z in self._features]
+        features, X = [Z[: len(X)] for Z in self._features], X.to(self._dtype)
         for tile, W, phases, Z in zip(self._tiles, self._frequencies, self._phases, features, strict=True):
-            cosine_features(X, W, phases, amplitude=1.0, out=Z)  # the amplitude costs nothing as a factor of products
+            self._write_features(X, W, phases, Z)
             for part, columns in feature_columns(Z, tile, self._num_frequencies):
-                outputs.addmm_(weights[:, columns], part.T, alpha=self._amplitude)
+                self._add_product(outputs, weights[:, columns], part.T, self._amplitude)
         G = weights.new_empty(len(X), len(weights))
         gradient(outputs.T, slice(0, len(X)), G)
+        derivatives = G.to(self._dtype).T
         for tile, Z in zip(self._tiles, features, strict=True):
             for part, columns in feature_columns(Z, tile, self._num_frequencies):
-                weights[:, columns].addmm_(G.T, part, alpha=-rate * self._amplitude)
+                self._add_product(weights[:, columns], derivatives, part, -rate * self._amplitude)
+
+    def _write_features(self, X: Tensor, W: Tensor, phases: Tensor | None, Z: Tensor) -> None:
+        """cos(X W + b), or cosines and sines; the amplitude costs nothing as a factor of products."""
+        if self._dtype == self._angles.dtype:
+            cosine_features(X, W, phases, amplitude=1.0, out=Z)
+            return
+        angles = self._angles.view(-1)[: Z.numel()].view(Z.shape)
+        width = W.shape[1]
+        torch.mm(X, W, out=Z[:, :width])
+        angles[:, :width] = Z[:, :width]
+        write_features(angles, phases, 1.0)
+        Z.copy_(angles)
+
+    def _add_product(self, total: Tensor, A: Tensor, B: Tensor, factor: float) -> None:
+        """total <- total + factor A B, in place."""
+        if self._dtype == total.dtype:
+            total.addmm_(A, B, alpha=factor)
+        else:
+            total.add_(A.to(self._dtype) @ B, alpha=factor)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -53,6 +54,20 @@ def _has_matrix_units(device: torch.device) -> bool:
     )
 
 
+@cache
+def has_bf16_units(device: torch.device) -> bool:
+    """Whether the device multiplies bfloat16 numbers in hardware; a CPU without such units is slower than in float32.
+
+    >>> isinstance(has_bf16_units(torch.device("cpu")), bool)
+    True
+    """
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    cpuinfo = Path("/proc/cpuinfo")
+    flags = cpuinfo.read_text() if device.type == "cpu" and cpuinfo.exists() else ""
+    return "avx512_bf16" in flags or "amx_bf16" in flags
+
+
 def cosine_features(
     X: Tensor, frequencies: Tensor, phases: Tensor | None, *, amplitude: float, out: Tensor | None = None
 ) -> Tensor:
@@ -72,7 +87,7 @@ def cosine_features(
     Z = X.new_empty(len(X), P if phases is not None else 2 * P) if out is None else out
     features = Z if Z.dtype == inner else torch.empty_like(Z, dtype=inner)
     torch.mm(X.to(inner), frequencies.to(inner), out=features[:, :P])
-    _write_features(features, phases, amplitude)
+    write_features(features, phases, amplitude)
     return Z if features is Z else Z.copy_(features)
 
 
@@ -94,11 +109,11 @@ def sparse_cosine_features(
     sums = F.embedding_bag(places, X.T.to(inner).contiguous(), mode="sum", per_sample_weights=values.to(inner))
     features = sums.T if phases is not None else torch.cat([sums, sums]).T
     features = features.contiguous()
-    _write_features(features, phases, amplitude)
+    write_features(features, phases, amplitude)
     return features.to(X.dtype)
 
 
-def _write_features(angles: Tensor, phases: Tensor | None, amplitude: float) -> None:
+def write_features(angles: Tensor, phases: Tensor | None, amplitude: float) -> None:
     """Turn angles into features in place. Without phases the angles fill the first half of the columns."""
     if phases is not None:
         write_cosines(angles.add_(phases.to(angles.dtype)), amplitude)
@@ -197,9 +212,26 @@ def softmax_rows(
     entropy = -(residual * logs).sum(dim=1)
     wrong = (logs.argmax(dim=1) != y).to(logs.dtype)
     log_p = logs.gather(1, y[:, None]).squeeze(1)
-    residual[torch.arange(len(y), device=y.device), y] -= 1
-    residual.mul_(scale if weight is None else scale * weight[:, None])
+    _subtract_targets(residual, y, scale, weight)
     return SoftmaxRows(residual if out is None else out.copy_(residual), log_p, entropy, wrong)
+
+
+def softmax_residual(
+    scores: Tensor, y: Tensor, *, bias: Tensor, scale: float, weight: Tensor | None = None, out: Tensor
+) -> None:
+    """Write the residual of `softmax_rows` into `out`, without the terms of the losses."""
+    if kernels := fused_kernels(scores, multiplies=False):
+        kernels.softmax_residual(scores, y, bias=bias, scale=scale, weight=weight, out=out)
+        return
+    residual = torch.softmax(scores.to(sum_dtype(scores.dtype)) + bias, dim=1)
+    _subtract_targets(residual, y, scale, weight)
+    out.copy_(residual)
+
+
+def _subtract_targets(p: Tensor, y: Tensor, scale: float, weight: Tensor | None) -> None:
+    """p <- scale weight (p - onehot(y))."""
+    p[torch.arange(len(y), device=y.device), y] -= 1
+    p.mul_(scale if weight is None else scale * weight[:, None])
 
 
 def update_head(weights: Tensor, G: Tensor, Z: Tensor, *, rate: float, copy: Tensor | None = None) -> None:

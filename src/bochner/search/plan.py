@@ -65,7 +65,8 @@ class SolverParams:
     device : str, default="auto"
         "auto" is the GPU when there is one.
     precision : {"float32", "tf32", "bf16", "float64"}, default="float32"
-        Of the products; weights stay in float32, or float64.
+        Of the products; weights stay in float32, or float64. "bf16" takes effect on GPUs, and on CPUs with units for it
+        (AVX512-BF16 or AMX); other CPUs compute in float32.
     memory_budget : int, str or None, default=None
         Bytes, or text such as "500MB", that a fit may allocate besides the data it is given.
     projection : str, default="auto"

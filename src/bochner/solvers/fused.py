@@ -22,6 +22,7 @@ from bochner.ops import (
     FeatureColumns,
     bottleneck_gradient,
     cosine_features,
+    has_bf16_units,
     linear_gradient,
     long_product,
     minibatches_at_once,
@@ -213,9 +214,10 @@ class FusedSteps:
 
 
 class ColumnSteps:
-    """The same on a CPU for a dense Fourier map, in the precision of the weights; see `FeatureColumns`.
+    """The same on a CPU for a dense Fourier map; see `FeatureColumns`.
 
-    Holds a copy of the map, and the features of a batch.
+    Products are in bfloat16 if that is the precision and the CPU has units for it, else in the precision of the
+    weights. Holds a copy of the map, and the features of a batch.
     """
 
     def __init__(self, model: FeatureModel, settings: SGDSettings) -> None:
@@ -225,14 +227,17 @@ class ColumnSteps:
         self.parts = [p.detach() for p in model.head.parameters()]  # in the order of their registration, the bias last
         self.rows = settings.batch_size
         W = z.projection.frequencies.detach()  # not z.frequencies(), which costs as much as a step
-        self._columns = FeatureColumns(W, z.phases, amplitude=z.amplitude, num_rows=settings.batch_size)
+        short = settings.precision == "bf16" and has_bf16_units(W.device)
+        dtype, rows = torch.bfloat16 if short else W.dtype, settings.batch_size
+        self._columns = FeatureColumns(W, z.phases, amplitude=z.amplitude, num_rows=rows, dtype=dtype)
 
     @torch.no_grad()
     def take(self, block: Block, *, rate: float) -> None:
         """A step at `rate` on `block`, one minibatch."""
         first = self.parts[0]
         weight = None if block.weight is None else block.weight.to(first)
-        self._columns.step(first, block.X.to(first), self._gradient(block.y, rate, weight), rate=rate)
+        with torch.autocast("cpu", enabled=False):  # the precision of each product is chosen explicitly
+            self._columns.step(first, block.X.to(first), self._gradient(block.y, rate, weight), rate=rate)
 
     def _gradient(self, y: Tensor, rate: float, weight: Tensor | None) -> Gradient:
         if len(self.parts) == 2:
@@ -255,13 +260,12 @@ def fused_steps(
     if model.head.bias.is_cuda:
         return FusedSteps(model, settings, preconditioner) if elements <= MAX_ELEMENTS else None
     fits = MIN_COLUMNS <= elements <= MAX_COLUMNS and model.head.bias.device.type == "cpu"
-    suits = fits and preconditioner is None and _has_columns(model.feature_map, settings)
+    suits = fits and preconditioner is None and _has_columns(model.feature_map)
     return ColumnSteps(model, settings) if suits else None
 
 
-def _has_columns(feature_map: nn.Module, settings: SGDSettings) -> bool:
-    dense = isinstance(feature_map, FourierMap) and isinstance(feature_map.projection, DenseProjection)
-    return dense and settings.precision != "bf16"
+def _has_columns(feature_map: nn.Module) -> bool:
+    return isinstance(feature_map, FourierMap) and isinstance(feature_map.projection, DenseProjection)
 
 
 def is_plain(settings: SGDSettings) -> bool:

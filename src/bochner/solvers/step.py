@@ -14,7 +14,7 @@ from bochner.data.batches import in_order
 from bochner.data.blocks import Block, Source
 from bochner.models.heads import FeatureModel
 from bochner.models.losses import LOSSES, Scores
-from bochner.ops import row_tiles
+from bochner.ops import has_bf16_units, row_tiles
 from bochner.solvers.fused import fused_steps
 from bochner.solvers.optimizers import Optimizer, SGDSettings, trainable
 from bochner.solvers.preconditioner import Preconditioner
@@ -164,14 +164,16 @@ def rows_at_once(model: nn.Module) -> int:
 
 @contextmanager
 def compute_precision(precision: str, device: torch.device) -> Iterator[None]:
-    """Products in TF32 or bfloat16 within this block only; parameters keep their dtype.
+    """Products in TF32 or bfloat16 within this block only; parameters keep their dtype. On a CPU without units for
+    bfloat16 products stay in float32.
 
     Autocast's cache is off: it would keep the first bfloat16 copy of weights that every step changes.
     """
     before = torch.backends.cuda.matmul.allow_tf32
+    short = precision == "bf16" and has_bf16_units(device)
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     try:
-        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16", cache_enabled=False):
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=short, cache_enabled=False):
             yield
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before

@@ -13,7 +13,7 @@ from bochner.ops.step import SoftmaxRows
 @jit
 def _softmax_rows(
     scores, y, bias, weight, residual, log_p, entropy, wrong, score_stride, residual_stride, num_classes, scale,
-    BIAS: tl.constexpr, WEIGHT: tl.constexpr, CLASSES: tl.constexpr,
+    BIAS: tl.constexpr, WEIGHT: tl.constexpr, TERMS: tl.constexpr, CLASSES: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     c = tl.arange(0, CLASSES)
@@ -27,21 +27,32 @@ def _softmax_rows(
     shifted = tl.where(inside, s - tl.max(s, axis=0), 0.0)
     e = tl.where(inside, tl.exp(shifted), 0.0)
     total = tl.sum(e, axis=0)
-    log_total = tl.log(total)
-    p = e / total
+    p = e * (1.0 / total)
     tl.store(residual + row * residual_stride + c, scale * tl.where(c == label, p - 1.0, p), mask=inside)
-    tl.store(log_p + row, tl.sum(tl.where(c == label, shifted, 0.0), axis=0) - log_total)
-    tl.store(entropy + row, log_total - tl.sum(p * shifted, axis=0))
-    tl.store(wrong + row, (tl.argmax(s, axis=0) != label).to(tl.float32))
+    if TERMS:
+        log_total = tl.log(total)
+        tl.store(log_p + row, tl.sum(tl.where(c == label, shifted, 0.0), axis=0) - log_total)
+        tl.store(entropy + row, log_total - tl.sum(p * shifted, axis=0))
+        tl.store(wrong + row, (tl.argmax(s, axis=0) != label).to(tl.float32))
 
 
 def softmax_rows(scores, y, *, bias=None, scale=1.0, weight=None, out=None) -> SoftmaxRows:
     n, C = scores.shape
     residual = scores.new_empty(n, C, dtype=torch.float32) if out is None else out
-    log_p, entropy, wrong = scores.new_empty(3, n, dtype=torch.float32)
+    terms = scores.new_empty(3, n, dtype=torch.float32)
+    _write(scores, y, bias, scale, weight, residual, terms)
+    return SoftmaxRows(residual, *terms)
+
+
+def softmax_residual(scores, y, *, bias, scale, weight=None, out) -> None:
+    _write(scores, y, bias, scale, weight, out, None)
+
+
+def _write(scores, y, bias, scale, weight, residual, terms) -> None:
+    n, C = scores.shape
+    log_p, entropy, wrong = (residual, residual, residual) if terms is None else terms
     _softmax_rows[(n,)](
         scores, y, scores if bias is None else bias, scores if weight is None else weight, residual, log_p, entropy,
         wrong, scores.stride(0), residual.stride(0), C, scale, BIAS=bias is not None, WEIGHT=weight is not None,
-        CLASSES=next_power_of_2(C), num_warps=min(8, max(1, next_power_of_2(C) // 256)),
+        TERMS=terms is not None, CLASSES=next_power_of_2(C), num_warps=min(8, max(1, next_power_of_2(C) // 256)),
     )  # fmt: skip
-    return SoftmaxRows(residual, log_p, entropy, wrong)
