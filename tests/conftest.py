@@ -39,6 +39,10 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # some libraries report what is left at the end
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Callable[[str], Path]:
     """The path of a public data set that is not part of the repository; the test is skipped if it is missing."""
