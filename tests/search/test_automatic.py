@@ -580,3 +580,13 @@ def test_a_search_out_of_time_ends_after_its_first_trial(n: int) -> None:
     assert len(result.trials) == 1
     assert result.chosen == result.trials
     assert float(result.importances.sum()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("last_rows", "num_calls"), [(60, 0), (61, 1)])
+def test_the_last_stage_is_for_more_rows_only(last_rows: int, num_calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With no more rows than in the middle it would repeat the same trials."""
+    calls, last = [], automatic._Search.last
+    monkeypatch.setattr(automatic._Search, "last", lambda *arguments: calls.append(1) or last(*arguments))
+    X = normal(90, 2, dtype=torch.float32)
+    search_model(make_rows(X, X[:, 0]), replace(SMALL, first_rows=40, middle_rows=60, last_rows=last_rows))
+    assert len(calls) == num_calls

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -531,3 +532,13 @@ def test_the_onnx_graph_of_a_searched_frame(tmp_path: Path) -> None:
     outputs = dict(zip([entry.name for entry in session.get_outputs()], session.run(None, feeds), strict=True))
     np.testing.assert_allclose(outputs["probabilities"], model.predict_proba(frame), atol=1e-4)
     assert outputs["label"].tolist() == model.predict(frame).tolist()
+
+
+@pytest.mark.parametrize(("budget", "limit"), [(None, 2**31), ("64MB", 2**24)])
+def test_rows_that_do_not_fit_into_memory_are_not_solved_exactly(budget: str | None, limit: int) -> None:
+    plan = KernelPlan(params=SolverParams(memory_budget=budget))
+    count = limit // (1024 * 4)
+    for rows, exact in ((count, True), (count + 1, False)):
+        source: Any = SimpleNamespace(shard_sizes=[rows // 2, rows - rows // 2], num_inputs=1024)
+        assert searched.is_exact(plan, source, None) == exact
+        assert searched.is_exact(replace(plan, solver="exact"), source, None)

@@ -16,7 +16,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from bochner.solvers import step
 from bochner.solvers.parallel import Workers, joined
-from bochner.solvers.parallel.workers import num_restarts
+from bochner.solvers.parallel.workers import _end_with_launcher, num_restarts
 from bochner.solvers.sgd import train
 from bochner.solvers.step import take_steps
 from tests.solvers.parallel.ranks import run_ranks
@@ -81,3 +81,17 @@ def test_a_killed_process_is_started_anew_and_the_model_is_bit_equal(tmp_path: P
         restarts, mine = found[rank]
         assert restarts == 1
         assert all(np.array_equal(mine[name], values) for name, values in expected[rank].items())
+
+
+def test_a_process_ends_with_its_launcher() -> None:
+    (stdin, launcher), (stdout, writer) = os.pipe(), os.pipe()
+    if (child := os.fork()) == 0:
+        signal.alarm(60)  # rather than to wait forever
+        os.dup2(stdin, 0)
+        os.dup2(stdout, 1)
+        os.close(launcher)
+        _end_with_launcher()
+    os.close(launcher)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    for descriptor in (stdin, stdout, writer):
+        os.close(descriptor)
