@@ -32,6 +32,11 @@ FEW, MANY = 2048, 2049
     [
         ({}, FEW, 3, "newton"),
         ({}, FEW, None, "landmarks"),
+        ({}, FEW, 10, "newton"),
+        ({}, FEW, 26, "sgd"),
+        ({}, 1500, 26, "newton"),
+        ({}, 1000, 1000, "newton"),
+        ({}, 1500, 1000, "sgd"),
         ({}, MANY, 3, "sgd"),
         ({}, MANY, None, "landmarks"),
         ({}, 10**5, None, "ridge"),

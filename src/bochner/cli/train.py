@@ -396,7 +396,7 @@ def _log_solver(solver: str, model: Any) -> None:
         "newton": f"at most {EXACT_ROWS:,} rows: Newton steps with all rows as landmarks take seconds",
         "landmarks": "least squares with all rows as landmarks takes less time than with features",
         "ridge": f"regression with at most {MAX_NORMAL_FEATURES:,} features: one pass of normal equations",
-        "sgd": f"{plan.needs_sgd} needs it" if plan.needs_sgd else f"more than {EXACT_ROWS:,} rows",
+        "sgd": f"{plan.needs_sgd} needs it" if plan.needs_sgd else "Newton steps with all rows would take longer",
     }
     reason = reasons[solver] if plan.solver == "auto" else "as requested"
     if plan.is_searched and solver != "exact":

@@ -278,7 +278,8 @@ class KernelClassifier(ClassifierBase, KernelModel):
         "askotch" if the kernel matrix does not fit into memory. "eigenpro": least squares on landmarks by
         preconditioned stochastic steps, stopped by validation rows, for more landmarks than "landmarks" has memory for.
         "auto" is "exact" with a preset, unless there are more than 2 GB of rows or an option needs "sgd"; without a
-        preset it is "newton" with all rows as landmarks up to 2,048 rows and "sgd" beyond.
+        preset it is "newton" with all rows as landmarks up to 2,048 rows, fewer with more than 20 classes, and "sgd"
+        beyond.
     alpha : float or None, default=None
         Penalty alpha/2 ||f||^2 added to the mean loss, as in `sklearn.linear_model.SGDClassifier`. None is searched.
         Without a preset it is 0 for "sgd" and "eigenpro", which stop early; for "ridge", and up to 2,048 rows, it is

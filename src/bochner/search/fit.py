@@ -66,6 +66,9 @@ MAX_NORMAL_FEATURES = 8192
 # Seconds of one thread of a CPU, measured: exact least squares per n^3; normal equations per D^3 and per n D^2; SGD per
 # n D. Their ratios decide, also on a GPU.
 EXACT_COST, NORMAL_COSTS, SGD_COST = 4.9e-12, (3.2e-10, 1.1e-10), 3.3e-8
+# Likewise Newton steps with all rows as landmarks, penalties included, per n^2.5 C^0.3: 0.3 to 18 s for 500 to 2,000
+# rows and 2 to 50 classes. They are more accurate than SGD, which takes a second there, and may take this many seconds.
+NEWTON_COST, NEWTON_SECONDS = 3.2e-8, 15.0
 # Penalties that are tried on validation rows, as multiples of k(x, x) / n.
 PENALTIES = [10.0**power for power in (-3, -2.5, -2, -1.5, -1, -0.5, 0, 1)]
 EXACT_PENALTIES = PENALTIES[::2]
@@ -175,10 +178,11 @@ def _fit_searched(plan: KernelPlan, task: Task, run: dict[str, Any]) -> Fitted:
 def choose_solver(plan: KernelPlan, *, num_rows: int, num_classes: int | None) -> str:
     """The solver selected by "auto", or the given one if the plan allows it.
 
-    Up to 2,048 rows "auto" is the exact kernel model, "newton" for classes and "landmarks" for numbers. Beyond, it is
-    "sgd" for classes; for numbers the exact model as long as it costs less than features and its matrix fits into
-    memory, else "ridge" up to 8,192 features, where one pass of normal equations costs less than epochs, and "sgd".
-    Options that only "sgd" has make "auto" choose it; an adapted basis needs features.
+    Up to 2,048 rows "auto" is the exact kernel model: "landmarks" for numbers, "newton" for classes if that takes
+    seconds, as it does up to 20 classes. Otherwise it is "sgd" for classes; for numbers the exact model as long as it
+    costs less than features and its matrix fits into memory, else "ridge" up to 8,192 features, where one pass of
+    normal equations costs less than epochs, and "sgd". Options that only "sgd" has make "auto" choose it; an adapted
+    basis needs features.
     "exact" is one factorisation while the kernel matrix fits into memory, and "askotch" beyond.
     """
     solver = plan.solver
@@ -195,7 +199,10 @@ def choose_solver(plan: KernelPlan, *, num_rows: int, num_classes: int | None) -
         if special is not None:
             return "sgd"
         if num_rows <= EXACT_ROWS and plan.basis is None:
-            return "landmarks" if num_classes is None else "newton"
+            if num_classes is None:
+                return "landmarks"
+            if NEWTON_COST * num_rows**2.5 * num_classes**0.3 <= NEWTON_SECONDS:
+                return "newton"
         if num_classes is None and plan.basis is None and _exact_is_faster(plan, num_rows):
             return "landmarks"
         return "ridge" if num_classes is None and plan.n_components <= MAX_NORMAL_FEATURES else "sgd"
