@@ -203,7 +203,7 @@ def _cost_table(summary: Summary, order: list[str]) -> Iterable[str]:
     yield (
         "Medians over the cells that all ranked contenders finished; ratios of CPU seconds are medians over the cells "
         "that both finished. Memory is the peak of the resident set during the fit less that before it. The longest "
-        "and the most are of all cells.\n"
+        "and the most are of all cells. Cells that ran on another machine than most have no costs.\n"
     )
     columns = ["cells", "fit, s", "longest, s", "fit, CPU s", "/ lightgbm", "/ catboost", "predict, s"]
     columns += ["memory, MiB", "most, MiB"]
