@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -18,8 +19,10 @@ from bochner.acoustic.recipe import AsrRecipe, recipe_names
 from bochner.acoustic.results import Results, Row
 from bochner.cli import main
 from bochner.cli.asr import ASR
+from bochner.stages import locked
 from tests.acoustic.test_kaldi import kaldi as kaldi_system  # noqa: F401 (a fixture)
 from tests.cli.files import run
+from tests.processes import run_code
 
 Capture = pytest.CaptureFixture[str]
 COMMANDS = [name for name in ASR if name != "_help"]
@@ -176,3 +179,16 @@ def test_runs_are_compared_in_a_table(tmp_path: Path, capsys: Capture) -> None:
     code, out, _ = run(capsys, "asr", "compare", tmp_path, "--markdown")
     assert code == 0
     assert out.splitlines()[2:] == ["| a | - | WER | 1 | 1,234 | 25.00 |", "| b | - | WER | 1 | 1,234 | 25.00 |"]
+
+
+def test_a_second_run_in_the_same_directory_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("kaldi_hmm_gmm")
+    code = "import sys; from bochner.cli import main; main(['asr', 'run', 'timit-demo', '--output_dir', sys.argv[1]])"
+    with locked(tmp_path):
+        before = sorted(tmp_path.iterdir())
+        second = run_code(code, tmp_path)
+    assert second.returncode == 1
+    assert second.stderr.splitlines()[-1].startswith(
+        f"bochner: error: {tmp_path} is in use by process {os.getpid()} on "
+    )
+    assert sorted(tmp_path.iterdir()) == [path for path in before if path.exists()]  # nothing was written

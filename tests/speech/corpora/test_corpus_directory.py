@@ -61,3 +61,14 @@ def test_an_archive_that_would_fill_the_disk_is_refused(tmp_path) -> None:
     with pytest.raises(ValueError, match=r"a\.zip: .* bytes would be unpacked to 83,886,080"):
         unpack(tmp_path / "a.zip", tmp_path / "into")
     assert [path.name for path in tmp_path.iterdir()] == ["a.zip"]
+
+
+def test_an_archive_that_declares_smaller_sizes_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("a.wav", bytes(2**20))
+    content = (tmp_path / "a.zip").read_bytes()
+    assert content.count((2**20).to_bytes(4, "little")) == 2  # before the data and in the directory at the end
+    (tmp_path / "a.zip").write_bytes(content.replace((2**20).to_bytes(4, "little"), (10).to_bytes(4, "little")))
+    with pytest.raises(ValueError, match=r"a.zip cannot be unpacked: .*; it is damaged"):
+        unpack(tmp_path / "a.zip", tmp_path / "into")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.zip"]
