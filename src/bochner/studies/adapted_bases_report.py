@@ -30,6 +30,7 @@ ALBER = "Alber et al. 2017"
 SHORT = {"random": "RB", "unsupervised": "UAB", "supervised": "SAB", "discriminative": "DAB"}
 LABELS = {"kernel_error": "kernel error", "accuracy": "test accuracy", "transfer_accuracy": "accuracy on task 2"}
 BEST_OF = ("figure 1", "other bandwidths")  # the candidates of Table 1
+TABLED = ("figure 1", TRANSFER)  # also shown as tables on the Markdown page
 PROTOCOL = """\
 RB is random, UAB adapted to the kernel, SAB to the classes by alignment, DAB to the loss together with its head. Inputs
 are centred and scaled to [-1, 1]; Gaussian bandwidths are the mean distance to the 50th of 1,000 neighbours, others
@@ -193,7 +194,8 @@ def write_page(
             name = f"assets/adapted_bases/{figure.replace(' ', '_')}.png"
             panels = [panel for panel, _ in _panels(means, transfer=figure == TRANSFER)]
             save_panels(panels, path.parent / name, columns=2)
-            sections += [f"## {figure.capitalize()}", f"![{figure}]({name})", *_tables(means)]
+            tables = _tables(means) if figure in TABLED else ()
+            sections += [f"## {figure.capitalize()}", f"![{figure}]({name})", *tables]
     write_page_or_section(path, "\n\n".join(sections) + "\n", name="bochner study tables adapted-bases")
 
 

@@ -166,10 +166,10 @@ def _setup(whole: Plan) -> str:
 
 def _section(table: Table, results: Results[Cell]) -> str:
     rows = [[label, *(entry_text(entry, results) for entry in entries)] for label, entries in table.rows.items()]
-    text = f"## Table {table.number}: {table.title}\n\n{markdown_table([table.label, *table.columns], rows)}"
-    if table.number != "5.12":
-        return text
-    return f"{text}\n\nAs ratios to standard k-means Nystrom in the same run:\n\n{_ratios(table, results)}"
+    head = f"## Table {table.number}: {table.title}"
+    if table.number == "5.12":
+        return f"{head} relative to standard k-means Nystrom\n\n{_ratios(table, results)}"
+    return f"{head}\n\n{markdown_table([table.label, *table.columns], rows)}"
 
 
 def _ratios(table: Table, results: Results[Cell]) -> str:
