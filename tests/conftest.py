@@ -12,6 +12,7 @@ os.environ.setdefault("OMP_NUM_THREADS", os.environ["BOCHNER_TEST_THREADS"])
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -37,6 +38,18 @@ DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Files are divided among processes; those of a package that share models, which take long to make, are not."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "tests/acoustic" if nodeid.startswith("tests/acoustic/") else super()._split_scope(nodeid)
+
+    return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_unconfigure() -> None:

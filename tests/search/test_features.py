@@ -27,7 +27,9 @@ def noisy_inputs(seed: int, count: int = 2000) -> tuple[np.ndarray, np.ndarray]:
 @cache
 def fitted(seed: int, method: str | None) -> KernelClassifier:
     selection = None if method is None else {"method": method, "rounds": 6}
-    model = KernelClassifier(kernel="sparse-gaussian", selection=selection, solver="sgd", random_state=seed, **SMALL)
+    model = KernelClassifier(
+        kernel="sparse-gaussian", bandwidth=2.1, selection=selection, solver="sgd", random_state=seed, **SMALL
+    )  # about the median distance
     return model.fit(*noisy_inputs(seed))
 
 
