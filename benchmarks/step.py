@@ -20,6 +20,7 @@ from benchmarks.step_contenders import Contender, Plain, Trained, heldout_ce, tf
 from benchmarks.step_parts import profile, time_parts, tune
 from benchmarks.step_problem import BN50, TIMIT, Problem, Shape, make_problem
 from benchmarks.step_timing import rounds_of
+from bochner.ops import has_bf16_units
 
 HELDOUT = 4096
 CHUNK = 24  # minibatches drawn together: a multiple of every contender's block
@@ -91,6 +92,8 @@ def _contenders(device: torch.device, options: argparse.Namespace) -> Iterator[t
     yield "float32", lambda problem: Plain(problem, torch.float32), torch.float32
     if device.type == "cpu":
         yield "ours", Trained, torch.float32
+        if has_bf16_units(device):
+            yield "ours, bf16", lambda problem: Trained(problem, "bf16"), torch.float32
         return
     yield "TF32", lambda problem: Plain(problem, torch.float32), torch.float32
     yield "bf16", lambda problem: Plain(problem, torch.bfloat16), torch.bfloat16
