@@ -208,8 +208,8 @@ class Mirror:
                 self._system.rm_file(f"{self._remote}/{name}")
 
     def _names(self) -> list[str]:
-        found = self._system.find(self._remote) if self._system.exists(self._remote) else []
-        return [file[len(self._remote) :].lstrip("/") for file in found]
+        files = self._system.find(self._remote) if self._system.exists(self._remote) else []
+        return [file[len(self._remote) :].lstrip("/") for file in files]
 
 
 _mirrors: WeakValueDictionary[Path, Mirror] = WeakValueDictionary()  # by their local directory

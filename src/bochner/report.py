@@ -194,9 +194,9 @@ def insert_section(page: str, section: str, *, name: str, path: Path | None = No
     end
     """
     begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
-    before, found_begin, rest = page.partition(begin)
-    _, found_end, after = rest.partition(end)
-    if not found_begin or not found_end:
+    before, begin_line, rest = page.partition(begin)
+    _, end_line, after = rest.partition(end)
+    if not begin_line or not end_line:
         raise ValueError(f"{path or 'the page'} must contain the lines {begin.strip()!r} and {end!r}.")
     lowered = re.sub(r"(?m)^(#{1,5} )", r"#\1", section.strip("\n"))
     return f"{before}{begin}{lowered}\n{end}{after}"

@@ -232,11 +232,11 @@ def tie_states(
     Silence is not tied.
     """
     silence = [hmm.phone_ids[name] for name in hmm.silence]
-    spoken = {name: number for name, number in hmm.phone_ids.items() if number not in silence}
+    phones = {name: number for name, number in hmm.phone_ids.items() if number not in silence}
     tree = grow_tree(
         statistics,
         cluster_phones(statistics),
-        roots=phone_roots(spoken, shared=shared_roots),
+        roots=phone_roots(phones, shared=shared_roots),
         untied=silence,
         states_of={number: int(hmm.states_of[number]) for number in hmm.phone_ids.values()},
         num_leaves=num_leaves,

@@ -74,9 +74,9 @@ def build_synthetic(name: str, output_dir: FilePath, *, hours: float = 0.5, seed
         cepstra = {u.id: _centred(frontend(read_audio(u, corpus_dir=corpus.directory))) for u in utterances}
         phones = {segment.label for utterance in utterances for segment in utterance.phones}
         lexicon = Lexicon(_pronunciations(name, known=phones))
-        spoken = Lexicon({**lexicon.entries, **_spoken_words(utterances)})
+        all_words = Lexicon({**lexicon.entries, **_spoken_words(utterances)})
         recipe = Recipe(monophone=Monophone(start="known", num_silence_states=3, growth=TRAINING), seed=seed)
-        gmm = train_gmm(Path(temporary, "gmm"), spoken, utterances, cepstra, recipe=recipe, until="monophone")
+        gmm = train_gmm(Path(temporary, "gmm"), all_words, utterances, cepstra, recipe=recipe, until="monophone")
     hmm, mixtures = stream_model(gmm, cepstra, seed=seed)
     record = {
         "name": name, "language": about["language"], "description": DESCRIPTION.format(hours=hours), "synthetic": True,
