@@ -34,3 +34,8 @@ def test_the_page_of_examples_includes_every_script() -> None:
     page = (ROOT / "docs" / "examples.md").read_text(encoding="utf-8")
     included = re.findall(r"(?m)^\[\w+\.py\]\(\.\./examples/(\w+\.py)\)$", page)
     assert sorted(included) == sorted(path.name for path in ROOT.glob("examples/*.py"))
+
+
+def test_the_page_of_changes_includes_the_changelog() -> None:
+    page = (ROOT / "docs" / "migration.md").read_text(encoding="utf-8")
+    assert page.endswith("\n[CHANGELOG.md](../CHANGELOG.md)\n")
