@@ -14,9 +14,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from benchmarks.report import write_section
+from bochner.acoustic.settings import KernelSettings
+from bochner.acoustic.spliced_frames import SplicedFrames
+from bochner.acoustic.training import train_model
 from bochner.speech.align import (
+    FunctionScores,
+    GmmHmm,
     Growth,
     Monophone,
     Recipe,
@@ -27,9 +33,11 @@ from bochner.speech.align import (
     word_segments,
 )
 from bochner.speech.align.agreement import matching_labels
+from bochner.speech.align.forced import Scores
 from bochner.speech.align.recordings import align_samples
 from bochner.speech.audio import read_audio
 from bochner.speech.corpora.timit import prepare_timit
+from bochner.speech.decode import log_priors, scaled_likelihoods
 from bochner.speech.frames import Array
 from bochner.speech.frontend.postprocess import group_moments, normalize
 from bochner.speech.lexicon import Lexicon, phone_lexicon
@@ -48,6 +56,8 @@ CMU = {
 }  # fmt: skip
 BLOCK, LOUD, WHITE = 800, 0.005, 0.3  # samples, mean square, correlation of neighbouring samples
 PRIOR_BOUNDARIES = 5
+CONTEXT = 4  # frames on each side of that which the kernel model classifies
+KERNEL = KernelSettings(kernel="laplacian", num_features=4096, max_epochs=15)
 HEADS = ["model", "given", "sentences", "boundaries", *(f"<= {limit} ms" for limit in LIMITS), "median", "mean"]
 PROTOCOL = """
 TIMIT's sample without SA sentences, {kept} of {total} recordings: in the others of this copy of the sample a byte is
@@ -67,7 +77,10 @@ recordings also give the errors that the model has; the rows "en" are those of t
 "offsets of the other {others} speakers", the errors that are subtracted for a speaker are estimated on all others.
 A transform of cepstra for each speaker or recording (fMLLR, of full and diagonal matrices or an offset alone) did not
 help and is not used.
-GMMs are monophones of 13 MFCCs, trained on 12 speakers and tested on 4.
+GMMs are monophones of 13 MFCCs, trained on 12 speakers and tested on 4. The kernel model (Laplacian, {features:,}
+features, {context} frames on each side, one seed) classifies the states that this GMM assigns to the frames of 10 of
+the 12 speakers; the other two are its heldout part. Its posteriors over priors take the place of the GMM's likelihoods
+in the same alignment.
 """
 OFFSETS = """
 The average errors (ms, aligned minus hand-labelled) of 12 speakers that the model subtracts, by the class of the phone
@@ -222,7 +235,10 @@ def offsets_of_others(model: PretrainedModel, sample: Sample, plain: Aligned) ->
     return phones, words
 
 
-def trained_row(start: str, frames: Mapping[str, Array], offset: float, utterances: list[Utterance]) -> list[str]:
+def trained_rows(
+    start: str, frames: Mapping[str, Array], offset: float, utterances: list[Utterance], *, kernel: bool = False
+) -> list[list[str]]:
+    """The row of a GMM trained on the sample and, with `kernel`, that of a kernel model of the GMM's states."""
     references = {u.id: folded(u.phones) for u in utterances}
     chosen = by_phones(utterances, references)
     lexicon = phone_lexicon(sorted({s.label for phones in references.values() for s in phones}))
@@ -233,10 +249,34 @@ def trained_row(start: str, frames: Mapping[str, Array], offset: float, utteranc
     train, test = ([u for u in chosen if u.part == part] for part in ("train", "test"))
     with tempfile.TemporaryDirectory() as directory:
         model = train_gmm(directory, lexicon, train, frames, recipe=recipe, until="monophone")
-    paths = align_utterances(model.hmm, lexicon, test, model.scores(frames, {}), search=Search(beam=30.0)).paths
-    found = {name: phone_segments(model.hmm, path, offset=offset) for name, path in paths.items()}
-    errors = boundary_errors((references[name], found[name]) for name in found)
-    return row(f"trained on the sample, {start} start", "phones", len(found), errors)
+    systems: dict[str, Scores] = {f"GMM of the sample, {start} start": model.scores(frames, {})}
+    if kernel:
+        systems[f"kernel model of that GMM's states, {start} start"] = kernel_scores(model, frames, train)
+    rows = []
+    for name, scores in systems.items():
+        paths = align_utterances(model.hmm, lexicon, test, scores, search=Search(beam=30.0)).paths
+        found = {name: phone_segments(model.hmm, path, offset=offset) for name, path in paths.items()}
+        errors = boundary_errors((references[name], found[name]) for name in found)
+        rows.append(row(name, "phones", len(found), errors))
+    return rows
+
+
+def kernel_scores(gmm: GmmHmm, frames: Mapping[str, Array], train: list[Utterance]) -> Scores:
+    """Log posteriors minus log priors by a kernel model of the aligned frames; two speakers are its heldout part."""
+    viewed, labels = gmm.viewed(frames, {}), gmm.labels
+    speakers = sorted({u.speaker for u in train})
+    parts = [[u.id for u in train if (u.speaker in speakers[-2:]) == held and u.id in labels] for held in (False, True)]
+    rows = SplicedFrames.fit(viewed, labels, ids=parts[0], left=CONTEXT, right=CONTEXT)
+    heldout = SplicedFrames(rows.splicer, viewed, labels, parts[1])
+    module = train_model(KERNEL, rows, heldout, num_states=gmm.hmm.num_pdfs, seed=0).module
+    priors = log_priors(rows.states.numpy(), num_pdfs=gmm.hmm.num_pdfs)
+
+    def scores(name: str) -> Array:
+        with torch.no_grad():
+            logits = module(rows.splicer(torch.from_numpy(np.array(viewed[name], dtype=np.float32))))
+        return scaled_likelihoods(logits.log_softmax(dim=1).numpy(), priors)
+
+    return FunctionScores(scores)
 
 
 def main() -> None:
@@ -268,8 +308,12 @@ def main() -> None:
     cepstra = {u.id: model.frontend(audio[u.id]) for u in utterances}
     moments = group_moments((u.speaker, cepstra[u.id]) for u in utterances)
     frames = {u.id: normalize(cepstra[u.id], moments[u.speaker]) for u in utterances}
-    rows += [trained_row(start, frames, model.offset, utterances) for start in ("equal", "known")]
-    protocol = PROTOCOL.format(kept=len(utterances), total=len(corpus), others=len(sample.speakers) - 1).strip()
+    rows += trained_rows("equal", frames, model.offset, utterances)
+    rows += trained_rows("known", frames, model.offset, utterances, kernel=True)
+    protocol = PROTOCOL.format(
+        kept=len(utterances), total=len(corpus), others=len(sample.speakers) - 1,
+        features=KERNEL.num_features, context=CONTEXT,
+    ).strip()  # fmt: skip
     lines = ["# Boundaries of phones and words", "", "Written by `python -m benchmarks.boundaries`; do not edit.", ""]
     lines += [protocol, "", *table(HEADS, rows), "", OFFSETS.strip(), ""]
     cells = zip(PHONE_CLASSES, milliseconds, strict=True)

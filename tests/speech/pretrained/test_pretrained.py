@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from bochner.speech.align.recordings import align_files
+from bochner.speech.align.recordings import align_files, align_samples
+from bochner.speech.lexicon import Lexicon
 from bochner.speech.pretrained import describe_model, list_models, load_model, model_directory, verify_model
 from bochner.speech.pretrained.build import BOUNDARY_OFFSETS, ENGLISH, build_english
 from bochner.speech.pretrained.sphinx import read_sphinx
@@ -31,6 +32,24 @@ def test_english_pronounces_words_by_phones_of_its_model() -> None:
     assert model.pronunciations["cat"] == (("K", "AE", "T"),)
     assert {p for ways in model.pronunciations.values() for way in ways for p in way} < set(model.hmm.phones)
     np.testing.assert_allclose(model.mixtures.weights.sum(axis=-1), 1.0, atol=2e-3)
+
+
+@pytest.mark.parametrize("name", ["bn", "yue"])
+def test_models_of_synthetic_speech_say_so_and_align(name: str) -> None:
+    model = load_model(name)
+    assert "SYNTHETIC" in model.about["description"]
+    word, ways = next(iter(model.pronunciations.items()))
+    samples = (0.05 * np.random.default_rng(0).standard_normal(16000)).astype(np.float32)
+    segments, _ = align_samples([samples], [word], Lexicon({word: ways}, model.hmm.silence[0]), model)
+    assert tuple(s.label for s in segments if s.label != model.hmm.silence[0]) in ways
+
+
+def test_digital_silence_does_not_move_the_mean_of_cepstra() -> None:
+    model, generator = load_model("en"), np.random.default_rng(0)
+    samples = (0.01 * generator.standard_normal(16000)).astype(np.float32)
+    padded = np.concatenate([samples, np.zeros(48000, np.float32)])
+    frames = slice(2, 90)  # without those that lie in both
+    assert np.abs(model.cepstra([padded])[frames] - model.cepstra([samples])[frames]).max() < 0.5  # 14 with all frames
 
 
 def test_cepstra_and_scores_do_not_depend_on_blocks() -> None:
@@ -64,7 +83,7 @@ def test_a_changed_file_is_found(tmp_path: Path) -> None:
 
 
 def test_an_unknown_model_is_named() -> None:
-    with pytest.raises(ValueError, match=r"one of en .* got 'eng'"):
+    with pytest.raises(ValueError, match=r"one of bn, en, yue or .* got 'eng'"):
         load_model("eng")
 
 

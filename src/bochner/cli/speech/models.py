@@ -76,7 +76,7 @@ def build(name: str, output_dir: Path, *, source: Path | None = None, hours: flo
 
     "en" is a conversion of PocketSphinx's en-us model, which its licence (BSD) allows to redistribute: the densities of
     its context-independent states, and its dictionary. "yue" (Cantonese) and "bn" (Bengali) are trained on synthetic
-    speech of espeak-ng, which takes minutes and requires `pip install 'bochner[synthesis]'`.
+    speech of espeak-ng, which takes a minute and requires `pip install 'bochner[synthesis]'`.
 
     Args:
         name: The model: "en", "yue" or "bn".

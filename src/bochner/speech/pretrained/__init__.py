@@ -32,6 +32,7 @@ RECORD, ACOUSTIC, LEXICON, G2P = "model.json", "acoustic.safetensors", "lexicon.
 LICENCE = "LICENCE.txt"
 VERSION = 1
 UNKNOWN_PHONE = "spn"
+SILENCE_MARGIN = 1.0  # of the first cepstrum, about 1 dB
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,10 +88,22 @@ class PretrainedModel:
         return G2P in self.about["files"]
 
     def cepstra(self, blocks: Iterable[Array]) -> Array:
-        """Cepstra float32 [T, d], centred over all frames, of samples at the model's rate in consecutive blocks."""
+        """Cepstra float32 [T, d] of samples at the model's rate in consecutive blocks, centred.
+
+        Their mean is that of all frames with a sound: digital silence, with which editors pad recordings and which
+        noise gates leave between words, says nothing about the speaker and the microphone.
+        """
         cepstra = self.frontend.of_blocks(blocks)
-        cepstra -= cepstra.mean(axis=0, dtype=np.float64).astype(np.float32)
+        sounds = cepstra[:, 0] > self._silence_level
+        mean = cepstra[sounds].mean(axis=0, dtype=np.float64) if sounds.any() else cepstra.mean(axis=0)
+        cepstra -= mean.astype(np.float32)
         return cepstra
+
+    @cached_property
+    def _silence_level(self) -> float:
+        """Above the first cepstrum of digital silence, to which the front end adds noise of one bit."""
+        silence = self.frontend(np.zeros(self.frontend.rate // 2, np.float32))
+        return float(silence[:, 0].max()) + SILENCE_MARGIN
 
     def scores(self, cepstra: Array, start: int = 0, stop: int | None = None, pdfs: Array | None = None) -> Array:
         """log p(x_t | state) float32 [stop - start, states] of the frames from `start` to `stop`; default: of all.
@@ -107,7 +120,7 @@ def list_models() -> list[str]:
     """The names of the models that come with the package.
 
     >>> list_models()
-    ['en']
+    ['bn', 'en', 'yue']
     """
     return sorted(path.parent.name for path in DIRECTORY.glob(f"*/{RECORD}"))
 

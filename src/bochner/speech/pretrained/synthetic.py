@@ -45,13 +45,16 @@ LANGUAGES: dict[str, dict[str, str]] = {
         "language": "Cantonese",
         "corpus": "cantonese",
         "tokens": "characters",
-        "words": "Characters and their syllables are those of HKCanCor (Luke & Wong 2015), CC BY.",
+        "words": "Characters and their syllables are those of HKCanCor (Luke & Wong 2015), under CC BY 4.0,\n"
+        "https://creativecommons.org/licenses/by/4.0/",
     },
     "bn": {
         "language": "Bengali",
         "corpus": "bengali",
         "tokens": "words",
-        "words": "Words are those of wordfreq's list (Speer 2022), CC BY-SA 4.0.",
+        "words": "lexicon.txt.xz and g2p.npz are derived from the word list of wordfreq (Speer 2022) and, as it, "
+        "under\n"
+        "CC BY-SA 4.0, https://creativecommons.org/licenses/by-sa/4.0/",
     },
 }
 
