@@ -67,7 +67,7 @@ MAX_NORMAL_FEATURES = 8192
 # n D. Their ratios decide, also on a GPU.
 EXACT_COST, NORMAL_COSTS, SGD_COST = 4.9e-12, (3.2e-10, 1.1e-10), 3.3e-8
 # Likewise Newton steps with all rows as landmarks, penalties included, per n^2.5 C^0.3: 0.3 to 18 s for 500 to 2,000
-# rows and 2 to 50 classes. They are usually more accurate than SGD, which takes a second, and may take this many seconds.
+# rows and 2 to 50 classes. They are usually more accurate than SGD and may take this many seconds, where SGD takes one.
 NEWTON_COST, NEWTON_SECONDS = 3.2e-8, 15.0
 # Penalties that are tried on validation rows, as multiples of k(x, x) / n.
 PENALTIES = [10.0**power for power in (-3, -2.5, -2, -1.5, -1, -0.5, 0, 1)]
