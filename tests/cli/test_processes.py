@@ -139,6 +139,22 @@ def test_a_failed_process_ends_the_others_and_is_restarted(tmp_path: Path) -> No
     assert sorted(starts.read_text()).count("1") == 2
 
 
+def test_a_killed_process_is_named(tmp_path: Path, capsys: Capture) -> None:
+    """It cannot report anything itself, for example where the system has ended it for lack of memory."""
+    (tmp_path / "rank.py").write_text(
+        "import os, signal, time\nif os.environ['RANK'] == '1': os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(60)\n"
+    )
+    with (
+        patch.dict(os.environ, {"PYTHONPATH": str(tmp_path)}),
+        pytest.raises(SystemExit, match="1"),
+        one_line_errors(),
+    ):
+        _run_here(["rank"], 2, tmp_path / "store", max_restarts=0)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("bochner: error: process 1 of 0 to 1 was ended by SIGKILL")
+    assert "the same command" in line
+
+
 @pytest.mark.parametrize("waits", [0, 1])
 def test_one_process_that_does_not_end_is_killed(waits: int, tmp_path: Path, capsys: Capture) -> None:
     """The signal is reported by the first process, or by this one if that was killed."""

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -127,7 +128,7 @@ def _run_here(words: list[str], count: int, store: Path, *, max_restarts: int) -
         "TORCHELASTIC_RUN_ID": secrets.token_hex(16),
         **{name: loopback_interface() for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")},
     }
-    code = 0
+    failed, code = 0, 0
     for restart in range(max_restarts + 1):
         environment |= {STORE_VARIABLE: f"{store}-{restart}", "TORCHELASTIC_RESTART_COUNT": str(restart)}
         ranks = []
@@ -136,7 +137,7 @@ def _run_here(words: list[str], count: int, store: Path, *, max_restarts: int) -
                 own = {**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)}
                 # -P: a module of the working directory must not take the place of an installed one
                 ranks.append(subprocess.Popen([sys.executable, "-P", "-m", *words], env=own, stdin=subprocess.PIPE))
-            code = _wait(ranks)
+            failed, code = _wait(ranks)
         except (KeyboardInterrupt, TerminatedError) as error:  # let them write a checkpoint, which the first reports
             for process in ranks:
                 process.terminate()
@@ -153,15 +154,20 @@ def _run_here(words: list[str], count: int, store: Path, *, max_restarts: int) -
             return 0
         if restart < max_restarts:
             logger.warning("a process failed with exit code %d: restart %d of %d.", code, restart + 1, max_restarts)
-    return code if code > 0 else 1
+    if code < 0:  # it could not report anything itself
+        raise ChildProcessError(
+            f"process {failed} of 0 to {count - 1} was ended by {signal.Signals(-code).name}, for lack of memory for "
+            "example; the same command resumes from the last checkpoint."
+        )
+    return code
 
 
-def _wait(ranks: list[subprocess.Popen[bytes]]) -> int:
-    """The exit code of the first process that fails, or 0 when all have ended well."""
+def _wait(ranks: list[subprocess.Popen[bytes]]) -> tuple[int, int]:
+    """The number of the first process that fails and its exit code, or 0, 0 when all have ended well."""
     while True:
         codes = [process.poll() for process in ranks]
-        failed = next((code for code in codes if code), 0)
-        if None not in codes or failed:
+        failed = next(((rank, code) for rank, code in enumerate(codes) if code), (0, 0))
+        if None not in codes or failed[1]:
             return failed
         time.sleep(POLL_SECONDS)
 
