@@ -120,7 +120,8 @@ def test_tables_of_adapted_bases(tmp_path: Path, capsys: Capture) -> None:
     command = ("study", "run", "adapted-deep-kernels", *common, "--data_dir", tmp_path, "--num_features", "[10]")
     assert "\n12 of 12 cells: " in run(capsys, *command, "--seeds", "[0]").out
     assert run(capsys, "study", "tables", "adapted-bases", *common, "--page", tmp_path / "page.md").code == 0
-    assert "| satimage, arccos3: D |" in (tmp_path / "page.md").read_text()
+    assert "![figure 3](assets/adapted_bases/figure_3.png)" in (tmp_path / "page.md").read_text()
+    assert (tmp_path / "assets/adapted_bases/figure_3.png").exists()
     code, _, err = run(capsys, "study", "tables", "adapted-bases", *common, "--parts", "[table 5.10]")
     assert code == 1
     assert "parts must be left out for adapted-bases" in err

@@ -90,7 +90,7 @@ def cells(size: Size) -> list[Cell]:
     14
     """
     sizes = SIZES[size]
-    return [Cell(task, protocol, size, sizes.seeds) for task, protocol in product(sizes.tasks, PROTOCOLS)]
+    return [Cell(task, protocol, size, sizes.seeds) for protocol, task in product(PROTOCOLS, sizes.tasks)]
 
 
 def operations(cell: Cell) -> float:
