@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 
@@ -147,20 +148,22 @@ def test_typos_get_suggestions(
     assert len(outcome.err.splitlines()) == 1
 
 
-@pytest.fixture
+@contextmanager
 def little_disk() -> Iterator[None]:
-    """No file may grow beyond 2,000 bytes."""
+    """No file may grow beyond 2,000 bytes. Not a fixture: between its setup and the test, coverage writes its file."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-@pytest.mark.usefixtures("little_disk")
 def test_a_full_disk_leaves_no_half_model(tmp_path: Path, capsys: Capture) -> None:
     X, y = rings(40)
     np.savez_compressed(tmp_path / "rings.npz", X=X.astype(np.float16), y=y.astype(np.int8))
-    code, _, err = run(capsys, "train", tmp_path / "rings.npz", f"--output_dir={tmp_path / 'm'}")
+    with little_disk():
+        code, _, err = run(capsys, "train", tmp_path / "rings.npz", f"--output_dir={tmp_path / 'm'}")
     assert code == 1
     assert len(err.splitlines()) == 1
     assert "[Errno 27] File too large: " in err
