@@ -130,6 +130,8 @@ def test_the_symmetry_gap_and_the_average() -> None:
     torch.testing.assert_close(root @ root.T, mean @ mean.T)
     flat = torch.tensor([1.0, 1.0, 1.0, 0.0], dtype=torch.float64)
     assert (_average(Q, flat, Y)[:, 3] == 0).all()  # no division by a direction that U lacks
+    flat[3] = 1e-34  # or has by rounding alone
+    assert _average(Q, flat, Y)[:, 3].abs().max() < 1e-16
 
 
 # -- starts ----------------------------------------------------------------------------------------------------

@@ -31,6 +31,14 @@ def test_posteriors_are_the_shares_of_the_paths_with_the_word_at_its_place(order
     assert second.confidence == pytest.approx(weight["a", "b"] / total)
 
 
+def test_a_word_that_paths_hold_twice_has_a_posterior_of_at_most_one() -> None:
+    """Of the words "a" and "a a" the first is the better one; all labels are nearest to its only word."""
+    arcs = [(0, 1, 1, 1.0), (1, 2, 0, 1.0), (1, 2, 1, 1.1), (2, -1, 0, 0.5)]
+    source, target, word, cost = (np.array(column) for column in zip(*arcs, strict=True))
+    doubled = WordLattice(source, target, word, cost / 2, cost / 2, target >= 0, ("a",), 1.0)
+    assert [(w.word, w.confidence) for w in doubled.word_posteriors()] == [("a", 1.0)]
+
+
 def test_kaldis_text_format() -> None:
     lines = lattice([5, 3, 1, 4, 2, 0]).to_kaldi("talk").splitlines()
     assert lines[0] == "talk"

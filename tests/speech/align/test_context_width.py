@@ -60,6 +60,17 @@ def test_utterances_are_decoded(stages: dict[str, GmmHmm], made: Made) -> None:
         assert " ".join(decode(graph, scores).words) == utterance.text
 
 
+def test_sizes_are_at_most_those_of_kaldi() -> None:
+    settings = recipe_for(
+        10**8, num_phones=49, start="equal", num_leaves=None, num_gaussians=None, silence=(), shift=0.01, offset=0.0075,
+        seed=0,
+    )  # fmt: skip
+    assert settings.monophone.growth.num_gaussians == 1000
+    assert {(stage.num_leaves, stage.growth.num_gaussians) for stage in (settings.triphone, settings.sat)} == {
+        (2000, 10_000)
+    }
+
+
 def test_the_width_of_a_recipe_reaches_all_tied_stages() -> None:
     settings = recipe_for(
         30_000, num_phones=49, start="equal", num_leaves=None, num_gaussians=None, silence=(), shift=0.005,
