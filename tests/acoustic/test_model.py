@@ -126,6 +126,12 @@ def test_a_directory_with_files_is_not_overwritten(tmp_path: Path) -> None:
         AcousticModel.load(tmp_path)
 
 
+def test_a_model_of_another_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "model.json").write_text('{"version": 99}')
+    with pytest.raises(ValueError, match=r"model\.json .*version 99, this bochner reads 1"):
+        AcousticModel.load(tmp_path)
+
+
 def test_a_recording_becomes_words_with_times() -> None:
     """A whole session of one speaker: correct words at their times."""
     corpus = aligned().corpus

@@ -259,6 +259,11 @@ def test_names_of_other_rows(tmp_path: Path) -> None:
     (cached(tmp_path, INCOME) / "names.json").write_text('{"labels": ["a"], "columns": null}')
     with pytest.raises(ValueError, match=r"y\.npy .*1 labels, but row 1 is 1"):
         whole(open_source(tmp_path / "kept"))
+    target = next((tmp_path / "kept").glob("*.y.npy"))
+    np.save(target, np.zeros(len(INCOME)))
+    with pytest.raises(ValueError, match=r"y\.npy must hold text or integers .*, got dtype float"):
+        open_source(tmp_path / "kept")
+    np.save(target, np.zeros(len(INCOME), np.int64))
     (tmp_path / "kept" / "names.json").write_text('{"labels": null, "columns": ["a", "b"]}')
     with pytest.raises(ValueError, match=r"kept names 2 columns, but its rows have 1"):
         open_source(tmp_path / "kept")
