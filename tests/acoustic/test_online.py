@@ -94,6 +94,12 @@ def test_sentences_end_at_pauses() -> None:
     assert all(part.end - part.start <= 1.11 for part in few)
 
 
+@pytest.mark.parametrize("name", ["pause", "max_seconds"])
+def test_durations_are_positive(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be .*, got 0"):
+        StreamSettings(**{name: 0.0})
+
+
 @pytest.mark.parametrize("samples", [np.zeros(RATE, np.float32), np.zeros(100, np.float32), np.zeros(0, np.float32)])
 def test_silence_has_no_words(samples: np.ndarray) -> None:
     assert list(unadapted().transcribe_stream([samples])) == []

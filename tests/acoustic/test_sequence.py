@@ -167,6 +167,8 @@ def test_errors_name_the_problem():
         train_sequence(nn.Linear(D, S), random_utterances(1, seed=0), [], chain(), settings, log_priors=NO_PRIORS)
     with pytest.raises(ValueError, match="learning_rate must be a number with preconditioner_rank=0, got 'auto'"):
         SequenceSettings(preconditioner_rank=0)
+    with pytest.raises(ValueError, match=r"learning_rate must be .*, got 0"):
+        SequenceSettings(learning_rate=0.0)
     with pytest.raises(ValueError, match="preconditioner_rank must be 0 without a head on features"):
         train_sequence(
             nn.Linear(D, S), random_utterances(1, seed=0), [], chain(), SequenceSettings(), log_priors=NO_PRIORS

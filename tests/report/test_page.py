@@ -48,6 +48,10 @@ def test_everything_is_escaped() -> None:
     assert "script" not in Elements(example().html()).tags
 
 
+def test_figures_have_the_width_of_their_drawing() -> None:
+    assert example().html().count('<figure style="width: 480px">') == 2  # 5 inches of 96 pixels
+
+
 def test_names_in_the_page_are_unique_and_links_lead_to_them() -> None:
     found = Elements(example().html())
     assert len(found.ids) == len(set(found.ids)) > 20
