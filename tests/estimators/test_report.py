@@ -307,6 +307,14 @@ def test_intervals_cover_the_true_score() -> None:
     assert inside >= 33  # 38 of 40 on average
 
 
+def test_intervals_count_by_weight() -> None:
+    """A tenth of the rows, which carries nearly all of the weight, is predicted correctly."""
+    y = np.tile([0, 1], 100)
+    right = np.arange(200) < 20
+    score = Evaluation.of(y, np.eye(2)[np.where(right, y, 1 - y)], np.where(right, 100.0, 0.01)).scores()["accuracy"]
+    assert 0.99 < score.low <= score.value <= score.high <= 1
+
+
 def test_scores_that_are_not_defined_are_nan() -> None:
     assert np.isnan(Evaluation.of([0, 0], [[0.5, 0.5], [0.4, 0.6]]).scores()["ROC AUC"].value)
     assert np.isnan(Evaluation.of([1.0, 1.0], [0.0, 1.0]).scores()["R2"].value)

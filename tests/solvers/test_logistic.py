@@ -64,11 +64,10 @@ def test_weights_as_repeated_rows(num_classes: int) -> None:
 def test_separable_classes_and_a_tiny_ridge() -> None:
     X = points(200, dtype=torch.float32)
     y = (X[:, 0] > 0).long()
-    history: list[float] = []
-    model = fit_landmark_logistic(
-        KERNEL, X[:50], Rows(X, y), num_classes=2, alpha=1e-9, report=lambda _, left: history.append(left)
-    )
-    assert history[-1] <= 1e-3
+    history: dict[int, float] = {}
+    model = fit_landmark_logistic(KERNEL, X[:50], Rows(X, y), num_classes=2, alpha=1e-9, report=history.__setitem__)
+    assert [*history] == [*range(1, len(history) + 1)]
+    assert history[len(history)] <= 1e-3
     assert torch.equal(model.decision(X)[:, 0] > 0, y == 1)
 
 
