@@ -262,6 +262,14 @@ class Page:
         """A list of sentences."""
         return self._add(f"<ul>{''.join(f'<li>{escape(sentence)}</li>' for sentence in sentences)}</ul>")
 
+    def link(self, text: str, href: str) -> Self:
+        """A line that links to another page.
+
+        >>> '<a href="speech/report.html">Speech</a>' in Page("Demo").link("Speech", "speech/report.html").html()
+        True
+        """
+        return self._add(f'<p><a href="{escape(href)}">{escape(text)}</a></p>')
+
     def code(self, text: str) -> Self:
         """Preformatted text, such as a command or a file."""
         return self._add(f"<pre><code>{escape(text)}</code></pre>")
@@ -273,12 +281,14 @@ class Page:
         column are explained. On a narrow screen rows become cards with `cards`, else the table scrolls sideways.
         """
         lines = [list(row) for row in rows]
+        numeric = [any(_is_number(line[place]) for line in lines) for place in range(len(columns))]
         head = "".join(
-            f'<th class="{"number" if any(_is_number(line[place]) for line in lines) else "short"}">'
-            f"{self._named(name)}</th>"
-            for place, name in enumerate(columns)
+            f'<th class="{"number" if is_numeric else "short"}">{self._named(name)}</th>'
+            for name, is_numeric in zip(columns, numeric, strict=True)
         )
-        body = "\n".join(f"<tr>{''.join(map(self._cell, line, columns, range(len(line))))}</tr>" for line in lines)
+        body = "\n".join(
+            f"<tr>{''.join(map(self._cell, line, columns, range(len(line)), numeric))}</tr>" for line in lines
+        )
         kind = ' class="cards"' if cards else ""
         return self._add(
             f'<div class="wide"><table{kind}><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
@@ -328,8 +338,9 @@ class Page:
         self._terms.add(term)
         return f'<abbr title="{escape(TERMS[term])}">{escape(text)}</abbr>'
 
-    def _cell(self, cell: Cell, column: str, place: int) -> str:
-        kind = "number" if _is_number(cell) else "long" if len(text_of(cell)) > LONG_CELL else "short"
+    def _cell(self, cell: Cell, column: str, place: int, numeric: bool) -> str:
+        is_number = _is_number(cell) or (numeric and text_of(cell) == MISSING)
+        kind = "number" if is_number else "long" if len(text_of(cell)) > LONG_CELL else "short"
         content = self._named(cell) if place == 0 and isinstance(cell, str) else html_of(cell)
         return f'<td class="{kind}" data-column="{escape(column)}">{content}</td>'
 

@@ -97,3 +97,9 @@ def test_what_precedes_the_first_heading_precedes_the_contents() -> None:
     html = Page("Maps").text("The answer.").heading("Errors").text("The details.").html()
     assert html.index("The answer.") < html.index("<details open><summary>Contents") < html.index("The details.")
     assert "Contents" not in Page("Maps").text("The answer.").html()
+
+
+def test_a_missing_value_is_aligned_like_the_numbers_of_its_column() -> None:
+    html = Page("p").table(["model", "error", "note"], [["a", "1.5", "-"], ["b", "-", "none"]]).html()
+    assert '<td class="number" data-column="error">-</td>' in html
+    assert '<td class="short" data-column="note">-</td>' in html

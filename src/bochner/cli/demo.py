@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 from textwrap import fill
+
+from bochner.cli.logs import logging_at
 
 LINE_WIDTH = 100
 
@@ -16,7 +19,7 @@ def demo(output_dir: Path = Path("out") / "demo", workers: int = 2) -> None:
 
         bochner demo --output_dir out/demo
 
-    It takes under three minutes on two cores, without downloads; after an interruption it continues. Requires
+    It takes under two minutes on two cores, without downloads; after an interruption it continues. Requires
     `pip install 'bochner[demo]'`.
 
     Args:
@@ -28,14 +31,19 @@ def demo(output_dir: Path = Path("out") / "demo", workers: int = 2) -> None:
     from bochner.studies.demo import MACHINES, Part, run_demo
 
     checks.imported("matplotlib", extra="demo")
-    winners = []
+    winners: list[str] = []
+
+    def announce(text: str) -> None:
+        print(f"\n{text}", flush=True)
 
     def show(part: Part) -> None:
         winners.append(part.winner)
-        paragraphs = [part.title, as_text(part.table), fill(part.answer, LINE_WIDTH), fill(part.protocol, LINE_WIDTH)]
+        paragraphs = [part.title, fill(part.answer, LINE_WIDTH), as_text(part.table), fill(part.protocol, LINE_WIDTH)]
         print("\n" + "\n\n".join(paragraphs), flush=True)
 
-    page = run_demo(output_dir, workers=workers, verbose=sys.stderr.isatty(), show=show)
+    print("This takes under two minutes on two idle cores.")
+    with logging_at(logging.WARNING):
+        page = run_demo(output_dir, workers=workers, verbose=sys.stderr.isatty(), announce=announce, show=show)
     print(f"\n{fill(MACHINES, LINE_WIDTH)}\n")
-    print(fill(f"The lowest errors: {'; '.join(winners)}.", LINE_WIDTH))
+    print(fill(f"The lowest errors are those of {', '.join(winners[:-1])}, and {winners[-1]}.", LINE_WIDTH))
     print(f"The report is {page}.")
