@@ -11,7 +11,7 @@ import soundfile
 
 from bochner.speech.pretrained import model_directory
 from bochner.speech.synthesis.espeak import RATE, speak
-from bochner.speech.textgrid import read_textgrid
+from bochner.speech.textgrid import read_textgrid, write_textgrid
 from tests.cli.files import run
 
 Capture = pytest.CaptureFixture[str]
@@ -43,6 +43,64 @@ def test_the_exit_code_says_whether_all_were_aligned(tmp_path: Path, capsys: Cap
     assert "a is not aligned" in err
     assert (tmp_path / "some" / "b.TextGrid").is_file()
     assert '"id": "a"' in (tmp_path / "some" / "skipped.jsonl").read_text()
+
+
+def test_formats_are_named_with_or_without_brackets(tmp_path: Path, capsys: Capture) -> None:
+    audio = record(tmp_path / "a.wav", "please call")
+    for number, formats in enumerate(("csv", "json,csv", "[json,csv]")):
+        target = tmp_path / str(number)
+        assert (
+            run(capsys, "align", audio, "--text", "please call", "--format", formats, "--output_dir", target).code == 0
+        )
+        assert (target / "segments.csv").is_file()
+        assert (target / "a.json").is_file() == ("json" in formats)
+    code, _, err = run(capsys, "align", audio, "--text", "please call", "--format", "csv,praat")
+    assert code == 1
+    assert "'praat'" in err
+
+
+def test_the_directory_of_outputs_is_named_by_that_of_recordings(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "version1.2").mkdir()
+    record(tmp_path / "version1.2" / "a.wav", "please call")
+    (tmp_path / "version1.2" / "a.txt").write_text("please call")
+    monkeypatch.chdir(tmp_path / "version1.2")
+    assert run(capsys, "align", ".").code == 0
+    assert (tmp_path / "version1.2_aligned" / "a.TextGrid").is_file()
+
+
+def test_a_textgrid_with_the_text_is_not_overwritten(tmp_path: Path, capsys: Capture) -> None:
+    audio = record(tmp_path / "a.wav", "please call")
+    write_textgrid(tmp_path / "a.TextGrid", {"mine": [("please call", 0.0, 0.5)]}, duration=0.5)
+    before = (tmp_path / "a.TextGrid").read_bytes()
+    for arguments in ((tmp_path,), (audio,), (audio, "--text", tmp_path / "a.TextGrid")):
+        code, _, err = run(capsys, "align", *arguments, "--output_dir", tmp_path)
+        assert code == 1
+        assert "a.TextGrid" in err
+    assert (tmp_path / "a.TextGrid").read_bytes() == before
+    assert run(capsys, "align", tmp_path, "--output_dir", tmp_path, "--format", "csv").code == 0
+
+
+def test_corrected_guesses_are_kept(tmp_path: Path, capsys: Capture) -> None:
+    audio, target = record(tmp_path / "a.wav", "please call zelmira"), tmp_path / "out"
+    arguments = (audio, "--text", "please call zelmira", "--output_dir", target)
+    assert run(capsys, "align", *arguments).code == 0
+    (target / "guessed.txt").write_text("zelmira Z EH L M IH R AH\n")
+    assert run(capsys, "align", *arguments, "--lexicon", target / "guessed.txt").code == 0
+    assert (target / "guessed.txt").read_text() == "zelmira Z EH L M IH R AH\n"
+
+
+def test_a_text_of_another_recording_is_reported(tmp_path: Path, capsys: Capture) -> None:
+    text = "please call seven friends and ask them to come to the store today"
+    record(tmp_path / "right.wav", text)
+    (tmp_path / "right.txt").write_text(text)
+    record(tmp_path / "wrong.wav", text)
+    (tmp_path / "wrong.txt").write_text("nobody was ever interested in economics or fishing on rainy nights")
+    code, _, err = run(capsys, "align", tmp_path, "--output_dir", tmp_path / "out")
+    assert code == 0
+    assert "wrong (0." in err
+    assert "right" not in err
 
 
 def test_a_lexicon_with_unknown_phones_is_one_line(tmp_path: Path, capsys: Capture) -> None:

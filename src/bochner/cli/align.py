@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import sys
 from pathlib import Path
-from typing import Literal
 
 from bochner.cli.logs import labelled
 
 logger = logging.getLogger(__name__)
 SHOWN = 20  # unknown words in a message
 INCOMPLETE = 3  # exit code: some recordings could not be aligned
+ENGLISH = "en"
+MIN_CONFIDENCE = 0.4  # of a recording; see AlignedRecording.confidence. Nine of ten wrong texts of TIMIT are below
 
 
 def align(
@@ -20,7 +21,7 @@ def align(
     text: str | None = None,
     output_dir: Path | None = None,
     model: str = "en",
-    format: list[Literal["textgrid", "ctm", "json", "csv"]] | None = None,  # noqa: A002
+    format: list[str] | str = "textgrid",  # noqa: A002
     lexicon: Path | None = None,
     guess: bool = True,
     channel: int | None = None,
@@ -32,7 +33,7 @@ def align(
 
         bochner align talk.wav
         bochner align talk.mp3 --text "please call stella"
-        bochner align recordings --output_dir aligned --format [textgrid,csv]
+        bochner align recordings --output_dir aligned --format textgrid,csv
         bochner align recordings --lexicon my_words.txt
 
     A pre-trained model aligns, so that no training is needed. AUDIO is a recording (WAV, FLAC, OGG, MP3; any rate) or a
@@ -48,7 +49,7 @@ def align(
         text: The words of a single recording, or the path of a .txt, .lab or .TextGrid file.
         output_dir: Default: AUDIO_aligned, beside the recording or directory.
         model: The name of a model, see `bochner speech models list`, or the directory of one.
-        format: Formats to write: textgrid (default), ctm, json, csv. All but textgrid have confidences.
+        format: textgrid, ctm, json, csv, or several of them: textgrid,csv. All but textgrid have confidences.
         lexicon: A file of lines `word phone phone ...` that replaces the model's pronunciations of these words; case
             and stress marks are ignored.
         guess: Pronounce words by rule that are in no lexicon. Otherwise, and for mixtures of letters and digits, they
@@ -57,16 +58,22 @@ def align(
             names one, otherwise the mean of all.
         tier: The tier of TextGrids that holds the text. Default: the first with text.
     """
-    from bochner.speech.align.output import GUESSED, write_alignments
-    from bochner.speech.align.recordings import align_files
+    from bochner.checks import one_of
+    from bochner.speech.align.output import FORMATS, GUESSED, write_alignments
+    from bochner.speech.align.recordings import align_files, check_outputs
     from bochner.speech.lexicon import read_lexicon
 
-    target = output_dir or audio.with_name(f"{audio.stem}_aligned")
+    formats = format.split(",") if isinstance(format, str) else format
+    for name in formats:
+        one_of("format", name, FORMATS)
+    target = output_dir or _default_output(audio)
+    if "textgrid" in formats:
+        check_outputs(audio, text, target)
     own = None if lexicon is None else read_lexicon(lexicon).entries
     aligned = align_files(
         audio, text, model=model, lexicon=own, guess=guess, channel=channel, tier=tier, verbose=sys.stderr.isatty()
     )  # fmt: skip
-    write_alignments(target, aligned, formats=format or ["textgrid"])
+    write_alignments(target, aligned, formats=formats, lexicon=lexicon)
     counts = [sum(len(getattr(recording, tier)) for recording in aligned.recordings) for tier in ("words", "phones")]
     logger.info(labelled("aligned", f"{len(aligned.recordings)} recordings, {counts[0]:,} words, {counts[1]:,} phones"))
     if aligned.guessed:
@@ -77,8 +84,21 @@ def align(
             f"{len(aligned.unknown)} words have no pronunciation and are marked <unk>: {shown}. Write them as they are "
             f"spoken, or add them to a --lexicon."
         )
+    doubtful = [r for r in aligned.recordings if r.confidence < MIN_CONFIDENCE] if model == ENGLISH else []
+    if doubtful:
+        shown = ", ".join(f"{r.name} ({r.confidence:.2f})" for r in doubtful[:SHOWN])
+        logger.warning(
+            f"{len(doubtful)} recordings may not match their texts (confidence below {MIN_CONFIDENCE}): {shown}"
+            f"{', ...' if len(doubtful) > SHOWN else ''}. Check them."
+        )
     for entry in aligned.skipped:
         logger.warning(f"{entry.id} is not aligned: {entry.reason}")
     logger.info(labelled("files", str(target)))
     if aligned.skipped:
         raise SystemExit(INCOMPLETE if aligned.recordings else 1)
+
+
+def _default_output(audio: Path) -> Path:
+    """Beside the recording or directory, also if the latter is . or has a dot in its name."""
+    place = audio if audio.name not in ("", "..") else audio.resolve()
+    return place.with_name(f"{place.name if place.is_dir() else place.stem}_aligned")

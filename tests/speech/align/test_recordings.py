@@ -18,7 +18,7 @@ import soundfile
 
 from bochner.speech.align.labels import read_ctm
 from bochner.speech.align.output import write_alignments
-from bochner.speech.align.recordings import align_files, tokens_of
+from bochner.speech.align.recordings import AlignedRecording, TimedLabel, align_files, tokens_of
 from bochner.speech.audio import resample
 from bochner.speech.lexicon import read_lexicon
 from bochner.speech.manifest import Utterance, write_manifest
@@ -82,6 +82,13 @@ def test_confidences_are_lower_for_another_text(folder: Path) -> None:
         for text in (None, "nobody wants fish or chips")
     )  # fmt: skip
     assert np.mean([word.confidence for word in wrong]) < 0.8 * np.mean([word.confidence for word in right])
+
+
+def test_the_confidence_of_a_recording_by_hand() -> None:
+    phones = (TimedLabel("AH", 0.0, 0.1, 0.5), TimedLabel("B", 0.1, 0.4, 1.0))
+    recording = AlignedRecording(name="a", duration=1.0, words=(), phones=phones)
+    assert recording.confidence == pytest.approx(0.5**0.25)
+    assert replace(recording, phones=()).confidence == 0.0
 
 
 def test_files_of_every_format(folder: Path, tmp_path: Path) -> None:
@@ -148,6 +155,13 @@ def test_words_are_pronounced_by_rule(folder: Path, tmp_path: Path) -> None:
     assert [word.label for word in aligned.recordings[0].words][2] == "shmish"
     write_alignments(tmp_path, aligned)
     assert read_lexicon(tmp_path / "guessed.txt").entries.keys() == {"shmish", "plimble"}
+    (tmp_path / "guessed.txt").write_text("shmish SH M AY SH")  # corrected by hand, and given as lexicon
+    again = align_files(
+        folder / "a.wav", "please call shmish wibble", lexicon=read_lexicon(tmp_path / "guessed.txt").entries
+    )
+    write_alignments(tmp_path, again, lexicon=tmp_path / "guessed.txt")
+    assert (tmp_path / "guessed.txt").read_text().splitlines()[0] == "shmish SH M AY SH"
+    assert read_lexicon(tmp_path / "guessed.txt").entries.keys() == {"shmish", "wibble"}
     marked = align_files(folder / "a.wav", "please call shmish plimble today", guess=False)
     assert marked.unknown == ["shmish", "plimble"]
 
@@ -183,6 +197,49 @@ def test_what_cannot_be_aligned_is_reported_and_the_others_continue(folder: Path
     assert reasons.keys() == {"empty", "long", "broken", "no_text"}
     assert "too short" in reasons["long"]
     assert "no text" in reasons["empty"]
+
+
+def test_text_files_of_other_systems(tmp_path: Path) -> None:
+    """Suffixes in capitals, and UTF-16 as Windows writes it."""
+    samples, _ = speech()
+    for name in ("big.WAV", "wide.wav"):
+        soundfile.write(tmp_path / name, samples, 16000)
+    (tmp_path / "big.TXT").write_text(" ".join(WORDS))
+    (tmp_path / "wide.txt").write_text(" ".join(WORDS), encoding="utf-16")
+    aligned = align_files(tmp_path)
+    assert not aligned.skipped
+    assert [[word.label for word in recording.words] for recording in aligned.recordings] == [list(WORDS)] * 2
+
+
+def test_of_two_recordings_of_the_same_name_one_is_aligned(tmp_path: Path) -> None:
+    samples, _ = speech()
+    for name in ("a.flac", "a.wav"):
+        soundfile.write(tmp_path / name, samples, 16000)
+    (tmp_path / "a.txt").write_text(" ".join(WORDS))
+    aligned = align_files(tmp_path)
+    assert [recording.name for recording in aligned.recordings] == ["a"]
+    assert [entry.id for entry in aligned.skipped] == ["a.wav"]
+    assert "a.flac" in aligned.skipped[0].reason
+
+
+def test_words_are_not_aligned_with_digital_silence(tmp_path: Path) -> None:
+    samples, _ = speech()
+    silence = np.zeros(len(samples), np.float32)
+    soundfile.write(tmp_path / "a.wav", np.concatenate([silence, samples]), 16000)
+    middle, text = len(samples) / 16000, " ".join(WORDS)
+    write_textgrid(
+        tmp_path / "a.TextGrid", {"text": [(text, 0.0, middle), (text, middle, 2 * middle)]}, duration=2 * middle
+    )
+    aligned = align_files(tmp_path / "a.wav")
+    assert [(entry.id, "silence" in entry.reason) for entry in aligned.skipped] == [("a, part 1", True)]
+    assert aligned.recordings[0].words[0].start > middle
+
+
+def test_accents_do_not_matter_in_english(folder: Path) -> None:
+    aligned = align_files(folder / "a.wav", "naïve café zelmíra today")
+    assert not aligned.unknown
+    assert aligned.guessed.keys() == {"zelmíra"}
+    assert [word.label for word in aligned.recordings[0].words][:2] == ["naïve", "café"]
 
 
 def test_a_channel_is_chosen(tmp_path: Path) -> None:

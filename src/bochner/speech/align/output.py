@@ -20,11 +20,18 @@ TIERS = ("words", "phones")
 GUESSED = "guessed.txt"
 
 
-def write_alignments(output_dir: FilePath, aligned: AlignedFiles, *, formats: Sequence[str] = ("textgrid",)) -> None:
+def write_alignments(
+    output_dir: FilePath,
+    aligned: AlignedFiles,
+    *,
+    formats: Sequence[str] = ("textgrid",),
+    lexicon: FilePath | None = None,
+) -> None:
     """Write all recordings in each format, skipped.jsonl, and guessed.txt: a lexicon of words pronounced by rule.
 
     "textgrid" and "json" write one file for each recording, NAME.TextGrid and NAME.json; "ctm" writes words.ctm and
-    phones.ctm, "csv" segments.csv, for all of them.
+    phones.ctm, "csv" segments.csv, for all of them. If the given `lexicon` is the guessed.txt of an earlier run in
+    `output_dir`, which may have been corrected by hand, its lines stay and new words are added to it.
     """
     for name in formats:
         one_of("formats", name, FORMATS)
@@ -44,8 +51,11 @@ def write_alignments(output_dir: FilePath, aligned: AlignedFiles, *, formats: Se
             write_ctm(target / f"{tier}.ctm", rows)
     if "csv" in formats:
         write_atomically(target / "segments.csv", _csv(aligned.recordings))
-    guessed = (f"{word} {' '.join(phones)}\n" for word, phones in aligned.guessed.items())
-    write_atomically(target / GUESSED, "".join(guessed).encode("utf-8"))
+    guessed = "".join(f"{word} {' '.join(phones)}\n" for word, phones in aligned.guessed.items())
+    if lexicon is not None and Path(lexicon).resolve() == (target / GUESSED).resolve():
+        before = (target / GUESSED).read_text(encoding="utf-8")
+        guessed = before + ("" if before.endswith("\n") or not before else "\n") + guessed
+    write_atomically(target / GUESSED, guessed.encode("utf-8"))
     write_skipped(target, aligned.skipped)
 
 

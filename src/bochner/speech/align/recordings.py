@@ -20,15 +20,16 @@ from bochner.speech.align.labels import word_segments
 from bochner.speech.audio import AudioError, recording_length, sample_blocks
 from bochner.speech.frames import Array
 from bochner.speech.hmm.contexts import phone_starts, transition_weights
+from bochner.speech.levels import MAX_SILENCE, LevelMeter
 from bochner.speech.lexicon import Lexicon, Pronunciation
 from bochner.speech.manifest import MANIFEST, Segment, read_manifest
 from bochner.speech.numbers import readings
 from bochner.speech.pretrained import UNKNOWN_PHONE, PretrainedModel, load_model
 from bochner.speech.text_files import FilePath, Skipped
-from bochner.speech.textgrid import read_textgrid
+from bochner.speech.textgrid import BYTE_ORDER_MARKS, read_textgrid
 
 AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff")
-TEXT_SUFFIXES = (".txt", ".lab", ".TextGrid", ".textgrid")
+TEXT_SUFFIXES = (".txt", ".TXT", ".lab", ".LAB", ".TextGrid", ".textgrid", ".TEXTGRID")
 UNKNOWN = "<unk>"
 SEARCH = Search(beam=30.0, retry_beam=400.0)
 BLOCK = 10_000  # frames whose scores are in memory at a time: 5 MB for 126 states
@@ -86,6 +87,18 @@ class AlignedRecording:
     duration: float
     words: tuple[TimedLabel, ...]
     phones: tuple[TimedLabel, ...]
+
+    @property
+    def confidence(self) -> float:
+        """The geometric mean of the confidences of phones, weighted by their durations; 0 for none.
+
+        On TIMIT's sample it is at least 0.61 with the right text and at most 0.46 with that of another recording.
+        """
+        if not self.phones:
+            return 0.0
+        durations = [phone.end - phone.start for phone in self.phones]
+        logs = np.log([max(phone.confidence, 1e-4) for phone in self.phones])
+        return float(np.exp(np.average(logs, weights=durations)))
 
 
 @dataclass(frozen=True)
@@ -168,9 +181,14 @@ def find_recordings(audio: FilePath, text: str | None, *, tier: str | None, skip
         files = [path]
     else:
         raise ValueError(f"audio must be a recording or a directory of recordings, but {path} does not exist.")
-    recordings = []
+    recordings: list[Recording] = []
+    names: dict[str, Path] = {}
     for file in files:
         name = file.relative_to(path).with_suffix("").as_posix() if path.is_dir() else file.stem
+        if (other := names.setdefault(name, file)) != file:
+            reason = f"its outputs would have the names of those of {other.name}; rename or move one of them"
+            skipped.append(Skipped(file.relative_to(path).as_posix(), reason))
+            continue
         try:
             parts = _parts(_text_of(file) if text is None else text, tier)
             recordings.append(Recording(name=name, path=file, parts=parts))
@@ -200,25 +218,49 @@ def _of_corpus(directory: Path) -> list[Recording]:
     ]
 
 
+def check_outputs(audio: FilePath, text: str | None, output_dir: FilePath) -> None:
+    """Raise an error if the TextGrid of a recording in `output_dir` would replace the one that holds its text."""
+    path = Path(audio)
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.suffix.lower() in AUDIO_SUFFIXES]
+    for file in files:
+        source = _text_file(file) if text is None else _path_of(text)
+        name = file.relative_to(path).with_suffix("") if path.is_dir() else Path(file.stem)
+        target = Path(output_dir, f"{name}.TextGrid")
+        if source is not None and target.exists() and source.exists() and source.samefile(target):
+            raise ValueError(f"{target} holds the text and would be replaced; choose another output_dir.")
+
+
+def _text_file(audio: Path) -> Path | None:
+    """The text beside a recording."""
+    candidates = (audio.with_suffix(suffix) for suffix in TEXT_SUFFIXES)
+    return next((file for file in candidates if file.is_file()), None)
+
+
 def _text_of(audio: Path) -> str:
-    for suffix in TEXT_SUFFIXES:
-        if (file := audio.with_suffix(suffix)).is_file():
-            return str(file)
-    raise ValueError(f"no text: {audio.name} needs a .txt, .lab or .TextGrid file of the same name.")
+    if (file := _text_file(audio)) is None:
+        raise ValueError(f"no text: {audio.name} needs a .txt, .lab or .TextGrid file of the same name.")
+    return str(file)
+
+
+def _path_of(text: str) -> Path | None:
+    """The path that a text is, or None if it is the words themselves."""
+    return Path(text) if len(text) < 1000 and text.endswith(TEXT_SUFFIXES) else None
 
 
 def _parts(text: str, tier: str | None) -> tuple[Part, ...]:
     """`text` is the path of a file with the words, or the words themselves."""
-    path = Path(text) if len(text) < 1000 and text.endswith(TEXT_SUFFIXES) else None
+    path = _path_of(text)
     if path is None:
         return (Part(text=text),)
     if not path.is_file():
         raise ValueError(f"text must be words or a file with them, but {path} does not exist.")
     if path.suffix.lower() != ".textgrid":
+        content = path.read_bytes()
+        encoding = next((name for mark, name in BYTE_ORDER_MARKS.items() if content.startswith(mark)), "utf-8")
         try:
-            return (Part(text=path.read_text(encoding="utf-8-sig")),)
+            return (Part(text=content.decode(encoding)),)
         except UnicodeDecodeError as error:
-            raise ValueError(f"{path} is not UTF-8: {error}.") from error
+            raise ValueError(f"{path} is not UTF-8; save it as UTF-8: {error}.") from error
     tiers = read_textgrid(path)
     if tier is not None and tier not in tiers:
         raise ValueError(f"tier must be one of {', '.join(tiers) or 'none'} in {path}, got {tier!r}.")
@@ -256,6 +298,10 @@ class _Pronouncer:
             for word, pronunciations in own.items()
         }
 
+    @property
+    def _is_english(self) -> bool:
+        return bool(self._model.about["language"].endswith("English"))
+
     def _phone(self, phone: str, word: str) -> str:
         """A phone of the model, possibly written with a stress mark or in lower case."""
         for name in (phone, phone.upper(), phone.upper().rstrip("012")):
@@ -284,13 +330,15 @@ class _Pronouncer:
         for word in (token, token.strip("'"), f"{token}."):
             if pronunciations := self._own.get(word) or self._model.pronunciations.get(word):
                 return word, pronunciations
+        if self._is_english and (pronunciations := self._model.pronunciations.get(_without_accents(token), ())):
+            return token, pronunciations
         if pronunciations := self._number(token):
             return token, pronunciations
         return None
 
     def _number(self, token: str) -> tuple[Pronunciation, ...]:
         """All readings of a number in figures; the alignment chooses the likeliest."""
-        if not self._model.about["language"].endswith("English"):
+        if not self._is_english:
             return ()
         pronunciations: list[Pronunciation] = []
         for words in readings(token.strip("'")):
@@ -313,7 +361,16 @@ class _Pronouncer:
         letters = token.strip("'")
         if not letters or not all(_is_letter(letter) for letter in letters.replace("'", "")):
             return None
+        letters = _without_accents(letters) if self._is_english else letters
         return self._model.g2p.pronounce(letters) if self._model.has_g2p else None
+
+
+def _without_accents(word: str) -> str:
+    """
+    >>> _without_accents("naïveté")
+    'naivete'
+    """
+    return "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
 
 
 def _is_letter(character: str) -> bool:
@@ -366,7 +423,10 @@ def _align_part(
     if end - start < model.frontend.frame_length + 1 / model.frontend.rate:
         raise _UnalignableError(f"too short for its text ({max(end - start, 0):.3f} s)")
     lexicon, tokens = Lexicon(dict(entries), model.hmm.silence[0]), [word for word, _ in entries]
-    segments, ratios = align_samples(blocks, tokens, lexicon, model)
+    meter = LevelMeter(model.frontend.rate)
+    segments, ratios = align_samples(meter.through(blocks), tokens, lexicon, model)
+    if meter.levels.max() <= MAX_SILENCE:
+        raise _UnalignableError("no sound (digital silence)")
     segments = (*segments[:-1], segments[-1]._replace(end=end - start))
     spans = word_segments(segments, tokens, lexicon, silence=model.hmm.silence)
 
@@ -393,7 +453,8 @@ def align_samples(
     cepstra = fine.cepstra(blocks)
     compiler, coarse = GraphCompiler(model.hmm, lexicon), np.ascontiguousarray(cepstra[::2])
     if len(coarse) < (needed := compiler.min_frames(tokens)):
-        raise _UnalignableError(f"too short for its text ({len(coarse)} frames, {needed} needed)")
+        seconds = model.frontend.frame_shift * np.array([len(coarse), needed])
+        raise _UnalignableError(f"too short for its text ({seconds[0]:.2f} s, at least {seconds[1]:.2f} s needed)")
     best = _viterbi(compiler, tokens, coarse, model)
     if best is None:
         raise _UnalignableError("no path within the beam")
