@@ -73,6 +73,7 @@ def test_the_transform_and_the_moments_of_a_speaker_become_part_of_the_model() -
     view = adapted.stage.view(data.cepstra[name])
     assert view == pytest.approx(np.asarray(reached.frames[name]), abs=1e-3)
     assert adapted.prior is not None
+    assert adapted.unadapted is None  # the view adapts every frame
     assert own_likelihood(adapted) > own_likelihood(gmm())
 
 
@@ -82,6 +83,18 @@ def test_means_of_a_gmm_move_towards_the_data() -> None:
     smaller = adapt(gmm(), read_data(gmm(), voice()), methods=["map"], tau=1000.0)[1]
     assert 0 < smaller["map"]["gain"] < record["map"]["gain"]
     assert adapted.stage.mixtures.variances is gmm().stage.mixtures.variances
+    data = read_data(gmm(), voice())
+    states = align_data(gmm(), data).states
+    fits = [
+        np.mean(
+            [
+                m.log_likelihoods(gmm().stage.view(data.cepstra[n]))[np.arange(len(y)), y].mean()
+                for n, y in states.items()
+            ]
+        )
+        for m in (gmm().unadapted, adapted.unadapted)
+    ]
+    assert fits[1] > fits[0]
 
 
 @pytest.mark.parametrize("kind", ["kernel", "network"])
@@ -112,6 +125,24 @@ def test_what_cannot_be_adapted_is_named() -> None:
         adapt(model("kernel"), data, methods=["map"])
     with pytest.raises(ValueError, match="head trains the last layer of a classifier"):
         adapt(gmm(), data, methods=["head"])
+
+
+def test_methods_are_named_without_brackets_and_an_old_directory_is_refused_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gmm().save(tmp_path / "model")
+    command = ["adapt", str(tmp_path / "model"), str(voice()), "--output_dir"]
+    main([*command, str(tmp_path / "adapted"), "--methods", "fmllr,map"])
+    assert "fmllr, map" in capsys.readouterr().out
+    for words, message in (
+        ([str(tmp_path / "adapted")], "new or empty"),
+        ([str(tmp_path / "other"), "--methods", "mlp"], "'mlp'"),
+    ):
+        with pytest.raises(SystemExit):
+            main([*command, *words])
+        output = capsys.readouterr()
+        assert message in output.err
+        assert "map" not in output.out
 
 
 def test_the_command_writes_a_model_that_transcribes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,6 +36,9 @@ def test_a_language_model_is_an_arpa_file_or_a_text(tmp_path: Path, caplog: pyte
     assert read_language_model(tmp_path / "a.arpa.gz", words=[]).num_grams == from_text.num_grams
     with pytest.raises(ValueError, match="lm must be an ARPA file or a text"):
         read_language_model(tmp_path / "none", words=[])
+    (tmp_path / "empty.txt").write_text("\n")
+    with pytest.raises(ValueError, match=r"empty\.txt"):
+        read_language_model(tmp_path / "empty.txt", words=["a"])
 
 
 def test_the_words_of_a_language_model_are_those_that_are_recognised(tmp_path: Path) -> None:
@@ -55,3 +58,12 @@ def test_a_word_of_an_own_lexicon_can_be_recognised(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="must be known to the model"):
         with_language(model("kernel"), lexicon=tmp_path / "words.txt")
     assert np.isfinite(other.grammar.log_prob("zounds"))
+
+
+def test_case_and_stress_marks_of_an_own_lexicon_do_not_matter(tmp_path: Path) -> None:
+    phones = next(phones for _, phones in model("kernel").lexicon.pairs())
+    other_case = [
+        phone.swapcase() if phone.swapcase() not in model("kernel").hmm.phone_ids else phone for phone in phones
+    ]
+    (tmp_path / "words.txt").write_text(f"zounds {' '.join(f'{phone}1' for phone in other_case)}\n")
+    assert with_language(model("kernel"), lexicon=tmp_path / "words.txt").lexicon["zounds"] == (phones,)

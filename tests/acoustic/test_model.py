@@ -115,6 +115,7 @@ def test_a_saved_model_can_be_moved_and_transcribes_the_same(members: str, tmp_p
     assert np.array_equal(again.log_likelihoods(frames), original.log_likelihoods(frames))
     audio = aligned().corpus.directory / str(utterance.audio)
     assert again.transcribe(audio) == original.transcribe(audio)
+    assert np.array_equal(again.unadapted.means, original.unadapted.means)
     assert not [path for path in (tmp_path / "there").rglob("*") if path.suffix in (".pkl", ".pt")]
 
 

@@ -20,6 +20,8 @@ from bochner.acoustic.model import AcousticModel
 from bochner.acoustic.transcription import TranscriptSettings, transcribe
 from bochner.cli import main
 from bochner.speech.audio import read_samples, write_audio
+from bochner.speech.frames import FrameStore
+from bochner.speech.frontend.postprocess import normalize
 from bochner.speech.lm import estimate
 from tests.acoustic.test_model import aligned, model
 from tests.processes import run_code
@@ -113,6 +115,29 @@ def test_a_short_recording_is_normalised_by_the_prior_of_the_model(
     assert np.abs(expected).max() > 0.1
 
 
+def test_mixtures_of_unadapted_frames_fit_new_speakers_better_than_those_of_sat() -> None:
+    """The frames are those of single recordings of the speakers of the other parts."""
+    own = model("gmm")
+    raw, gains = FrameStore(aligned().directory / "raw"), []
+    for name in [*aligned().ids("heldout"), *aligned().ids("dev"), *aligned().ids("test")]:
+        frames = own.stage.view(normalize(raw[name], own.prior.moments([raw[name]])))
+        states = np.asarray(aligned().states[name])
+        fits = [
+            mixtures.log_likelihoods(frames)[np.arange(len(states)), states].mean()
+            for mixtures in (own.stage.mixtures, own.unadapted)
+        ]
+        gains.append(fits[1] - fits[0])
+    assert np.mean(gains) > 0.2
+
+
+def test_a_recording_too_short_for_adaptation_is_decoded_by_mixtures_of_unadapted_frames(talks: Path) -> None:
+    own, short, settings = model("gmm"), talks / "0.wav", TranscriptSettings(confidences=True)
+    stage = replace(own.stage, mixtures=own.unadapted)
+    expected = replace(own, stage=stage, adapted=False).transcribe(short, settings)
+    assert own.transcribe(short, settings).confidences == expected.confidences
+    assert replace(own, unadapted=None).transcribe(short, settings).confidences != expected.confidences
+
+
 def test_a_long_recording_is_decoded_in_parts(
     talks: Path, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -172,6 +197,25 @@ def test_a_recording_from_the_standard_input(
     monkeypatch.setattr(sys, "stdin", stream)
     main(["transcribe", str(saved), "-"])
     assert capsys.readouterr().out.strip() == model("kernel").transcribe(talks / "0.wav").text
+
+
+def test_two_recordings_of_the_same_name_in_a_directory_are_named(
+    saved: Path, talks: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for suffix in ("wav", "flac"):
+        write_audio(tmp_path / f"a.{suffix}", read_samples(talks / "0.wav", rate=RATE, duration=0.5), rate=RATE)
+    with pytest.raises(SystemExit):
+        main(["transcribe", str(saved), str(tmp_path)])
+    assert "a.flac and a.wav" in capsys.readouterr().err
+
+
+def test_an_empty_standard_input_is_named(
+    saved: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO()))
+    with pytest.raises(SystemExit):
+        main(["transcribe", str(saved), "-"])
+    assert "the standard input is empty" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

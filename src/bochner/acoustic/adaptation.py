@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,7 +31,7 @@ from bochner.speech.text_files import Skipped, summarize
 
 logger = logging.getLogger(__name__)
 Array = NDArray[Any]
-Method = Literal["fmllr", "map", "head"]
+METHODS = ("fmllr", "map", "head")
 HELDOUT_STEP = 10  # every tenth utterance is held out to stop the retraining of a head
 BATCH_ROWS, MAX_EPOCHS, LEARNING_RATE = 256, 20, 1e-3
 NORMALIZE = ("lower", "no_punctuation")
@@ -141,7 +141,7 @@ def adapt(
     model: AcousticModel,
     data: RecordedData,
     *,
-    methods: Sequence[Method] | None = None,
+    methods: Sequence[str] | None = None,
     tau: float = 10.0,
     seed: int = 0,
 ) -> tuple[AcousticModel, dict[str, Any]]:
@@ -155,6 +155,8 @@ def adapt(
     and O(epochs T) for a head.
     """
     one_speaker = len(data.moments) == 1
+    for method in methods or ():
+        checks.one_of("methods", method, METHODS)
     if methods is None:
         methods = ["fmllr"] if one_speaker and model.adapted else []
         methods += ["map"] if model.uses_mixtures else []
@@ -179,7 +181,7 @@ def adapt(
         elif method == "map":
             if not model.uses_mixtures:
                 raise ValueError("map adapts a GMM, but the model is a classifier; use head.")
-            model, record["map"] = _with_map(model, aligned, tau)
+            model, record["map"] = _with_map(model, aligned, data, tau)
         else:
             model, record["head"] = _with_head(model, aligned, seed)
     return replace(model, about={**model.about, "adapted": record}), record
@@ -187,11 +189,12 @@ def adapt(
 
 def with_speaker(model: AcousticModel, moments: Moments, transform: Array | None) -> AcousticModel:
     """The model with the moments of a speaker in its prior, and the transform of the speaker in its view."""
-    stage = model.stage
+    stage, unadapted = model.stage, model.unadapted
     if transform is not None:
         matrix = _after(transform, stage.view, len(moments.mean))
-        stage = replace(stage, view=View(stage.view.deltas, stage.view.context, matrix))
-    return replace(model, prior=None if model.prior is None else model.prior.of_speaker(moments), stage=stage)
+        stage, unadapted = replace(stage, view=View(stage.view.deltas, stage.view.context, matrix)), None
+    prior = None if model.prior is None else model.prior.of_speaker(moments)
+    return replace(model, prior=prior, stage=stage, unadapted=unadapted)
 
 
 def _after(transform: Array, view: View, num_inputs: int) -> Array:
@@ -215,15 +218,21 @@ def map_means(mixtures: Mixtures, statistics: MixtureStatistics, *, tau: float) 
     return Mixtures(mixtures.sizes, mixtures.weights, means, mixtures.variances)
 
 
-def _with_map(model: AcousticModel, aligned: AlignedData, tau: float) -> tuple[AcousticModel, dict[str, float]]:
-    mixtures = model.stage.mixtures
+def _with_map(
+    model: AcousticModel, aligned: AlignedData, data: RecordedData, tau: float
+) -> tuple[AcousticModel, dict[str, float]]:
+    mixtures, unadapted = model.stage.mixtures, model.unadapted
     names = list(aligned.states)
     X, y = (np.concatenate([part[name] for name in names]) for part in (aligned.frames, aligned.states))
     statistics = accumulate(mixtures, X, y)
     adapted = map_means(mixtures, statistics, tau=tau)
     gain = accumulate(adapted, X, y).log_likelihood - statistics.log_likelihood
     logger.info("map: log likelihood per frame %+.3f", gain / len(y))
-    return replace(model, stage=replace(model.stage, mixtures=adapted)), {"gain": gain / len(y), "frames": len(y)}
+    if unadapted is not None:
+        plain = np.concatenate([model.stage.view(data.cepstra[name]) for name in names])
+        unadapted = map_means(unadapted, accumulate(unadapted, plain, y), tau=tau)
+    stage = replace(model.stage, mixtures=adapted)
+    return replace(model, stage=stage, unadapted=unadapted), {"gain": gain / len(y), "frames": len(y)}
 
 
 def _with_head(model: AcousticModel, aligned: AlignedData, seed: int) -> tuple[AcousticModel, dict[str, Any]]:

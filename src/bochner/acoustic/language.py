@@ -29,7 +29,7 @@ def with_language(model: AcousticModel, *, lm: Path | None = None, lexicon: Path
     """
     entries = model.lexicon
     if lexicon is not None:
-        added = read_lexicon(lexicon, silence=model.lexicon.silence)
+        added = _of_model(read_lexicon(lexicon, silence=model.lexicon.silence), model)
         kept = {key: p for key, p in entries.probabilities.items() if key[0] not in added}
         entries = Lexicon({**entries.entries, **added.entries}, entries.silence, kept)
     if lm is not None:
@@ -42,6 +42,21 @@ def with_language(model: AcousticModel, *, lm: Path | None = None, lexicon: Path
     return replace(model, lexicon=entries, grammar=grammar, graph=graph)
 
 
+def _of_model(lexicon: Lexicon, model: AcousticModel) -> Lexicon:
+    """The lexicon with the model's phones where those of the file differ in case or stress marks only."""
+    known = model.hmm.phone_ids
+
+    def named(phone: str) -> str:
+        plain = phone.rstrip("012")
+        return next((name for name in (phone, plain, plain.upper(), plain.lower()) if name in known), phone)
+
+    entries = {
+        word: [tuple(map(named, phones)) for phones in pronunciations]
+        for word, pronunciations in lexicon.entries.items()
+    }
+    return Lexicon(entries, lexicon.silence)
+
+
 def read_language_model(path: Path, *, words: Iterable[str]) -> NgramModel:
     """The model of an ARPA file, or a trigram model of the sentences of a text, over `words`."""
     if not path.is_file():
@@ -49,6 +64,8 @@ def read_language_model(path: Path, *, words: Iterable[str]) -> NgramModel:
     if {".arpa", ".lm"} & set(path.suffixes):
         return read_arpa(path)
     known, sentences = set(words), path.read_text(encoding="utf-8-sig").splitlines()
+    if not any(sentence.split() for sentence in sentences):
+        raise ValueError(f"lm must hold at least one sentence, got none in {path}.")
     unknown = {word for sentence in sentences for word in sentence.split() if word not in known}
     if unknown:
         named = ", ".join(sorted(unknown)[:10])

@@ -27,6 +27,7 @@ from bochner.speech.decode import log_priors, scaled_likelihoods
 from bochner.speech.frontend import Mfcc, Plp
 from bochner.speech.frontend.speaker_prior import SpeakerPrior
 from bochner.speech.graph import DecodingGraph
+from bochner.speech.hmm.mixtures import Mixtures
 from bochner.speech.hmm.model import Hmm
 from bochner.speech.lexicon import Lexicon, read_lexicon, read_probabilities, write_lexicon, write_probabilities
 from bochner.speech.lm import NgramModel, read_arpa, write_arpa
@@ -41,6 +42,7 @@ VERSION = 1
 GRAMMAR = "grammar.arpa.gz"
 DESCRIPTION, MODULE, SPLICER = "model.json", "module.safetensors", "splicer.safetensors"
 PRIORS, PRIOR, LEXICON = "priors.safetensors", "speaker_prior.safetensors", "lexicon.txt"
+UNADAPTED = "unadapted_mixtures.safetensors"
 PROBABILITIES = "lexiconp.txt"  # of pronunciations
 TILE_ROWS = 1024  # rows whose features are computed at once: 400 MB at 100,000 features
 
@@ -56,7 +58,8 @@ class AcousticModel:
     standard deviation of the log likelihood of speech of heldout by the mixtures, in chunks of 25 frames; `grammar` is
     the language model of the graph. These three are None in models saved by 0.1. `about` describes the settings.
     `shares` are the factors of the log likelihoods of the module and of the mixtures, whose sum decodes; without a
-    module, the mixtures decode alone.
+    module, the mixtures decode alone. `unadapted` takes the place of the mixtures of `stage` for frames that are not
+    adapted to their speaker, see `AlignedCorpus.unadapted_mixtures`.
     """
 
     module: nn.Module | None
@@ -73,6 +76,7 @@ class AcousticModel:
     likelihood: tuple[float, float] | None = None
     grammar: NgramModel | None = None
     shares: tuple[float, float] = (1.0, 0.0)
+    unadapted: Mixtures | None = None
 
     @classmethod
     def of(
@@ -93,6 +97,7 @@ class AcousticModel:
         model = cls(
             module, rows.splicer, priors, stage, aligned.corpus.lexicon, aligned.graph, aligned.front_end,
             bool(aligned.gmm.transforms), weights or Weights(), dict(about or {}), aligned.prior, None, aligned.grammar,
+            unadapted=aligned.unadapted_mixtures,
         )  # fmt: skip
         scores = [speech_likelihood(model, aligned.frames[n], aligned.states[n]) for n in aligned.ids("heldout")]
         chunks = np.concatenate([np.zeros(0), *scores])
@@ -102,6 +107,13 @@ class AcousticModel:
     def penalized_graph(self) -> DecodingGraph:
         """The graph with the word penalty of `weights`."""
         return self.graph.with_word_penalty(self.weights.word_penalty)
+
+    @cached_property
+    def speaker_independent(self) -> AcousticModel:
+        """The model of frames that are not adapted to their speaker."""
+        if self.unadapted is None:
+            return self
+        return replace(self, stage=replace(self.stage, mixtures=self.unadapted), unadapted=None)
 
     @property
     def frame_times(self) -> tuple[float, float]:
@@ -191,6 +203,7 @@ class AcousticModel:
             tuple(description["likelihood"]) if description.get("likelihood") else None,
             read_arpa(path / GRAMMAR) if (path / GRAMMAR).exists() else None,
             tuple(description.get("shares", (1.0, 0.0))),
+            Mixtures.load(path / UNADAPTED) if (path / UNADAPTED).exists() else None,
         )
 
     def _write(self, directory: Path) -> None:
@@ -201,6 +214,8 @@ class AcousticModel:
         self.stage.save(directory / "stage")
         if self.prior is not None:
             self.prior.save(directory / PRIOR)
+        if self.unadapted is not None:
+            self.unadapted.save(directory / UNADAPTED)
         write_lexicon(directory / LEXICON, self.lexicon)
         if self.lexicon.probabilities:
             write_probabilities(directory / PROBABILITIES, self.lexicon)

@@ -72,6 +72,7 @@ def transcribe_stream(
     is. Each frame is scored once. Memory of a sentence and of 30 s of frames.
     """
     settings = settings or StreamSettings()
+    model = model.speaker_independent if model.adapted else model
     front_end = model.front_end
     if front_end is None:
         raise ValueError("the model was trained on frames provided by a corpus; it cannot transcribe recordings.")

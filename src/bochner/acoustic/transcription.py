@@ -133,7 +133,7 @@ def transcribe(
     else:
         moments = group_moments((SPEAKER, frames) for frames in parts.values())[SPEAKER]
     normalized = {f"{place} {first}": normalize(frames, moments) for (place, first), frames in parts.items()}
-    inputs = _inputs(model, normalized)
+    model, inputs = _inputs(model, normalized)
     decoded: list[list[Transcript]] = [[] for _ in meters]
     for place, first in parts:
         transcript = _transcript(model, inputs.pop(f"{place} {first}"), settings)
@@ -152,26 +152,27 @@ def speech_likelihood(model: AcousticModel, frames: Array, states: Array) -> Arr
     return np.array([chunk.mean() for chunk in np.array_split(scores, chunks) if len(chunk)])
 
 
-def _inputs(model: AcousticModel, cepstra: dict[str, Array]) -> dict[str, Array]:
-    """The inputs of the model, adapted to the speaker of the recordings if that is possible.
+def _inputs(model: AcousticModel, cepstra: dict[str, Array]) -> tuple[AcousticModel, dict[str, Array]]:
+    """The inputs of the model, adapted to the speaker of the recordings if that is possible, and the model of these.
 
     The second of two passes estimates the transform from hypotheses of the adapted frames.
     """
     gmm, speakers = model.stage, dict.fromkeys(cepstra, SPEAKER)
-    frames = gmm.viewed(cepstra, speakers)
+    frames, current = gmm.viewed(cepstra, speakers), model.speaker_independent if model.adapted else model
     for _ in range(ADAPTATION_PASSES if model.adapted else 0):
         states = {}
         for name in cepstra:
-            hypothesis = _decode(model, model.log_likelihoods(frames[name]))
+            hypothesis = _decode(current, current.log_likelihoods(frames[name]))
             if hypothesis is not None:
                 states[name] = tied_states(gmm.hmm, hypothesis.transition_ids)
         speech = sum(int((~np.isin(y, list(gmm.silence_pdfs))).sum()) for y in states.values())
         if speech < MIN_ADAPTED_FRAMES:
-            return dict(frames)
+            break
         for _ in range(ADAPTATION_ROUNDS):
             transforms = estimate_fmllr(gmm.mixtures, frames, states, ignored=gmm.silence_pdfs)
             frames = replace(frames, transforms=transforms)
-    return dict(frames)
+        current = model
+    return current, dict(frames)
 
 
 def _decode(model: AcousticModel, likelihoods: Array) -> Hypothesis | None:

@@ -15,7 +15,7 @@ def adapt(
     data: Path,
     *,
     output_dir: Path,
-    methods: list[Literal["fmllr", "map", "head"]] | None = None,
+    methods: list[str] | str | None = None,
     speakers: Speakers | None = None,
     tau: float = 10.0,
     seed: int = 0,
@@ -26,7 +26,7 @@ def adapt(
     Examples:
 
         bochner adapt out/own/models/best my_voice --output_dir out/my_model
-        bochner adapt out/own/models/gmm calls --methods [map] --tau 20 --output_dir out/calls
+        bochner adapt out/own/models/gmm calls --methods map --tau 20 --output_dir out/calls
 
     DATA holds recordings with transcripts, each in a .txt file of the same name or all in transcripts.tsv, or is a
     corpus directory. They are aligned by the model, and an adapted copy of it is written. Utterances with words that
@@ -36,26 +36,34 @@ def adapt(
         model: The directory of a saved acoustic model.
         data: A directory of recordings with transcripts, or a corpus directory.
         output_dir: The new directory of the adapted model.
-        methods: "fmllr" makes the transform of one speaker part of the model; "map" adapts the means of a GMM; "head"
-            trains the last layer of a kernel model or a network. Default: fmllr if there is one speaker and the model
-            is speaker-adapted, then map, head, or both for a combination of a GMM and a classifier.
+        methods: One or several of fmllr, map and head, such as fmllr,map. "fmllr" makes the transform of one speaker
+            part of the model; "map" adapts the means of a GMM; "head" trains the last layer of a kernel model or a
+            network. Default: fmllr if there is one speaker and the model is speaker-adapted, then map, head, or both
+            for a combination of a GMM and a classifier.
         speakers: The speaker of a recording: its folder (default), the prefix of its name up to - or _, the file by
             itself, or the same for all.
         tau: The number of frames that the old mean of a Gaussian counts for in "map".
         seed: Seed of the order of frames in "head".
         device: "cpu", "cuda", or "auto", which is the GPU if there is one.
     """
+    from bochner.acoustic.adaptation import METHODS, read_data
     from bochner.acoustic.adaptation import adapt as adapted
-    from bochner.acoustic.adaptation import read_data
     from bochner.acoustic.model import AcousticModel
+    from bochner.checks import one_of
     from bochner.search.plan import resolve_device
 
+    chosen = methods.split(",") if isinstance(methods, str) else methods
+    for name in chosen or ():
+        one_of("methods", name, METHODS)
+    if output_dir.exists() and any(output_dir.iterdir()):
+        raise ValueError(f"output_dir must be new or empty, got {output_dir}, which contains files.")
     loaded = AcousticModel.load(model, device=str(resolve_device(device)))
     recorded = read_data(loaded, data, speakers=speakers)
-    result, record = adapted(loaded, recorded, methods=methods, tau=tau, seed=seed)
+    result, record = adapted(loaded, recorded, methods=chosen, tau=tau, seed=seed)
     result.save(output_dir)
     speech = f"{record['utterances']} utterances, {record['speakers']} speakers, {record['skipped']} skipped"
     print(labelled("data", speech))
+    print(labelled("methods", ", ".join(record["methods"])))
     if "map" in record:
         print(labelled("map", f"log likelihood per frame {record['map']['gain']:+.3f}"))
     if "head" in record:

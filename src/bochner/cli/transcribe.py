@@ -142,15 +142,22 @@ def _recordings(audio: list[str]) -> Iterator[dict[str, Path]]:
     with tempfile.TemporaryDirectory() as temporary:
         recordings: dict[str, Path] = {}
         for given in audio:
-            path, names = Path(given), {}
+            path = Path(given)
+            names: dict[str, Path] = {}
             if given == STDIN:
                 path = Path(temporary, "stdin")
-                path.write_bytes(sys.stdin.buffer.read())
+                if path.write_bytes(sys.stdin.buffer.read()) == 0:
+                    raise ValueError("audio must be a recording, but the standard input is empty.")
             if path.is_dir():
                 files = sorted(file for file in path.rglob("*") if file.suffix.lower() in AUDIO)
                 if not files:
                     raise ValueError(f"audio must be recordings ({' '.join(AUDIO)}), got none in {path}.")
-                names = {file.relative_to(path).with_suffix("").as_posix(): file for file in files}
+                for file in files:
+                    name = file.relative_to(path).with_suffix("").as_posix()
+                    if (other := names.setdefault(name, file)) != file:
+                        raise ValueError(
+                            f"audio must have different names, got {other.name} and {file.name} in {path}."
+                        )
             else:
                 names = {path.stem: path}
             if double := sorted(recordings.keys() & names.keys()):

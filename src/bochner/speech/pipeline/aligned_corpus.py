@@ -14,7 +14,7 @@ import numpy as np
 from bochner import checks
 from bochner.speech.align import GmmHmm
 from bochner.speech.align.em import ADAPTATION_ROUNDS, estimate_fmllr
-from bochner.speech.align.gmm_hmm import ViewedFrames
+from bochner.speech.align.gmm_hmm import ViewedFrames, blocks
 from bochner.speech.audio import AudioError, read_audio, resample
 from bochner.speech.corpora.corpus_directory import SpeechCorpus
 from bochner.speech.decode import Search
@@ -23,6 +23,7 @@ from bochner.speech.frontend import Mfcc, Plp
 from bochner.speech.frontend.postprocess import group_moments, normalize, smoothed, stored_prior
 from bochner.speech.frontend.speaker_prior import SpeakerPrior
 from bochner.speech.graph import DecodingGraph
+from bochner.speech.hmm.mixtures import Mixtures, MixtureStatistics, accumulate, update
 from bochner.speech.lm import NgramModel
 from bochner.speech.manifest import Utterance
 from bochner.speech.pipeline.alignment import Execution, front_end_from
@@ -31,6 +32,7 @@ from bochner.speech.pipeline.scoring import protocol_for
 from bochner.speech.score import Protocol
 
 logger = logging.getLogger(__name__)
+UNADAPTED_ITERATIONS = 4  # of EM for the mixtures of unadapted frames
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +86,29 @@ class AlignedCorpus:
             train = [store[utterance.id] for utterance in self.corpus.part("train") if utterance.id in store]
             SpeakerPrior.fit(average, train).save(file)
         return SpeakerPrior.load(file)
+
+    @cached_property
+    def unadapted_mixtures(self) -> Mixtures | None:
+        """Mixtures of the same states for a recording that is not adapted to its speaker, estimated once.
+
+        The mixtures of SAT expect frames that fMLLR has transformed. Beginning with these, EM estimates Gaussians of
+        train's utterances, each normalised by itself and not transformed. None without SAT, and where the corpus
+        provides frames. O(iterations T d). Kaldi calls such a model final.alimdl.
+        """
+        prior, file = self.prior, self.frames_dir / "unadapted_mixtures.safetensors"
+        if not self.gmm.transforms or prior is None or self.front_end is None:
+            return None
+        if not file.exists():
+            raw, labels = FrameStore(self.directory / "raw"), self.gmm.labels
+            normal = {name: normalize(raw[name], prior.moments([raw[name]])) for name in labels}
+            frames, mixtures = ViewedFrames(normal, self.gmm.view, {}, {}), self.gmm.mixtures
+            for _ in range(UNADAPTED_ITERATIONS):
+                sums = MixtureStatistics.zeros(num_gaussians=mixtures.num_gaussians, dim=mixtures.dim)
+                for X, y in blocks(frames, labels):
+                    sums += accumulate(mixtures, X, y)
+                mixtures = update(mixtures, sums)
+            mixtures.save(file)
+        return Mixtures.load(file)
 
     @property
     def front_end(self) -> Mfcc | Plp | None:
