@@ -231,6 +231,22 @@ def test_search_lists_the_best_trial_of_each_kind_and_marks_the_chosen(tmp_path:
     assert "full, power 0.5, 1 round" in shown.text
 
 
+def test_the_answer_comes_first_then_figures_then_tables() -> None:
+    text = page_of(FakeClassifier).text
+    parts = ["predictions are right", "Contents", "Calibration on held-out rows", "best constant", "Importances show"]
+    assert [text.index(part) for part in parts] == sorted(text.index(part) for part in parts)
+
+
+def test_of_many_trials_the_best_and_the_chosen_are_listed(tmp_path: Path) -> None:
+    model = FakeClassifier()
+    others = [{**TRIALS[0], "rows": 2000, "power": power, "loss": power} for power in np.linspace(0.1, 1, 30)]
+    model.search_results_ = [*TRIALS, *others]
+    shown = page(tmp_path, model)
+    assert shown.text.partition("The best trial of each")[2].count("2,000 +") == 12
+    assert "0.28 ± 0.01 (chosen)" in shown.text
+    assert "13 of 34 kinds of trials" in shown.text
+
+
 def test_trials_that_failed_are_listed(tmp_path: Path) -> None:
     model = FakeClassifier()
     model.search_results_ = [*TRIALS, {**TRIALS[-1], "rows": 2000, "loss": float("inf")}]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import sys
+from functools import partial
 from pathlib import Path
 from textwrap import fill
 
 from bochner.cli.logs import logging_at
 
-LINE_WIDTH = 100
+wrapped = partial(fill, width=100, break_on_hyphens=False)
 
 
 def demo(output_dir: Path = Path("out") / "demo", workers: int = 2) -> None:
@@ -38,12 +39,12 @@ def demo(output_dir: Path = Path("out") / "demo", workers: int = 2) -> None:
 
     def show(part: Part) -> None:
         winners.append(part.winner)
-        paragraphs = [part.title, fill(part.answer, LINE_WIDTH), as_text(part.table), fill(part.protocol, LINE_WIDTH)]
+        paragraphs = [part.title, wrapped(part.answer), as_text(part.table), wrapped(part.protocol)]
         print("\n" + "\n\n".join(paragraphs), flush=True)
 
     print("This takes under two minutes on two idle cores.")
     with logging_at(logging.WARNING):
         page = run_demo(output_dir, workers=workers, verbose=sys.stderr.isatty(), announce=announce, show=show)
-    print(f"\n{fill(MACHINES, LINE_WIDTH)}\n")
-    print(fill(f"The lowest errors are those of {', '.join(winners[:-1])}, and {winners[-1]}.", LINE_WIDTH))
+    print(f"\n{wrapped(MACHINES)}\n")
+    print(wrapped(f"The lowest errors are those of {', '.join(winners[:-1])}, and {winners[-1]}."))
     print(f"The report is {page}.")

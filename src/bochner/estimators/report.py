@@ -29,6 +29,7 @@ MAX_IMPORTANCES = 20
 MAX_COLUMNS = 60  # listed with their types
 MAX_PARTS = 6  # of several targets or labels that get scores and figures
 MAX_CONFUSIONS = 10
+MAX_TRIALS = 12  # of the search: seven lines each on a phone
 COVERAGES = (0.5, 0.8, 0.9, 0.95)
 KERNEL_NAMES = {(2.0, 2.0): "Gaussian", (1.0, 1.0): "Laplacian", (1.0, 2.0): "exponential"}
 
@@ -45,9 +46,9 @@ def write_report(
 ) -> None:
     """Write an HTML page about a fitted classifier or regressor to `path`, in one file.
 
-    It begins with a few sentences: how good the model is, compared with the best constant, which columns matter most,
-    and what to beware of. Then come scores with 95 % bootstrap intervals, calibration and confusion or residuals on
-    held-out rows, the importances of the input columns and the trials of the search. X and y are test data: rows that
+    It begins with a few sentences: how good the model is, compared with the best constant, and which columns matter
+    most. Then come calibration and confusion or residuals, scores with 95 % bootstrap intervals on held-out rows, what
+    to beware of, the importances of the input columns and the trials of the search. X and y are test data: rows that
     were not used for fitting, for which the same scores are shown. `target` names what is predicted, `details` are
     further properties of the model and its data, and `beware` further sentences. Needs `pip install 'bochner[plot]'`.
     All text is escaped, and the page loads nothing from elsewhere.
@@ -77,7 +78,6 @@ def _page(
     page = Page(f"{type(estimator).__name__}: report" if target is None else f"Prediction of {target}: report")
     held_out = _held_out(estimator)
     _add_short(page, estimator, held_out, test, target)
-    _add_cautions(page, estimator, held_out, test, X, beware)
     if test:
         page.heading("Test data").note("Rows that were given to the report; they must not have been fitted on.")
         _add_parts(page, test, "test")
@@ -92,6 +92,7 @@ def _page(
         _add_parts(page, held_out, "held-out")
     if not held_out and not test:
         page.heading("Scores").text("This model keeps no held-out predictions: give the report test data, X and y.")
+    _add_cautions(page, estimator, held_out, test, X, beware)
     _add_importances(page, estimator)
     _add_summary(page, estimator, held_out, details)
     _add_search(page, estimator)
@@ -102,14 +103,14 @@ def _page(
 
 
 def _add_short(page: Page, estimator: Any, held_out: Sequence[Part], test: Sequence[Part], target: str | None) -> None:
-    page.heading("In short")
+    """The answer, before the contents: how good the model is, what it predicts from what, and what matters most."""
+    for part in (test or held_out)[:MAX_PARTS]:
+        title = f"{part.title}: " if part.title else ""
+        page.text(title + headline(part.evaluation, part.classes, "test" if test else "held-out"))
     count, columns = training_rows(estimator), estimator.n_features_in_
     what = "one target" if target is None else target
     rows = "" if count is None else f" It was trained on {count:,} rows."
     page.text(f"The model predicts {what} from {columns:,} column{'' if columns == 1 else 's'}.{rows}")
-    for part in (test or held_out)[:MAX_PARTS]:
-        title = f"{part.title}: " if part.title else ""
-        page.text(title + headline(part.evaluation, part.classes, "test" if test else "held-out"))
     if (sentence := most_important(estimator)) is not None:
         page.text(sentence)
 
@@ -133,16 +134,17 @@ def _add_cautions(
 
 def _add_summary(page: Page, estimator: Any, held_out: Sequence[Part], details: Mapping[str, str]) -> None:
     page.heading("Model")
-    if hasattr(estimator, "summary"):
-        for line in str(estimator.summary()).splitlines():
-            page.text(line)
+    has_summary = hasattr(estimator, "summary")
+    if has_summary:
+        page.items(str(estimator.summary()).splitlines())
     facts = {"task": _task(estimator, held_out), **details}
     if (count := training_rows(estimator)) is not None:
         facts["training rows"] = f"{count:,}"
     facts["input columns"] = f"{estimator.n_features_in_:,}"
     if held_out:
         facts["held-out rows"] = f"{len(held_out[0].evaluation.targets):,}"
-    facts |= {"solver": str(getattr(estimator, "solver_", "-")), "kernel": repr(getattr(estimator, "kernel_", "-"))}
+    if not has_summary:
+        facts |= {"solver": str(getattr(estimator, "solver_", "-")), "kernel": repr(getattr(estimator, "kernel_", "-"))}
     page.facts(facts.items())
     if len(held_out) == 1 and held_out[0].classes is not None:
         names, evaluation = held_out[0].classes, held_out[0].evaluation
@@ -359,15 +361,19 @@ def _add_search(page: Page, estimator: Any) -> None:
         "them again on more. Trials with much higher losses are outside the figure.",
     )
     page.text(
-        "The best trial of each kernel and transformation, on the largest numbers of rows that it was tried on. Losses "
+        "The best trial of each kernel exp(-(distance / bandwidth)^p), with the distance in the q-norm, and "
+        "transformation, on the largest numbers of rows that it was tried on. Losses "
         "are comparable for equal numbers of training and validation rows. The simplest trial within a standard error "
         "of the best is chosen."
     )
     chosen = getattr(estimator, "choices_", {})
     keys = ("transform", "exponent", "norm", "metric", "power", "factor", "penalty", "rows", "validated", "loss")
     table: list[list[Cell]] = []
-    for trial in best_by_kind(trials):
+    kinds = best_by_kind(trials)
+    for place, trial in enumerate(kinds):
         is_chosen = all(key in chosen and chosen[key] == trial[key] for key in keys)
+        if place >= MAX_TRIALS and not is_chosen:
+            continue
         stage = _stage(trial)
         loss = f"{format_number(trial['loss'], 4)} ± {format_number(trial['error'], 2)}"
         table.append(
@@ -384,13 +390,15 @@ def _add_search(page: Page, estimator: Any) -> None:
     columns = [
         "transformation",
         "kernel",
-        "metric",
+        "learned metric",
         "bandwidth / median",
-        "penalty",
+        "ridge penalty",
         "training + validation rows",
         "loss ± standard error",
     ]
     page.table(columns, table, cards=True)
+    if len(table) < len(kinds):
+        page.note(f"{len(table)} of {len(kinds)} kinds of trials; search_results_ of the model has all of them.")
 
 
 def best_by_kind(trials: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

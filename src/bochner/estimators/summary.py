@@ -49,15 +49,16 @@ def headline(evaluation: Evaluation, classes: Sequence[str] | None, kind: str) -
         right, often = scores["accuracy"], constant.scores()["accuracy"].value
         name = classes[int(constant.predictions[0].argmax())]
         return (
-            f"{rows}, {_percent(right.value)} of the predictions are right (95 % interval {_percent(right.low)} to "
-            f"{_percent(right.high)}). Always answering {name!r} would be right for {_percent(often)}."
+            f"{rows}, {_percent(right.value)} ± {_percent((right.high - right.low) / 2)} of the predictions are right "
+            f"(95 % interval). Always answering {name!r} would be right for {_percent(often)}."
         )
     error, r2 = scores["mean absolute error"], scores["R2"]
     plain = constant.scores()["mean absolute error"].value
-    value, low, high, other = (format_number(number) for number in (*error, plain))
+    half = (error.high - error.low) / 2
     return (
-        f"{rows}, predictions are off by {value} on average (95 % interval {low} to {high}). Always answering the mean "
-        f"would be off by {other}. The model explains {_percent(max(r2.value, 0.0))} of the variation (R2)."
+        f"{rows}, predictions are off by {format_number(error.value)} ± {format_number(half, 2)} on average (95 % "
+        f"interval). Always answering the mean would be off by {format_number(plain)}. The model explains "
+        f"{_percent(max(r2.value, 0.0))} of the variation (R2)."
     )
 
 
