@@ -293,3 +293,33 @@ def test_json_with_nested_values_is_refused_by_name(tmp_path: Path) -> None:
     rows = open_rows(tmp_path / "t.jsonl", target="y")
     with pytest.raises(ValueError, match="column 'a' must hold single values"):
         TableEncoder.fit(rows.X, rows.y, num_classes=None)
+
+
+def test_indices_of_classes() -> None:
+    table = pyarrow.table({"a": [1.0, 2.0, 3.0]})
+    text, numbers, without = (TableRows(table, y) for y in (np.array(["x", "y", "x"]), np.array([2, 0, 2]), None))
+    assert text.class_indices(np.array(["w", "x", "y"])).tolist() == [1, 2, 1]
+    assert numbers.class_indices(np.array([0, 2])).tolist() == [1, 0, 1]
+    assert numbers.class_indices(np.array(["0", "2"])).tolist() == [1, 0, 1]  # a model of labels
+    with pytest.raises(ValueError, match=r"y must hold the classes \[0, 2\], got text, 'x'"):
+        text.class_indices(np.array([0, 2]))
+    with pytest.raises(ValueError, match=r"row 1 is 'y'"):
+        text.class_indices(np.array(["w", "x"]))
+    with pytest.raises(ValueError, match=r"row 0 is 2"):
+        numbers.class_indices(np.array([0, 1]))
+    assert without.read_targets(0).shape == (3, 0)
+    with pytest.raises(ValueError, match="y has no targets"):
+        without.class_indices(np.array([0, 1]))
+
+
+def test_targets_of_tables_and_arrays(tmp_path: Path) -> None:
+    frame = pandas.DataFrame({"a": [1.0, 2.0, 3.0], "y": [0.5, np.inf, 1.5], "c": pandas.Categorical(["u", "v", "u"])})
+    frame.to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match="column 'y' must be finite, but row 1 is inf"):
+        open_rows(tmp_path / "t.parquet", target="y")
+    rows = open_rows(tmp_path / "t.parquet", target="c", columns=["a"])
+    assert isinstance(rows, TableRows)
+    assert rows.y.tolist() == ["u", "v", "u"]
+    np.savez(tmp_path / "t.npz", X=np.eye(3), y=np.arange(3))
+    with pytest.raises(ValueError, match=r"target must be the name of a column or an array for .*t\.npz, got 0"):
+        open_rows(tmp_path / "t.npz", target=0)

@@ -159,3 +159,15 @@ def test_a_map_of_the_wrong_kernel() -> None:
         ArcCosineMap.draw(Gaussian(), **arguments)
     with pytest.raises(ValueError, match="kernel must be a Polynomial kernel"):
         TensorSketchMap.draw(Gaussian(), **arguments)
+
+
+def test_parts_of_nystrom_maps() -> None:
+    with pytest.raises(TypeError, match="kernel must be a Kernel, got 'gaussian'"):
+        NystromMap("gaussian", points(5), torch.eye(5))  # type: ignore[arg-type]
+    experts = [
+        NystromMap.fit(Gaussian(), points(20)[:, :count], num_landmarks=4, generator=generator()) for count in (2, 3)
+    ]
+    with pytest.raises(ValueError, match="experts must all take the same number of inputs"):
+        EnsembleNystromMap(experts, torch.ones(2))
+    with pytest.raises(ValueError, match="num_landmarks must be at most the number of points, 20, got 24"):
+        EnsembleNystromMap.fit(Gaussian(), points(20), num_landmarks=24, generator=generator())

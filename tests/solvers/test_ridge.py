@@ -105,3 +105,5 @@ def test_bad_ridge(alpha: object) -> None:
         fit_ridge(fourier_map(), Rows(X, X[:, 0]), alpha=alpha)
     with pytest.raises(ValueError, match="alphas must be a non-negative finite number, got"):
         fit_ridge_path(fourier_map(), Rows(X, X[:, 0]), alphas=[1.0, alpha])
+    with pytest.raises(ValueError, match="alphas must hold at least one number, got none"):
+        fit_ridge_path(fourier_map(), Rows(X, X[:, 0]), alphas=[])

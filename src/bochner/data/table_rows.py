@@ -68,7 +68,8 @@ class TableRows:
             raise ValueError(f"{self.name} has no targets.")
         y = self.y.astype(str) if classes.dtype.kind == "U" else self.y
         if classes.dtype.kind != "U" and y.dtype.kind == "U":
-            raise ValueError(f"{self.name} must hold the classes {abbreviated(classes.tolist())}, got text, {y[0]!r}.")
+            known = abbreviated(classes.tolist())
+            raise ValueError(f"{self.name} must hold the classes {known}, got text, {y[0].item()!r}.")
         indices = np.searchsorted(classes, y).clip(max=len(classes) - 1)
         unknown = classes[indices] != y
         if unknown.any():
