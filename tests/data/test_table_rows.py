@@ -313,13 +313,13 @@ def test_indices_of_classes() -> None:
 
 
 def test_targets_of_tables_and_arrays(tmp_path: Path) -> None:
-    frame = pandas.DataFrame({"a": [1.0, 2.0, 3.0], "y": [0.5, np.inf, 1.5], "c": pandas.Categorical(["u", "v", "u"])})
-    frame.to_parquet(tmp_path / "t.parquet")
+    columns = {"y": [0.5, np.inf, 1.5], "c": pandas.Categorical(["u", "v", "u"])}
+    for name, column in columns.items():
+        pandas.DataFrame({"a": [1.0, 2.0, 3.0], name: column}).to_parquet(tmp_path / f"{name}.parquet")
     with pytest.raises(ValueError, match="column 'y' must be finite, but row 1 is inf"):
-        open_rows(tmp_path / "t.parquet", target="y")
-    rows = open_rows(tmp_path / "t.parquet", target="c", columns=["a"])
-    assert isinstance(rows, TableRows)
-    assert rows.y.tolist() == ["u", "v", "u"]
+        open_rows(tmp_path / "y.parquet", target="y")
+    rows = open_rows(tmp_path / "c.parquet", target="c")
+    assert (rows.labels, rows.read_targets(0).tolist()) == (("u", "v"), [0, 1, 0])
     np.savez(tmp_path / "t.npz", X=np.eye(3), y=np.arange(3))
     with pytest.raises(ValueError, match=r"target must be the name of a column or an array for .*t\.npz, got 0"):
         open_rows(tmp_path / "t.npz", target=0)
