@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from bochner.data.blocks import Block
 from bochner.kernels import Gaussian
 from bochner.solvers import (
     fit_askotch,
@@ -17,6 +19,7 @@ from bochner.solvers import (
     fit_ridge,
     fit_saga,
 )
+from bochner.solvers.rows import OwnShards
 from tests.solvers.problems import classes, fourier_map, generator, points
 from tests.solvers.rows import Rows
 
@@ -106,3 +109,29 @@ def test_a_shard_unlike_what_its_source_says(fit: Fit) -> None:
 def test_rows_of_different_lengths() -> None:
     with pytest.raises(ValueError, match="y must have one entry per row of X, 5, got 4"):
         SOLVERS["ridge"](Rows(torch.zeros(5, 2), torch.zeros(4)), None)
+
+
+def test_shards_that_differ() -> None:
+    class Growing(Rows):
+        def read(self, shard: int) -> Block:
+            block = super().read(shard)
+            return block._replace(y=block.y[:, : shard + 1])
+
+    source = Growing(points(8), torch.zeros(8, 2), shard_rows=4)
+    with pytest.raises(ValueError, match="y must have the same number of columns in all shards, got 1 and 2"):
+        SOLVERS["landmark ridge"](source, None)
+
+
+def test_weights_of_another_shape() -> None:
+    with pytest.raises(ValueError, match=r"weight must have shape \(5,\), got \(5, 1\)"):
+        SOLVERS["ridge"](Rows(torch.zeros(5, 3), torch.zeros(5), torch.ones(5, 1)), None)
+
+
+def test_shards_of_one_process() -> None:
+    X = points(10)
+    source = Rows(X, X[:, 0], shard_rows=2)
+    own = OwnShards(source, SimpleNamespace(num_shares=3, share_number=1))
+    assert own.shard_sizes == [2, 2]
+    assert torch.equal(own.read(1).X, X[8:])  # the shards 1 and 4 of 0 to 4
+    with pytest.raises(ValueError, match="at least one shard for each of 6 processes, got 5"):
+        OwnShards(source, SimpleNamespace(num_shares=6, share_number=1))
