@@ -136,6 +136,25 @@ def test_a_source_that_is_no_model_is_named(tmp_path: Path) -> None:
         read_sphinx(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        ("mdef", b"BMDF", b"FDMB", "mdef is not a binary model definition"),
+        ("mdef", struct.pack("<4i", 4, 4, 3, 12), struct.pack("<4i", 4, 4, 5, 12), "mdef must have three states"),
+        ("mdef", struct.pack("<4i", 4, 4, 3, 12), struct.pack("<4i", 4, 4, 3, 20), "got 20 for 4 phones"),
+        ("means", struct.pack("<I", 0x11223344), struct.pack(">I", 0x11223344), "means is not little-endian"),
+        ("variances", struct.pack("<3i", 13, 13, 13), struct.pack("<3i", 13, 13, 12), "one length, got .*12"),
+        ("feat.params", b"1s_c_d_dd", b"1s_c_d_ld", "features .*1s_c_d_ld.* are not 13 cepstra with deltas"),
+    ],
+    ids=["other file", "states", "pdfs", "byte order", "lengths", "features"],
+)
+def test_a_model_of_another_kind_is_refused(file: str, old: bytes, new: bytes, message: str, tmp_path: Path) -> None:
+    path = sphinx_model(tmp_path) / "en-us" / file
+    path.write_bytes(path.read_bytes().replace(old, new, 1))
+    with pytest.raises(ValueError, match=f"en-us does not hold a model that can be converted: .*{message}"):
+        read_sphinx(path.parent)
+
+
 @pytest.fixture(scope="module")
 def bengali(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of two minutes of synthetic Bengali with 40 words."""
