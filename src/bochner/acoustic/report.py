@@ -50,7 +50,7 @@ def write_report(run: str | os.PathLike[str]) -> Path:
 
 def _comparison(page: Page, results: Results, root: Path) -> None:
     head, *lines = comparison(results)
-    page.heading("The best of each kind").text(answer(results))
+    page.text(answer(results)).heading("The best of each kind")
     if errors := errors_on_test(results):
         page.figure(error_bars(errors, results), "Test error of the best model of each kind, with 95 % intervals.")
     page.table(head, lines).note(protocol(results))

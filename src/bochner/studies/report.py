@@ -69,8 +69,7 @@ def make_page(
     """The whole report."""
     assessments, titles = assess(findings, saved), {study.name: study.title for study in studies}
     page = Page(f"The papers' findings, measured (size {size})")
-    page.heading("Overview")
-    page.text(_summary(assessments))
+    page.text(_summary(assessments)).heading("Overview")
     page.figure(_bars(assessments), "Findings of each paper by decision.")
     page.table(PAPERS, _by_paper(assessments))
     page.text(
