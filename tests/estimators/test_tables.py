@@ -12,6 +12,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import torch
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
@@ -276,3 +277,52 @@ def test_fifteen_positives_of_three_thousand(seed: int) -> None:
     scores = [average_precision_score(y[test], fit.predict_proba(X[test])[:, 1]) for fit in (linear, model)]
     assert scores[1] > max(0.7, scores[0] - 0.15)
     assert model.predict_proba(X[train])[:, 1].mean() == pytest.approx(15 / 3000, abs=15 / 3000)
+
+
+def test_rows_of_weight_0_are_left_out_of_the_statistics_of_levels() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"level": rng.choice([f"l{i}" for i in range(60)], 300), "x": rng.standard_normal(300)})
+    y, weight = (frame.x > 0).to_numpy(), np.arange(300) >= 150
+    model = KernelClassifier(preset="fast", random_state=0)
+    weighted = model.fit(frame, y, sample_weight=weight).predict_proba(frame)
+    np.testing.assert_array_equal(weighted, model.fit(frame[150:], y[150:]).predict_proba(frame))
+
+
+def test_integers_of_128_bits() -> None:
+    frame = pl.DataFrame({"a": pl.Series([1, 2, None, 4] * 10, dtype=pl.Int128), "b": ["u", "v"] * 20})
+    y = np.arange(40) % 2
+    assert KernelClassifier(preset="fast", random_state=0).fit(frame, y).score(frame, y) == 1
+
+
+def test_what_is_not_a_frame_names_its_remedy() -> None:
+    X = np.where(np.arange(40) % 7 == 0, np.nan, 1.0)[:, None]
+    with pytest.raises(ValueError, match=r"NaN.*pandas\.DataFrame"):
+        KernelClassifier(preset="fast").fit(X, np.arange(40) % 2)
+    with pytest.raises(ValueError, match=r"LazyFrame.*collect"):
+        KernelClassifier(preset="fast").fit(pl.LazyFrame({"a": np.arange(40)}), np.arange(40) % 2)
+
+
+def test_more_columns_than_numbers_in_fit_are_named_first() -> None:
+    X, y = rings(60)
+    model = KernelClassifier(preset="fast", random_state=0).fit(pd.DataFrame(X, columns=["a", "b"]), y)
+    with pytest.raises(ValueError, match=r"unseen at fit time:\n- extra"):
+        model.predict(pd.DataFrame(X, columns=["a", "b"]).assign(extra=np.nan))
+
+
+def test_tensors_that_require_gradients() -> None:
+    X, y = (torch.as_tensor(part) for part in rings(60))
+    model = KernelClassifier(preset="fast", random_state=0)
+    expected = model.fit(X, y).predict(X)
+    assert torch.equal(model.fit(X.clone().requires_grad_(), y).predict(X.clone().requires_grad_()), expected)
+
+
+def test_several_labels_in_an_onnx_file(tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime", reason="pip install bochner[onnx]")
+    X, _ = rings(80)
+    Y = np.column_stack([X[:, 0] > 0, X[:, 1] > 0, X[:, 0] > X[:, 1]]).astype(int)
+    model = KernelClassifier(preset="fast", random_state=0).fit(X, Y)
+    model.export_onnx(tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    label, probabilities, _ = session.run(["label", "probabilities", "scores"], {"X": X.astype(np.float32)})
+    np.testing.assert_allclose(probabilities, model.predict_proba(X), atol=1e-4)
+    assert np.mean(label == model.predict(X)) > 0.99

@@ -6,12 +6,15 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import torch
 from sklearn.base import clone
 
 import bochner
-from bochner import KernelClassifier
+from bochner import KernelClassifier, KernelRegressor
 from tests.estimators.cases import REGRESSORS, least_r2, waves
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -82,3 +85,56 @@ def test_labels_of_tensors_are_tensors() -> None:
     labels = fitted.predict(torch.as_tensor(X))
     assert isinstance(labels, torch.Tensor)
     np.testing.assert_array_equal(labels.numpy(), fitted.predict(X))
+
+
+@pytest.mark.parametrize("y", [["a", "b"] * 20, pd.Series(["a", "b"] * 20), np.array(["a", 1.0] * 20, dtype=object)])
+def test_a_regressor_refuses_text(y: Any) -> None:
+    for X in (np.zeros((40, 1)), pd.DataFrame({"c": ["u", "v"] * 20})):
+        with pytest.raises(ValueError, match=r"y must hold numbers, got 'a'"):
+            KernelRegressor(preset="fast").fit(X, y)
+
+
+@pytest.mark.parametrize("y", [pd.Series(pd.date_range("2020-01-01", periods=40)), np.full(40, b"a")])
+def test_a_regressor_refuses_dates_and_bytes(y: Any) -> None:
+    with pytest.raises(ValueError, match=r"y must hold numbers, got "):
+        KernelRegressor(preset="fast").fit(np.arange(40.0)[:, None], y)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT])
+def test_labels_that_are_missing_name_their_row(missing: Any) -> None:
+    y = pd.Series(["a", "b", "a", missing] * 10, dtype=object)
+    for X in (np.zeros((40, 1)), pd.DataFrame({"c": ["u", "v"] * 20})):
+        with pytest.raises(ValueError, match="row 3"):
+            KernelClassifier(preset="fast").fit(X, y)
+
+
+def test_labels_of_several_types() -> None:
+    with pytest.raises(ValueError, match="got 'a' and 1"):
+        KernelClassifier(preset="fast").fit(pd.DataFrame({"c": ["u", "v"] * 20}), np.array([1, "a"] * 20, dtype=object))
+
+
+@pytest.mark.parametrize("container", [pa.array, pl.Series, pd.Series, lambda y: pa.array(y).dictionary_encode()])
+def test_labels_in_columns_of_other_libraries(container: Any) -> None:
+    labels = ["no", "yes"] * 30
+    X = pa.table({"c": ["u", "v"] * 30})
+    assert KernelClassifier(preset="fast", random_state=0).fit(X, container(labels)).predict(X).tolist() == labels
+
+
+def test_a_score_refers_to_the_targets_as_given() -> None:
+    X, y = waves(200)
+    seen = []
+
+    def scoring(estimator: Any, X: Any, y: Any) -> float:
+        seen.append((y, estimator.predict(X)))
+        return -float(np.abs(y - estimator.predict(X)).mean())
+
+    KernelRegressor(preset="fast", scoring=scoring, random_state=0).fit(X, 1000 + 5 * y)
+    targets, predictions = (np.concatenate(part) for part in zip(*seen, strict=True))
+    assert targets.mean() == pytest.approx(1000 + 5 * y.mean(), abs=1)
+    assert predictions.mean() == pytest.approx(1000 + 5 * y.mean(), abs=1)
+
+
+def test_a_score_that_is_not_defined_for_the_targets_is_named() -> None:
+    X, y = waves(100)
+    with pytest.raises(ValueError, match="neg_mean_poisson_deviance"):
+        KernelRegressor(preset="fast", scoring="neg_mean_poisson_deviance").fit(X, y - 100)

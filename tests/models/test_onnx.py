@@ -371,7 +371,7 @@ def test_an_average_of_models_that_do_not_agree(path: Path) -> None:
         (
             5,
             {"output": "probit"},
-            r"output must be one of \['scores', 'softmax', 'logistic', 'clipped'\], got 'probit'",
+            r"output must be one of \['scores', 'softmax', 'logistic', 'clipped', 'sigmoid'\], got 'probit'",
         ),
         (5, {"output": "logistic"}, "output='logistic' needs a model with one score per row, got 5; use 'softmax'"),
         (1, {"output": "softmax"}, "output='softmax' needs a model with several scores per row, got 1; use 'logistic'"),

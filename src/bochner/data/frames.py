@@ -90,6 +90,8 @@ def read_column(name: str, series: Any, *, expected: str | None = None, date_ord
     if is_category:
         raw, is_null, order = _decoded(series)
     else:
+        if isinstance(series.dtype, nw.Int128 | nw.UInt128):  # which NumPy lacks
+            series = series.cast(nw.Float64)
         raw, order = series.to_numpy(), ()
         kind = _KIND_OF_DTYPE.get(raw.dtype.kind)
         if kind is not None and expected in (None, kind):

@@ -7,10 +7,12 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from numbers import Integral, Real
 from types import NoneType
 from typing import Any, ClassVar, NamedTuple
 
+import narwhals as nw
 import numpy as np
 import torch
 from scipy.sparse import issparse
@@ -23,7 +25,7 @@ from torch import Generator, Tensor, nn
 
 from bochner import checks
 from bochner.data.batches import in_order
-from bochner.data.blocks import Block, MappedSource, Source
+from bochner.data.blocks import Block, MappedSource, Source, read_shard
 from bochner.data.encoder import TableEncoder
 from bochner.data.frames import is_frame
 from bochner.data.labels import column_names_of
@@ -64,6 +66,10 @@ _ACCEPTED: dict[str, Any] = {"accept_sparse": "csr", "dtype": "numeric"}  # a sh
 # of other shapes round differently. A GPU needs larger tiles to be busy.
 CPU_TILE, GPU_TILE = 64, 4096
 TILES_AT_ONCE = 64
+# Differences below a thousandth of the spread of a column, or of the targets, do not matter.
+MIN_RESOLUTION = 1e-3
+MAX_OFFSET_NUMBERS = 2**22  # that decide whether float32 resolves the columns
+_RESOLVED_TYPES = {"float32", "float16", "bfloat16", "int16", "uint16", "int8", "uint8", "bool"}
 TRANSFORM_NAMES = {
     "none": "as they are",
     "standard": "standardised",
@@ -97,6 +103,7 @@ class BaseModel(SavableMixin):
     encoder_: TableEncoder | None
     feature_importances_: np.ndarray[Any, Any] | None
     target_name_: str | None = None  # the column that `fit` got as `target`
+    input_offset_: np.ndarray[Any, Any] | None = None  # [d], subtracted from inputs that float32 does not resolve
     verbose: bool | None
     random_state: Any
     validation_fraction: float
@@ -139,13 +146,16 @@ class BaseModel(SavableMixin):
 
         Without `validation_data`, a random `validation_fraction` of the rows is set aside.
         """
+        self.__dict__.pop("input_offset_", None)  # of an earlier fit
+        if (offset := input_offset(X, params.dtype)) is not None:
+            self.input_offset_ = offset
         if isinstance(X, Source):
             self.encoder_ = None
             if (names := column_names_of(X)) is not None:
                 self.feature_names_in_ = np.array(names, dtype=object)
             elif hasattr(self, "feature_names_in_"):  # of an earlier fit
                 del self.feature_names_in_
-            source = self._encode_source(X)
+            source = self._without_offset(self._encode_source(X))
             if validation_data is None:
                 return Rows(*split(source, self.validation_fraction, seed), source)
             return Rows(source, self._read_validation(validation_data, params), source)
@@ -165,7 +175,7 @@ class BaseModel(SavableMixin):
     def _read_validation(self, validation_data: Any, params: SolverParams) -> Source:
         """`validation_data`, a pair (X, y) or a source, with encoded targets."""
         if isinstance(validation_data, Source):
-            return self._encode_source(validation_data)
+            return self._without_offset(self._encode_source(validation_data))
         if not isinstance(validation_data, tuple | list) or len(validation_data) != 2:
             raise ValueError(
                 f"validation_data must be a pair (X, y) or a source, got {type(validation_data).__name__}."
@@ -177,12 +187,17 @@ class BaseModel(SavableMixin):
             raise ValueError(f"validation_data does not fit the training rows: {error}") from error
         return self._array_rows(X, targets, None, torch.arange(len(targets)), params)
 
+    def _without_offset(self, source: Source) -> Source:
+        offset = self.input_offset_
+        return source if offset is None else MappedSource(source, partial(_subtract, offset=offset))
+
     def _array_rows(self, X: Any, y: Tensor, weight: Tensor | None, order: Tensor, params: SolverParams) -> ArrayRows:
         dtype = params.dtype
         outputs = len(self.classes_) if hasattr(self, "classes_") else y[:1].numel()
         row_bytes = dtype.itemsize * X.shape[1] + 16 + 3 * outputs  # as in `bochner.search.memory.Sizes`
         shard_rows = rows_per_shard(params.memory_budget, row_bytes=row_bytes)
-        return ArrayRows(X, y, weight, order=order, shard_rows=shard_rows, dtype=dtype)
+        offset = self.input_offset_
+        return ArrayRows(X, y, weight, order=order, shard_rows=shard_rows, dtype=dtype, offset=offset)
 
     def _fit_rows(
         self, plan: KernelPlan | NetworkPlan, rows: Rows, *, num_classes: int | None, seed: int, group: Any
@@ -223,6 +238,8 @@ class BaseModel(SavableMixin):
         weight, _ = checked_weights(sample_weight, len(y))
         if weight is not None:  # as given: other rows may follow
             weight = torch.as_tensor(np.asarray(sample_weight, dtype=np.float64)).expand(len(y))
+        if not hasattr(self, "model_") and (offset := input_offset(X, plan.params.dtype)) is not None:
+            self.input_offset_ = offset
         rows = self._array_rows(X, y, weight, torch.randperm(len(y), generator=generator), plan.params)
         mean, std = _moments(y, num_classes)
         seed, params = generator.initial_seed(), plan.params
@@ -270,9 +287,14 @@ class BaseModel(SavableMixin):
             return self.encoder_.encode(X)
         if isinstance(X, Tensor):
             return checked_tensor(self, X, reset=False)
-        if is_pandas(X):
+        if isinstance(X, Source):
+            return X
+        if is_pandas(X) and [*X.columns] == [*getattr(self, "feature_names_in_", X.columns)]:
             check_numbers(X)
-        return X if isinstance(X, Source) else validate_data(self, X, reset=False, **_ACCEPTED)
+        try:
+            return validate_data(self, X, reset=False, **_ACCEPTED)
+        except ValueError as error:
+            raise _explained(error) from error
 
     def _tile_scores(self, X: Tensor, size: int) -> Tensor:
         """Scores of at most `size` rows, computed as if there were `size` of them."""
@@ -280,18 +302,20 @@ class BaseModel(SavableMixin):
         return self.model_(X if len(X) == size else X[rows])[: len(X)]
 
     def _blocks(self, X: Any) -> Iterator[Tensor]:
+        """Blocks of the inputs of `model_`."""
         if isinstance(X, Source):
-            yield from (block.X for block in in_order(X, batch_rows=TILES_AT_ONCE * CPU_TILE))
+            yield from (block.X for block in in_order(self._without_offset(X), batch_rows=TILES_AT_ONCE * CPU_TILE))
             return
         for rows in row_tiles(X.shape[0], row_elements=1, tile_elements=TILES_AT_ONCE * CPU_TILE):
-            yield dense_rows(X, rows, bias_of(self.model_).dtype)
+            yield dense_rows(X, rows, bias_of(self.model_).dtype, self.input_offset_)
 
     def _check_pair(
         self, X: Any, y: Any, *, sample_weight: Any = None, reset: bool = True
     ) -> tuple[Any, np.ndarray[Any, Any]]:
         """X as a finite array, sparse matrix or tensor [n, d], and y as an array of as many rows."""
         numeric = isinstance(self, RegressorMixin)
-        multiple = numeric or _num_columns(y) > 1
+        y, num_columns = checked_targets(y, numeric=numeric)
+        multiple = numeric or num_columns > 1
         if reset:
             self.encoder_ = None
         if needs_encoder(X) or (not reset and self.encoder_ is not None):
@@ -301,13 +325,15 @@ class BaseModel(SavableMixin):
             y = y.cpu().numpy() if isinstance(y, Tensor) else y
             _, y = check_X_y(np.zeros((len(X), 1)), y, multi_output=multiple, y_numeric=numeric)
             return X, y
-        return validate_data(self, X, y, reset=reset, multi_output=multiple, y_numeric=numeric, **_ACCEPTED)
+        try:
+            return validate_data(self, X, y, reset=reset, multi_output=multiple, y_numeric=numeric, **_ACCEPTED)
+        except ValueError as error:
+            raise _explained(error) from error
 
     def _encode_frame(
         self, X: Any, y: Any, sample_weight: Any, *, reset: bool, numeric: bool
     ) -> tuple[Any, np.ndarray[Any, Any]]:
         """A frame as numbers, by the encoder of `fit` or one that is fitted to it, and y as an array."""
-        y = y.to_numpy() if hasattr(y, "to_numpy") else y
         _, y = check_X_y(np.zeros((len(X), 1)), y, multi_output=True, y_numeric=numeric)
         if not reset:
             return self._encoded_inputs(X), y
@@ -315,8 +341,13 @@ class BaseModel(SavableMixin):
         if not numeric and y.ndim == 1:
             classes, targets = np.unique(y, return_inverse=True)
             num_classes = len(classes)
-        weight, _ = checked_weights(sample_weight, len(y))
-        self.encoder_, Z = TableEncoder.fit(X, targets, num_classes=num_classes, weight=weight, seed=0)
+        weight, chosen = checked_weights(sample_weight, len(y))
+        frame = nw.from_native(X, eager_only=True)[chosen.numpy()].to_native() if len(chosen) < len(y) else X
+        self.encoder_, encoded = TableEncoder.fit(
+            frame, targets[chosen], num_classes=num_classes, weight=None if weight is None else weight[chosen], seed=0
+        )
+        Z = np.zeros((len(y), encoded.shape[1]))  # rows of weight 0 are never read
+        Z[chosen] = encoded
         self.feature_names_in_ = np.array([column.name for column in self.encoder_.columns], dtype=object)
         self.n_features_in_ = len(self.feature_names_in_)
         return Z, y
@@ -329,7 +360,8 @@ class BaseModel(SavableMixin):
 
     def _export(self, path: Any, **outputs: Any) -> None:
         check_is_fitted(self)
-        export_onnx(self.model_, path, dtype=torch.float32, encoder=self.encoder_, **outputs)
+        dtype = torch.float32 if self.input_offset_ is None else torch.float64
+        export_onnx(self.model_, path, dtype=dtype, encoder=self.encoder_, offset=self.input_offset_, **outputs)
 
     def _params_to_save(self) -> dict[str, Any]:
         """Constructor parameters without those that describe this process and its file system."""
@@ -349,6 +381,9 @@ class BaseModel(SavableMixin):
         self.make_plan()  # checks the parameters
         with torch.no_grad():
             outputs = self.model_(bias_of(self.model_).new_zeros(1, self._num_inputs)).shape[1]
+        offset = self.input_offset_
+        if offset is not None and (offset.shape != (self._num_inputs,) or not np.isfinite(offset).all()):
+            raise ValueError(f"input_offset_ must be {self._num_inputs} finite numbers, got {offset!r}.")
         classes = getattr(self, "classes_", None)
         if classes is not None and outputs != len(classes) and (outputs, len(classes)) != (1, 2):
             raise ValueError(f"model_ must return a score for each of {len(classes)} classes, got {outputs}.")
@@ -476,12 +511,45 @@ class KernelModel(BaseModel):
         return True
 
 
-def _num_columns(y: Any) -> int:
-    """Columns of targets that are an array, a tensor, a frame or lists of lists; 1 for anything else."""
-    if isinstance(y, list | tuple):
-        return len(y[0]) if len(y) and isinstance(y[0], list | tuple) else 1
-    shape: tuple[int, ...] = getattr(y, "shape", ())
-    return int(shape[1]) if len(shape) == 2 else 1
+def checked_targets(y: Any, *, numeric: bool) -> tuple[Any, int]:
+    """y, as an array unless it is one that scikit-learn reads, and the number of its columns.
+
+    Missing values, labels of several types and, in `numeric` targets, text and dates are errors.
+    """
+    if y is None or isinstance(y, Tensor):
+        return y, int(y.shape[1]) if y is not None and y.ndim == 2 else 1
+    if hasattr(y, "__array__") and not isinstance(y, np.ndarray) and not hasattr(y, "iloc"):
+        y = np.asarray(y)  # polars, pyarrow
+    array = np.asarray(y)
+    if array.dtype.kind in "OTUSMm":
+        _check_values(array, numeric=numeric)
+    return y, int(array.shape[1]) if array.ndim == 2 else 1
+
+
+def _check_values(array: np.ndarray[Any, Any], *, numeric: bool) -> None:
+    values, width = array.ravel().tolist(), max(1, array[:1].size) if array.ndim else 1
+    for place, value in enumerate(values):
+        if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
+            raise ValueError(
+                f"y must have a value in every row, but contains {value!r} in row {place // width} (None, NA or NaN); "
+                "leave such rows out."
+            )
+    text = [value for value in values if isinstance(value, str)]
+    if numeric and (text or array.dtype.kind in "SMm"):
+        raise ValueError(f"y must hold numbers, got {(text or values)[0]!r}; text needs a classifier.")
+    if text and len(text) < len(values):
+        other = next(value for value in values if not isinstance(value, str))
+        raise ValueError(f"y must hold labels of one type, got {text[0]!r} and {other!r}; convert them to text.")
+
+
+def _explained(error: ValueError) -> ValueError:
+    """The error, without the advice of scikit-learn to use another estimator for missing values."""
+    if "Input X contains NaN" not in str(error):
+        return error
+    return ValueError(
+        "Input X contains NaN, but arrays must have no missing values: fill them, or fit on a frame, such as "
+        "pandas.DataFrame(X), whose missing values are encoded."
+    )
 
 
 def checked_inputs(estimator: BaseEstimator, X: Any, *, reset: bool) -> Tensor:
@@ -498,7 +566,7 @@ def checked_tensor(estimator: BaseEstimator, X: Tensor, *, reset: bool) -> Tenso
         raise ValueError(f"X must hold at least one row and one column, got shape {tuple(X.shape)}.")
     if reset:
         estimator.n_features_in_ = X.shape[1]
-    return X
+    return X.detach()
 
 
 def as_tensor(array: np.ndarray[Any, Any]) -> Tensor:
@@ -531,8 +599,10 @@ class ArrayRows:
         order: Tensor,
         shard_rows: int,
         dtype: torch.dtype,
+        offset: np.ndarray[Any, Any] | None = None,
     ) -> None:
         self._X, self._y, self._weight, self._order, self._dtype = X, y, weight, order, dtype
+        self._offset = offset
         self.num_inputs: int = X.shape[1]
         self._tiles = list(row_tiles(len(order), row_elements=1, tile_elements=shard_rows))
         self.shard_sizes = [tile.stop - tile.start for tile in self._tiles]
@@ -540,19 +610,56 @@ class ArrayRows:
     def read(self, shard: int) -> Block:
         rows = self._order[self._tiles[shard]]
         weight = None if self._weight is None else self._weight[rows].to(self._dtype)
-        return Block(dense_rows(self._X, rows, self._dtype), self._y[rows], weight)
+        return Block(dense_rows(self._X, rows, self._dtype, self._offset), self._y[rows], weight)
 
     def read_targets(self, shard: int) -> Tensor:
         return self._y[self._order[self._tiles[shard]]]
 
 
-def dense_rows(X: Inputs, rows: Tensor | slice, dtype: torch.dtype) -> Tensor:
-    """Those rows of X as a dense tensor."""
+def input_offset(X: Any, dtype: torch.dtype) -> np.ndarray[Any, Any] | None:
+    """Medians of the columns of X [n, d] that float32 does not resolve, 0 for the others; None if it resolves all.
+
+    Examples are times in nanoseconds, serial numbers and coordinates of a small area. From the largest and the smallest
+    value, and up to 4 million numbers; those of a source are in its first shard. If `dtype` is float32, columns that it
+    cannot hold are errors.
+    """
+    if isinstance(X, Source):
+        shard = next((shard for shard, size in enumerate(X.shard_sizes) if size), None)
+        return None if shard is None else input_offset(read_shard(X, shard).X, dtype)
+    if issparse(X) or str(X.dtype).removeprefix("torch.") in _RESOLVED_TYPES:
+        return None
+    values = X.detach().cpu().numpy() if isinstance(X, Tensor) else X
+    size = np.maximum(values.max(axis=0), -values.min(axis=0).astype(np.float64))
+    float32 = np.finfo(np.float32)
+    bad = np.flatnonzero(np.isfinite(size) & ((size > 0.1 * float32.max) | ((size > 0) & (size < 10 * float32.tiny))))
+    if len(bad) and dtype == torch.float32:
+        raise ValueError(
+            f"column {bad[0]} of X must have a size from {10 * float32.tiny:.1g} to {0.1 * float32.max:.1g}, got "
+            f"{size[bad[0]]:.3g}; scale it, or set precision='float64' in solver_params."
+        )
+    sample = values[:: max(1, values.size // MAX_OFFSET_NUMBERS)].astype(np.float64)
+    first, median, third = np.quantile(sample, [0.25, 0.5, 0.75], axis=0, method="lower")
+    with np.errstate(invalid="ignore"):  # rows of a source may be infinite, which is reported when they are read
+        spread = np.where(third > first, third - first, sample.std(axis=0))
+    is_lost = (spread > 0) & (np.abs(median) * float32.eps > MIN_RESOLUTION * spread)
+    return np.where(is_lost, median, 0.0) if is_lost.any() else None
+
+
+def _subtract(block: Block, *, offset: np.ndarray[Any, Any]) -> Block:
+    return block._replace(X=block.X.double() - torch.as_tensor(offset, device=block.X.device))
+
+
+def dense_rows(
+    X: Inputs, rows: Tensor | slice, dtype: torch.dtype, offset: np.ndarray[Any, Any] | None = None
+) -> Tensor:
+    """Those rows of X, less the offset, as a dense tensor."""
     if isinstance(X, Tensor):
-        return X[rows.to(X.device) if isinstance(rows, Tensor) else rows].to(dtype)
+        part = X[rows.to(X.device) if isinstance(rows, Tensor) else rows]
+        return (part if offset is None else part.double() - torch.as_tensor(offset, device=X.device)).to(dtype)
     part = X[rows.numpy() if isinstance(rows, Tensor) else rows]
+    part = part.toarray() if issparse(part) else part
     kind = np.float64 if dtype == torch.float64 else np.float32
-    return as_tensor(np.asarray(part.toarray() if issparse(part) else part, dtype=kind))
+    return as_tensor(np.asarray(part if offset is None else part - offset, dtype=kind))
 
 
 def checked_weights(sample_weight: Any, num_rows: int) -> tuple[Tensor | None, Tensor]:
@@ -610,6 +717,8 @@ def needs_encoder(X: Any) -> bool:
     pandas frames of finite numbers are arrays with column names.
     """
     if isinstance(X, np.ndarray | Tensor) or not is_frame(X):
+        if type(X).__name__ == "LazyFrame":
+            raise ValueError("X must be a DataFrame, got a LazyFrame; use X.collect().")
         return False
     if not is_pandas(X):
         return True
@@ -640,9 +749,10 @@ def check_numbers(frame: Any) -> None:
 
 
 def resolves(mean: Tensor, std: Tensor, dtype: torch.dtype = torch.float32) -> bool:
-    """Whether numbers of that dtype resolve a thousandth of the spread of targets around their mean."""
-    spread = torch.where(std > 0, std, 1.0)
-    return bool((mean.abs() * torch.finfo(dtype).eps < 1e-3 * spread).all())
+    """Whether numbers of that dtype resolve a thousandth of the spread of targets around their mean, and hold it."""
+    spread, limits = torch.where(std > 0, std, 1.0), torch.finfo(dtype)
+    is_held = (spread > 1e8 * limits.tiny) & (spread < 1e-8 * limits.max)
+    return bool((is_held & (mean.abs() * limits.eps < MIN_RESOLUTION * spread)).all())
 
 
 def _moments(y: Tensor, num_classes: int | None) -> tuple[Tensor, Tensor]:

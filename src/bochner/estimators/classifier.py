@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 import torch
@@ -79,7 +79,9 @@ class ClassifierBase(ClassifierMixin, BaseModel):
             check_classification_targets(y)
             if y.ndim == 2:
                 return self._fit_labels(plan, X, y, sample_weight, validation_data, seed=seed, group=group)
-            self.classes_ = _distinct_classes(y)
+            self.classes_ = np.unique(y)
+            if len(self.classes_) < 2:
+                _refuse_one_class(self.classes_, "y")
         self.multilabel_ = False
         rows = self._read_rows(X, y, sample_weight, validation_data, plan.params, seed=seed)
         if self.class_weight is not None:
@@ -173,9 +175,13 @@ class ClassifierBase(ClassifierMixin, BaseModel):
         return probabilities(scores, self._link).clamp_min(torch.finfo(torch.float32).tiny)
 
     def export_onnx(self, path: str | os.PathLike[str]) -> None:
-        """Write an ONNX graph from X [N, d], float32, to `label`, `probabilities` and `scores`; needs bochner[onnx]."""
+        """Write an ONNX graph from X [N, d] to `label`, `probabilities` and `scores`; needs bochner[onnx].
+
+        X is float32, or float64 if that does not resolve a column. For multi-label targets, `label` and `probabilities`
+        are [N, L].
+        """
         if self.multilabel_:
-            self._export(path, output="logistic", classes=None)
+            self._export(path, output="sigmoid", classes=None)
             return
         integral = self.classes_.dtype.kind not in "OU" and bool((self.classes_ == np.floor(self.classes_)).all())
         self._export(path, output=self._link, classes=self.classes_.astype(np.int64 if integral else str).tolist())
@@ -289,7 +295,7 @@ class KernelClassifier(ClassifierBase, KernelModel):
         see `bochner.search.SolverParams`.
     scoring : str, callable or None, default=None
         The score that the search optimises, as in `sklearn.model_selection.GridSearchCV`, such as "roc_auc"; None is
-        the squared error.
+        the squared error of the calibrated probabilities.
     time_limit : float or None, default=None
         Approximate maximum of the seconds of a fit; the search ends early. Without a limit the same data and
         `random_state` give the same model.
@@ -324,6 +330,9 @@ class KernelClassifier(ClassifierBase, KernelModel):
         Shares of the columns in the average squared gradient of the searched model.
     encoder_ : TableEncoder or None
         The encoder of frames with text, dates or missing values.
+    input_offset_ : array or None
+        What is subtracted from the inputs of `model_`: medians of columns that float32 does not resolve, such as times
+        in nanoseconds; None if it resolves all.
 
     Examples
     --------
@@ -361,7 +370,9 @@ class KernelClassifier(ClassifierBase, KernelModel):
         if first:
             if classes is None:
                 raise ValueError("classes must be given with the first call of partial_fit.")
-            self.classes_, self.multilabel_ = _distinct_classes(np.asarray(classes), "classes"), False
+            self.classes_, self.multilabel_ = np.unique(classes), False
+            if len(self.classes_) < 2:
+                _refuse_one_class(self.classes_, "classes")
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes must be those of the first call, {self.classes_.tolist()}, got {classes!r}.")
         targets = self._encode(y)
@@ -378,8 +389,5 @@ def _weighted(block: Block, weights: Tensor) -> Block:
     return block._replace(weight=weight if block.weight is None else weight * block.weight)
 
 
-def _distinct_classes(y: np.ndarray[Any, Any], name: str = "y") -> np.ndarray[Any, Any]:
-    classes = np.unique(y)
-    if len(classes) < 2:
-        raise ValueError(f"{name} must hold at least two classes, got one class only: {classes.tolist()}.")
-    return classes
+def _refuse_one_class(classes: np.ndarray[Any, Any], name: str) -> NoReturn:
+    raise ValueError(f"{name} must hold at least two classes, got one class only: {classes.tolist()}.")

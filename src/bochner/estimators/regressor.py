@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from types import NoneType
 from typing import Any, ClassVar, Self
 
 import torch
-from sklearn.base import RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.metrics import get_scorer
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -28,6 +30,7 @@ from bochner.estimators.base import (
 )
 from bochner.estimators.inputs import read_test, read_training
 from bochner.models.intervals import Uncertainty
+from bochner.search.plan import KernelPlan
 
 
 class RegressorBase(RegressorMixin, BaseModel):
@@ -63,16 +66,20 @@ class RegressorBase(RegressorMixin, BaseModel):
         rows = self._read_rows(X, y, sample_weight, validation_data, plan.params, seed=seed)
         scale = TargetScale.of(rows.all_rows)
         self.single_target_ = scale.is_single
+        if isinstance(plan, KernelPlan) and plan.scoring is not None:
+            plan = replace(plan, scoring=ScoreOfTargets(plan.scoring, scale))
         fitted = self._fit_rows(plan, rows.mapped(scale), num_classes=None, seed=seed, group=group)
+        uncertainty = fitted.uncertainty
         if not resolves(scale.mean, scale.std):
             self.model_ = self.model_.double()
+            uncertainty = None if uncertainty is None else uncertainty.double()
         rescale(self.model_, scale.mean, scale.std)
         for name in ("predictions", "targets"):
             values = self.validation_.get(name)
             if values is not None:
                 self.validation_[name] = values * scale.std.to(values) + scale.mean.to(values)
         if isinstance(self, KernelModel):
-            self.uncertainty_ = None if fitted.uncertainty is None else fitted.uncertainty.rescaled(scale.std)
+            self.uncertainty_ = None if uncertainty is None else uncertainty.rescaled(scale.std)
         return self
 
     def predict(self, X: Any) -> Any:
@@ -90,7 +97,10 @@ class RegressorBase(RegressorMixin, BaseModel):
         return self._like(X, values[:, 0] if self.single_target_ else values)
 
     def export_onnx(self, path: str | os.PathLike[str]) -> None:
-        """Write an ONNX graph from X [N, d], float32, to `scores`, the predictions [N, t]; needs bochner[onnx]."""
+        """Write an ONNX graph from X [N, d] to `scores`, the predictions [N, t]; needs bochner[onnx].
+
+        X is float32, or float64 if that does not resolve a column.
+        """
         self._export(path)
 
     def _encode(self, y: Any) -> Tensor:
@@ -211,6 +221,8 @@ class TargetScale:
             count, total, squares = count + size, total + (y - shift).sum(0), squares + (y - shift).square().sum(0)
         if shift is None:
             raise ValueError("source must hold at least one row, got none.")
+        if not squares.isfinite().all():
+            raise ValueError("y must vary by less than 1e150; divide it by a constant.")
         std = (squares / count - (total / count).square()).clamp_min(0).sqrt()
         return cls(shift + total / count, std, is_single=is_single)
 
@@ -218,3 +230,38 @@ class TargetScale:
         scale = torch.where(self.std > 0, self.std, 1.0)
         y = (block.y.reshape(len(block.y), -1).to(self.mean) - self.mean) / scale
         return block._replace(y=y.to(block.X))
+
+
+class ScoreOfTargets:
+    """The scorer `scoring`, for predictions and targets that were scaled by `scale`: a score such as a percentage error
+    refers to the targets that the user gave."""
+
+    def __init__(self, scoring: Any, scale: TargetScale) -> None:
+        self.name, self.scorer = scoring, get_scorer(scoring) if isinstance(scoring, str) else scoring
+        self.mean, self.std = (part[0].item() if scale.is_single else part.numpy() for part in (scale.mean, scale.std))
+
+    def __call__(self, estimator: Any, X: Any, y: Any) -> Any:
+        predictions = estimator.predict(X) * self.std + self.mean
+        try:
+            return self.scorer(_Known(predictions), X, y * self.std + self.mean)
+        except ValueError as error:
+            raise ValueError(f"scoring={self.name!r} cannot score these targets and predictions: {error}") from error
+
+    def __repr__(self) -> str:
+        return repr(self.name)
+
+
+class _Known(RegressorMixin, BaseEstimator):
+    """An estimator with known predictions."""
+
+    def __init__(self, predictions: Any) -> None:
+        self.predictions = predictions
+
+    def fit(self, X: Any, y: Any) -> Self:
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return self.predictions
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True

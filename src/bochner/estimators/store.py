@@ -21,7 +21,11 @@ from bochner import checks
 from bochner.storage import Storable, pack, unpack
 
 ESTIMATORS: dict[str, type[SavableMixin]] = {}  # by class name; filled as classes are defined
-OPTIONAL_STATE: dict[str, type] = {"feature_names_in_": np.ndarray, "target_name_": str}  # saved if they are set
+OPTIONAL_STATE: dict[str, type] = {  # saved if they are set
+    "feature_names_in_": np.ndarray,
+    "target_name_": str,
+    "input_offset_": np.ndarray,
+}
 _PACKED = "bochner_tree"  # marks a pickled attribute that was a module or tensor
 
 

@@ -182,6 +182,7 @@ def export_onnx(
     classes: Sequence[int] | Sequence[str] | None = None,
     dtype: torch.dtype | None = None,
     encoder: TableEncoder | None = None,
+    offset: Any = None,
 ) -> None:
     """Write a model to `path` as ONNX, atomically.
 
@@ -190,13 +191,16 @@ def export_onnx(
     scores are the model's own output. `output` defines their meaning, and all but "scores" add probabilities:
     "softmax" (t = C), "logistic" (t = 1, C = 2), or "clipped" (t = C), for least squares on one-hot labels, whose
     scores are clipped from below and scaled to sum to 1. `classes`, C integers or strings, adds label: the class of the
-    largest score, or of a positive logistic score. Names and order are those of skl2onnx without ZipMap.
+    largest score, or of a positive logistic score. "sigmoid" is for t labels of which a row may have several: their
+    probabilities and label are [N, t], label is 1 where a score is positive, and `classes` is None. Names and order are
+    those of skl2onnx without ZipMap.
 
     The graph computes in the model's dtype; `dtype`, float32 or float64, is that of X and of the outputs, the model's
     if None. `encoder` adds the encoding of a table: the inputs are then its columns, [N, 1] each, as `encode_table`
-    describes. Models are FeatureModel, LandmarkModel, Network, TransformedModel, PartitionedModel (a row costs what its
-    leaf costs), and LogitAverage of these. Frequencies are written out as a matrix whatever the projection: 4 d P bytes
-    for P of them in float32. A runtime holds k(X, landmarks) or z(X) for all N rows at once: choose N to fit. Opset 13.
+    describes. `offset` [d] is subtracted from the model's inputs in float64. Models are FeatureModel, LandmarkModel,
+    Network, TransformedModel, PartitionedModel (a row costs what its leaf costs), and LogitAverage of these.
+    Frequencies are written out as a matrix whatever the projection: 4 d P bytes for P of them in float32. A runtime
+    holds k(X, landmarks) or z(X) for all N rows at once: choose N to fit. Opset 13.
 
     >>> import tempfile
     >>> from bochner.features import FourierMap
@@ -216,7 +220,7 @@ def export_onnx(
     names = None if classes is None else _checked_classes(classes, output, known.num_outputs)
     if encoder is not None and len(encoder.names) != known.num_inputs:
         raise ValueError(f"encoder must have the model's {known.num_inputs} inputs, got {len(encoder.names)}.")
-    content = _file(model, known, output, names, dtype or known.dtype, encoder).SerializeToString()
+    content = _file(model, known, output, names, dtype or known.dtype, encoder, offset).SerializeToString()
     onnx("checker").check_model(content, full_check=True)
     write_atomically(Path(path), content)
 
@@ -228,6 +232,7 @@ def _file(
     classes: Classes | None,
     dtype: torch.dtype,
     encoder: TableEncoder | None,
+    offset: Any,
 ) -> Any:
     graph = Graph(known.dtype)
     floats = element_name(dtype)
@@ -239,14 +244,21 @@ def _file(
         inputs, encoded = encode_table(encoder, replace(graph, dtype=torch.float64), dtype=dtype)
         X = Value(graph, encoded.name if dtype == torch.float64 else encoded.to(dtype).name)
         opsets.append(onnx("helper").make_opsetid(ML_DOMAIN, ML_OPSET))
-    S = scores(model, X if dtype == known.dtype else X.to(known.dtype), raw=X, dtype=dtype)
+    if offset is None:
+        S = scores(model, X if dtype == known.dtype else X.to(known.dtype), raw=X, dtype=dtype)
+    else:
+        exact = Value(replace(graph, dtype=torch.float64), X.to(torch.float64).name)
+        S = scores(model, Value(graph, (exact - torch.as_tensor(offset)).to(known.dtype).name))
     outputs = []
     if classes is not None:
         kind = "INT64" if isinstance(classes[0], int) else "STRING"
         outputs.append(_named("label", _label(S, output, classes)).info(["N"], kind=kind))
+    elif output == "sigmoid":
+        label = S.apply("Greater", 0.0).to(torch.int64)
+        outputs.append(_named("label", label).info(["N", known.num_outputs], kind="INT64"))
     if output != "scores":
-        P = _probabilities(S, output)
-        outputs.append(_named("probabilities", P, dtype).info(["N", max(2, known.num_outputs)], kind=floats))
+        P, num_classes = _probabilities(S, output), known.num_outputs + (output == "logistic")
+        outputs.append(_named("probabilities", P, dtype).info(["N", num_classes], kind=floats))
     outputs.append(_named("scores", S, dtype).info(["N", known.num_outputs], kind=floats))
     return onnx("helper").make_model(
         graph.proto("bochner", inputs, outputs),
@@ -261,6 +273,8 @@ def _file(
 def _probabilities(S: Value, output: str) -> Value:
     if output == "softmax":
         return S.apply("Softmax", axis=1)
+    if output == "sigmoid":
+        return S.apply("Sigmoid")
     if output == "clipped":
         positive = S.apply("Max", SMALLEST_PROBABILITY)
         return positive / positive.apply("ReduceSum", torch.tensor([1]), keepdims=1)
@@ -287,7 +301,7 @@ def _named(name: str, value: Value, dtype: torch.dtype | None = None) -> Value:
 
 
 def _check_output(output: str, num_outputs: int) -> None:
-    checks.one_of("output", output, ["scores", "softmax", "logistic", "clipped"])
+    checks.one_of("output", output, ["scores", "softmax", "logistic", "clipped", "sigmoid"])
     if output in ("softmax", "clipped") and num_outputs == 1:
         raise ValueError(f"output={output!r} needs a model with several scores per row, got 1; use 'logistic'.")
     if output == "logistic" and num_outputs > 1:
@@ -296,6 +310,8 @@ def _check_output(output: str, num_outputs: int) -> None:
 
 def _checked_classes(classes: Sequence[Any], output: str, num_outputs: int) -> Classes:
     labels = [label.item() if hasattr(label, "item") else label for label in classes]
+    if output == "sigmoid":
+        raise ValueError(f"classes must be None for output='sigmoid', whose labels are 0 and 1, got {labels}.")
     if output == "scores" and num_outputs == 1:
         raise ValueError("classes need several scores per row, got 1; use output='logistic' if it is one.")
     if len(labels) != max(2, num_outputs) or len(set(labels)) != len(labels):
