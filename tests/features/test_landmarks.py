@@ -7,7 +7,7 @@ import torch
 
 from bochner.features import LANDMARK_RULES, NystromMap, choose_landmarks
 from bochner.features.landmarks import kmeans_centers, leverage_sample, pivoted_cholesky, weighted_sample
-from bochner.kernels import Gaussian
+from bochner.kernels import Gaussian, Kernel
 from bochner.ops.linalg import top_eigenpairs
 from tests.features.cases import generator, points
 
@@ -140,3 +140,20 @@ def test_fewer_features_keep_the_best_rank() -> None:
     z = NystromMap.fit(kernel, X, num_landmarks=60, num_features=10, generator=generator())
     error = torch.linalg.matrix_norm(kernel(X) - z.approximate(X, X), ord=2)
     assert error < 1.02 * torch.linalg.eigvalsh(kernel(X)).flip(0)[10]
+
+
+def test_the_sample_of_a_level_gives_the_scores_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if it is a single point: here all of the score is that of the last point of each level."""
+    samples, last = [], []
+
+    def scores(kernel: Kernel, X: torch.Tensor, sample: torch.Tensor, *_: object) -> torch.Tensor:
+        samples.append(sample)
+        last.append(X[-1:])
+        return torch.eye(len(X), dtype=torch.float64)[-1]
+
+    monkeypatch.setattr("bochner.features.landmarks._leverage_scores", scores)
+    X = points(64)
+    (chosen,) = leverage_sample(Gaussian(), X, 1, generator=generator())
+    assert torch.equal(torch.cat(samples[1:]), torch.cat(last[:-1]))
+    assert torch.equal(X[chosen], last[-1][0])
+    assert len(samples) == 6  # of 2, 4, ..., 64 points
