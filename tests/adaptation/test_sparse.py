@@ -130,6 +130,7 @@ def test_rounds_keep_a_growing_share_and_draw_the_rest(form: str) -> None:
     assert [len(kept) for kept in chosen.kept] == [P // 4, P // 2, 3 * P // 4]
     assert chosen.drawn == [P, 3 * P // 4, P // 2, P // 4]
     assert chosen.births.bincount(minlength=5)[1:].sum() == P
+    assert len(chosen.penalties) == 3
     assert all(a >= b for a, b in pairwise(chosen.penalties))  # more are kept with a smaller penalty
 
 
