@@ -163,3 +163,11 @@ def _closed_pipe() -> int:
     reader, writer = os.pipe()
     os.close(reader)
     return writer
+
+
+def test_an_output_in_a_directory_that_does_not_exist(ring_model: Path, tmp_path: Path, capsys: Capture) -> None:
+    output = tmp_path / "none" / "p.csv"
+    code, _, err = run(capsys, "predict", ring_model / "model", ring_model / "test.csv", "--output", output)
+    assert code == 1
+    assert f"output={output} must be in a directory that exists" in err
+    assert ".part" not in err

@@ -386,3 +386,10 @@ def test_the_default_directory_names_the_format(
     assert Path("out", directory, "model.safetensors").exists()
     Path(name).unlink()  # a finished directory is named before anything is read
     assert f"out/{directory} holds a finished model" in run(capsys, "train", name).err
+
+
+def test_an_output_directory_that_is_a_file(tmp_path: Path, capsys: Capture) -> None:
+    data = rings_csv(tmp_path / "a.csv", 60)
+    code, _, err = run(capsys, "train", data, "--target=ring", f"--output_dir={data}")
+    assert code == 1
+    assert f"output_dir must be a directory, got the file {data}" in err

@@ -102,6 +102,31 @@ def test_a_few_words_among_numbers_are_named(tmp_path: Path, caplog: pytest.LogC
     assert "'z'" not in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("header", "is_row"),
+    [
+        ("0.5,1.25,3", True),
+        ("17,4,0", True),
+        ("0.5,ada,yes", True),
+        ("0,1,2", False),
+        ("2019,2020,2021", False),
+        ("a,b,3", False),
+    ],
+)
+def test_a_first_line_that_looks_like_a_row(
+    header: str, is_row: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "a.csv").write_text(f"{header}\n1,2,3\n4,5,6\n")
+    read_table(tmp_path / "a.csv")
+    assert ("looks like a row" in caplog.text) == is_row
+
+
+def test_a_row_of_another_length_names_the_separator(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a b\n1 2\n3 4,5\n")
+    with pytest.raises(ValueError, match=r"3 4,5.*separated by comma.*--sep"):
+        read_table(tmp_path / "a.csv")
+
+
 def test_the_index_of_pandas_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     frame = pandas.DataFrame({"a": [1.0, 2.0, 4.0], "b": [3.0, 5.0, 2.0]}, index=[5, 7, 9])
     frame.to_parquet(tmp_path / "t.parquet")

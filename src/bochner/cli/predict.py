@@ -156,6 +156,8 @@ def write_tables(tables: Iterable[Table], output: FilePath | None, *, num_rows: 
 @contextmanager
 def _replacing(output: Path) -> Iterator[Path]:
     """A temporary path next to `output` that replaces it at the end, or is removed after an error."""
+    if not output.parent.is_dir():
+        raise FileNotFoundError(f"output={output} must be in a directory that exists, but {output.parent} does not.")
     part = output.with_name(f"{output.name}.{secrets.token_hex(4)}.part")
     try:
         yield part

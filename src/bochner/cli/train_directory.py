@@ -34,6 +34,8 @@ class TrainDirectory:
         self._mirror = Mirror(str(location)) if is_url(location) else None
         self.location = str(location) if self._mirror is None else self._mirror.url
         self.path = path = Path(location) if self._mirror is None else self._mirror.path
+        if path.exists() and not path.is_dir():
+            raise ValueError(f"output_dir must be a directory, got the file {path}.")
         self.model, self.config = path / MODEL_FILE, path / "config.json"
         self.history, self.scores = path / "history.jsonl", path / "validation_scores.json"
         self.card, self.card_page = path / CARD_FILE, path / "model_card.md"

@@ -164,9 +164,16 @@ def _read_csv(path: Path, kinds: Mapping[str, str] | None, categories: Sequence[
         decimal_point=form.decimal,
     )
     parse = csv.ParseOptions(delimiter=form.sep, quote_char=form.quote, newlines_in_values=True)
-    with utf8_file(path, form.encoding) as file, reading(path):
-        read = csv.ReadOptions(skip_rows=form.first_line, use_threads=False)
-        table = csv.read_csv(file, read_options=read, parse_options=parse, convert_options=convert)
+    try:
+        with utf8_file(path, form.encoding) as file, reading(path):
+            read = csv.ReadOptions(skip_rows=form.first_line, use_threads=False)
+            table = csv.read_csv(file, read_options=read, parse_options=parse, convert_options=convert)
+    except ValueError as error:
+        if "columns, got" not in str(error):
+            raise
+        raise ValueError(f"{error} It is read as {form}; correct the row, or choose another --sep.") from error
+    if kinds is None:
+        _warn_of_header(path, table.column_names)
     for j, field in enumerate(table.schema):
         if field.type == "binary":
             raise ValueError(
@@ -205,6 +212,24 @@ def _without_thousands(column: Any, decimal: str) -> Any:
         return column
     plain = compute.replace_substring(column, mark, "")
     return compute.replace_substring(plain, decimal, ".").cast("float64")
+
+
+def _warn_of_header(path: Path, names: Sequence[str]) -> None:
+    """Warn of a file without names of columns, whose first row is lost: all are numbers, or one is a fraction.
+
+    Numbers that increase by 1 are names that pandas gives, or years.
+    """
+    is_number = [bool(re.fullmatch(_NUMBER, name)) for name in names]
+    has_fraction = any(number and re.search(r"[.,]", name) for name, number in zip(names, is_number, strict=True))
+    digits = [int(name) for name in names if name.isdigit()]
+    is_sequence = len(digits) == len(names) and digits == list(range(digits[0], digits[0] + len(digits)))
+    if has_fraction or (all(is_number) and not is_sequence):
+        logger.warning(
+            "%s: the first line, %s, is taken for the names of the columns, but looks like a row; if it is one, add a "
+            "line of names.",
+            path,
+            abbreviated(names),
+        )
 
 
 def _warn_of_numbers(path: Path, name: str, column: Any) -> None:
