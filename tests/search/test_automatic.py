@@ -24,6 +24,7 @@ from bochner.search.automatic import (
     SearchResult,
     SearchRows,
     Trial,
+    brier_losses,
     search_model,
     squared_losses,
 )
@@ -471,7 +472,7 @@ def test_final_trials_learn_their_metric_from_many_rows(seed: int, monkeypatch: 
 
 
 def make_trial(search: automatic._Search, predictions: Tensor, metric: str = "none", rows: int = 100) -> Trial:
-    losses = search.criterion.rows(predictions, search.rows.Y)
+    losses = search.criterion.rows(predictions, search.rows.Y, search.rows.weight)
     path = ((1.0, 1.0),) if metric == "none" else ((1.0, 1.0),) * 2
     recipe = Recipe("standard", 1.0, 2.0, metric, 0.0 if metric == "none" else 0.5, path)
     return Trial(recipe, rows, float(losses.mean()), losses, torch.arange(len(losses)), predictions, *[(None,)] * 3)
@@ -537,6 +538,27 @@ def test_the_criterion_orders_the_trials() -> None:
     final = [t for t in result.trials if t.rows == chosen.rows and len(t.validated) == len(chosen.validated)]
     assert result.chosen[0].loss == min(trial.loss for trial in final)
     assert {trial.loss for trial in result.trials} <= set(calls)
+
+
+def mean_brier(predictions: Tensor, Y: Tensor) -> float:
+    return float(brier_losses(predictions, Y, torch.ones(len(Y))).mean())
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_classes_are_compared_by_calibrated_probabilities(num_classes: int) -> None:
+    """Predictions that order the rows better win even if they are close to their mean; squared errors prefer others."""
+    y = (torch.arange(300) * 7) % num_classes
+    Y = y[:, None].double() if num_classes == 2 else torch.nn.functional.one_hot(y, num_classes).double()
+    middle = Y.mean(dim=0)
+    noise = normal(*Y.shape)
+    wide, narrow = Y + 0.4 * noise, middle + 0.05 * (Y + 0.2 * noise - middle)
+    ones = torch.ones(len(Y))
+    assert squared_losses(wide, Y, ones).mean() < 0.9 * squared_losses(narrow, Y, ones).mean()
+    assert mean_brier(narrow, Y) < 0.2 * mean_brier(wide, Y)
+    assert mean_brier(narrow, Y) == pytest.approx(mean_brier(3 * narrow - 1, Y), rel=1e-5)
+    assert mean_brier(wide, Y) < 0.5 * float(squared_losses(middle.expand_as(Y), Y, ones).mean())
+    wide[0, 0] = math.nan
+    assert brier_losses(wide, Y, ones).isinf().all()
 
 
 # -- records ---------------------------------------------------------------------------------------------------------

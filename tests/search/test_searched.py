@@ -49,6 +49,18 @@ def classifier(**settings: Any) -> KernelClassifier:
     return KernelClassifier(**{"preset": "fast", "random_state": 0, **settings})
 
 
+def test_the_loss_of_classes_is_that_of_probabilities(monkeypatch: pytest.MonkeyPatch) -> None:
+    results = []
+    search = searched.search_model
+    monkeypatch.setattr(searched, "search_model", lambda *a, **k: results.append(search(*a, **k)) or results[-1])
+    model = classifier().fit(*classification_rows())
+    (result,) = results
+    best = result.chosen[0]
+    Y, weight = result.rows.Y[best.validated], result.rows.weight[best.validated]
+    assert best.loss == pytest.approx(float(automatic.brier_losses(best.predictions, Y, weight).mean()))
+    assert f"{best.loss:.4g}" in model.summary()
+
+
 # -- what is set is kept ---------------------------------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ MIN_SLOPE = 1e-3
 MAX_SLOPE = 1e4  # float32 scores then still give probabilities to three digits
 MAX_STEPS = 100  # Newton's method needs about ten
 TOLERANCE = 1e-10  # of the derivatives of the mean log loss
+ROUNDING = 1e-15  # of the mean log loss: a step that promises less only searches for a decrease that it cannot see
 MIN_DECREASE = 1e-4  # of a step, relative to what the derivative promises (Armijo)
 
 
@@ -109,7 +110,10 @@ class _LogLoss:
             # where all p are 0 or 1 to rounding, the second derivatives vanish
             hessian.diagonal().add_(1e-12 * hessian.diagonal().max().clamp_min(1e-12))
             step = -torch.linalg.solve(hessian, gradient)
-            promise, size = MIN_DECREASE * float(gradient @ step), 1.0
+            slope, size = float(gradient @ step), 1.0
+            if -slope < ROUNDING:
+                break
+            promise = MIN_DECREASE * slope
             while not self._value(theta + size * step) <= loss + size * promise and size > 1e-10:
                 size /= 2
             theta = theta + size * step

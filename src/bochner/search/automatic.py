@@ -19,6 +19,7 @@ from tqdm import tqdm
 
 from bochner.data.blocks import seeded
 from bochner.kernels import PowerExponential
+from bochner.models.calibration import fit_calibration
 from bochner.models.inputs import TRANSFORMS, InputTransform
 from bochner.ops import BinaryColumns, power_sums
 
@@ -42,6 +43,7 @@ GRADIENT_ROWS = 500  # rows at which gradients are averaged
 # from 9,000 rows 0.550 in 6.6 s, and one from 3,000 rows 0.616.
 METRIC_LANDMARKS = 2000
 MAX_PROBES = 8  # more outputs are combined by random signs
+CALIBRATION_ROWS = 2000  # validation rows that predictions of classes are calibrated on
 MIN_SCALE = 1e-4  # of a column in a diagonal map, relative to the largest: no column is dropped permanently
 MEDIAN_ROWS = 500
 MAX_GEOMETRIES = 8  # arrays of distances that are kept: 500 MB with 2,000 rows and three folds
@@ -186,18 +188,38 @@ class Fixed:
 
 
 class Criterion(NamedTuple):
-    """The criterion of trials: losses of rows [n] whose weighted mean is the loss, or one number for all rows."""
+    """The criterion of trials: losses of rows [n] whose weighted mean is the loss, or one number for all rows.
+
+    Both are functions of predictions [n, t], targets [n, t] and weights [n].
+    """
 
     name: str
-    rows: Callable[[Tensor, Tensor], Tensor]
+    rows: Callable[[Tensor, Tensor, Tensor], Tensor]
     overall: Callable[[Tensor, Tensor, Tensor], float] | None = None
 
 
-def squared_losses(predictions: Tensor, Y: Tensor) -> Tensor:
+def squared_losses(predictions: Tensor, Y: Tensor, weight: Tensor) -> Tensor:
     return (predictions - Y).square().sum(dim=1)
 
 
+def brier_losses(predictions: Tensor, Y: Tensor, weight: Tensor) -> Tensor:
+    """Squared errors of the probabilities that the predictions for one-hot rows, or 0 and 1, are calibrated to.
+
+    The squared error of the predictions themselves prefers models whose predictions are spread over [0, 1], even if
+    others, which are closer to the mean, order the rows better: after calibration these have the better probabilities.
+    """
+    if not bool(predictions.isfinite().all()):
+        return predictions.new_full((len(Y),), math.inf)
+    labels = Y.argmax(dim=1) if Y.shape[1] > 1 else (Y[:, 0] > 0.5).long()
+    few = slice(CALIBRATION_ROWS)
+    slope, offset = fit_calibration(predictions[few], labels[few], weight[few])
+    logits = slope * predictions + offset.to(predictions)
+    p = logits.softmax(dim=1) if Y.shape[1] > 1 else logits.sigmoid()
+    return squared_losses(p, Y, weight)
+
+
 SQUARED = Criterion("squared error", squared_losses)
+BRIER = Criterion("squared error of probabilities", brier_losses)
 
 
 @dataclass(frozen=True, eq=False)
@@ -591,7 +613,7 @@ class _Search:
         Y, weight = self.rows.Y[validated], self.rows.weight[validated]
         for index, penalty in enumerate(penalties):
             predictions = torch.cat([part[index] for part in solved])
-            losses = self.criterion.rows(predictions, Y) * weight / weight.mean()
+            losses = self.criterion.rows(predictions, Y, weight) * weight / weight.mean()
             loss = float(losses.mean())
             if self.criterion.overall is not None and math.isfinite(loss):
                 loss = self.criterion.overall(predictions, Y, weight)
@@ -1004,8 +1026,8 @@ def _ensemble(best: Trial, trials: list[Trial], rows: SearchRows, members: int, 
     candidates = [t for t in trials if t is not best and t.predictions.shape == best.predictions.shape]
     while len(chosen) < members and candidates and criterion.overall is None:
         total = torch.stack([trial.predictions for trial in chosen]).sum(dim=0)
-        current = criterion.rows(total / len(chosen), Y) * weight
-        losses = [criterion.rows((total + t.predictions) / (len(chosen) + 1), Y) * weight for t in candidates]
+        current = criterion.rows(total / len(chosen), Y, weight) * weight
+        losses = [criterion.rows((total + t.predictions) / (len(chosen) + 1), Y, weight) * weight for t in candidates]
         index = min(range(len(candidates)), key=lambda i: float(losses[i].mean()))
         gain = current - losses[index]
         if not float(gain.mean()) > float(gain.std(correction=0)) / num_validated**0.5:

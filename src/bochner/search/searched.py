@@ -17,6 +17,7 @@ from bochner.models.heads import LogitAverage
 from bochner.models.inputs import InputTransform, TransformedModel
 from bochner.models.intervals import Uncertainty
 from bochner.search.automatic import (
+    BRIER,
     GPU_ROWS,
     PRESETS,
     SQUARED,
@@ -78,7 +79,7 @@ def search_plan(plan: KernelPlan, task: Task, *, verbose: bool | None) -> Search
         preset,
         fixed=fixed_by(plan, num_rows(task.all_rows)),
         validation=validation,
-        criterion=SQUARED if plan.scoring is None else _criterion(plan, task.num_classes),
+        criterion=_criterion(plan, task.num_classes),
         time_limit=None if plan.time_limit is None else plan.time_limit / 2,
         seed=task.seed,
         verbose=verbose,
@@ -322,6 +323,8 @@ class _Answers:
 
 
 def _criterion(plan: KernelPlan, num_classes: int | None) -> Criterion:
+    if plan.scoring is None:
+        return SQUARED if num_classes is None else BRIER
     scorer = get_scorer(plan.scoring) if isinstance(plan.scoring, str) else plan.scoring
 
     def overall(predictions: Tensor, Y: Tensor, weight: Tensor) -> float:
