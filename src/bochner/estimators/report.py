@@ -79,7 +79,9 @@ def _page(
     held_out = _held_out(estimator)
     _add_short(page, estimator, held_out, test, target)
     if test:
-        page.heading("Test data").note("Rows that were given to the report; they must not have been fitted on.")
+        page.heading("Test data").note(
+            "The rows that were passed to the report. Their scores are unbiased if the model was not fitted on them."
+        )
         _add_parts(page, test, "test")
         if hasattr(estimator, "predict_interval"):
             _add_coverage(page, estimator, X, y)
