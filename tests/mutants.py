@@ -157,6 +157,17 @@ def mirrored_tests(path: Path) -> tuple[list[str], str | None]:
     return [*files, str(path)], None if package == ROOT / "tests" else str(package.relative_to(ROOT))
 
 
+def covering_tests(data: CoverageData, mutant: Mutant) -> tuple[set[str], list[str]]:
+    """The tests that run the changed lines, and the files of those that run them in a fixture.
+
+    A fixture may serve other tests of the file, too, but its lines count for the first of them alone.
+    """
+    by_line = data.contexts_by_lineno(str(mutant.path))
+    contexts = {context.partition("|") for line in mutant.lines for context in by_line.get(line, ())}
+    files = {test.partition("::")[0] for test, _, phase in contexts if phase == "setup"}
+    return {test for test, _, _ in contexts} - {""}, sorted(files)
+
+
 class Copy:
     """A copy of the repository in which mutants are made and tested."""
 
@@ -179,14 +190,13 @@ class Copy:
         everything = [names, *([] if package is None else [[package]])]
         if self._data is None:
             return everything
-        by_line = self._data.contexts_by_lineno(str(mutant.path))
-        covering = {context.partition("|")[0] for line in mutant.lines for context in by_line.get(line, ())} - {""}
+        covering, files = covering_tests(self._data, mutant)
         if not covering:  # run on import only, or never
             return everything
         of_module = sorted(test for test in covering if test.partition("::")[0] in names)
         of_package = sorted(test for test in covering - {*of_module} if package and test.startswith(package))
         others = sorted(covering - {*of_module, *of_package})[:MAX_OTHERS]
-        return [part for part in (of_module, of_package, others) if part]
+        return [part for part in (of_module, of_package, others, files) if part]
 
     def test(self, mutant: Mutant, seconds: float) -> tuple[str, str]:
         """("killed", the test), ("survived", "") or ("unsure", why)."""

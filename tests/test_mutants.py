@@ -7,10 +7,11 @@ import random
 from pathlib import Path
 
 import pytest
+from coverage import CoverageData
 from packaging.requirements import Requirement
 
 from tests.matrix import lowest_versions
-from tests.mutants import ROOT, mirrored_tests, mutants_of
+from tests.mutants import ROOT, Mutant, covering_tests, mirrored_tests, mutants_of
 
 
 @pytest.mark.parametrize("path", ["src/bochner/storage.py", "src/bochner/solvers/newton.py"])
@@ -33,6 +34,20 @@ def test_tests_of_a_module() -> None:
     assert package == "tests/solvers"
     assert landmarks[0].startswith("tests/solvers/test_landmark")
     assert "src/bochner/solvers/landmarks.py" in landmarks
+
+
+def test_a_fixture_may_serve_all_tests_of_its_file(tmp_path: Path) -> None:
+    path = "src/bochner/storage.py"
+    data = CoverageData(str(tmp_path / "data"))
+    for context, line in {"": 1, "tests/test_a.py::test_one|setup": 2, "tests/test_b.py::test_two|run": 3}.items():
+        data.set_context(context)
+        data.add_lines({path: [line]})
+    mutant = Mutant(Path(path), 2, 0, 1, "", "", range(2, 4))
+    assert covering_tests(data, mutant) == (
+        {"tests/test_a.py::test_one", "tests/test_b.py::test_two"},
+        ["tests/test_a.py"],
+    )
+    assert covering_tests(data, mutant._replace(lines=range(1, 2))) == (set(), [])
 
 
 def test_lowest_versions_are_exact() -> None:
