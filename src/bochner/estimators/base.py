@@ -318,7 +318,8 @@ class BaseModel(SavableMixin):
         multiple = numeric or num_columns > 1
         if reset:
             self.encoder_ = None
-        if needs_encoder(X) or (not reset and self.encoder_ is not None):
+        is_array = isinstance(X, np.ndarray | Tensor)
+        if (not is_array and needs_encoder(X)) or (not reset and self.encoder_ is not None):
             return self._encode_frame(X, y, sample_weight, reset=reset, numeric=numeric)
         if isinstance(X, Tensor):
             X = checked_tensor(self, X, reset=reset)
@@ -716,7 +717,7 @@ def needs_encoder(X: Any) -> bool:
 
     pandas frames of finite numbers are arrays with column names.
     """
-    if isinstance(X, np.ndarray | Tensor) or not is_frame(X):
+    if not is_frame(X):
         if type(X).__name__ == "LazyFrame":
             raise ValueError("X must be a DataFrame, got a LazyFrame; use X.collect().")
         return False
