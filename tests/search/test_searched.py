@@ -196,7 +196,10 @@ def test_a_scorer_is_what_is_optimised() -> None:
     assert chosen["loss"] == min(r["loss"] for r in model.search_results_ if r["validated"] == chosen["validated"])
 
 
-@pytest.mark.parametrize(("scoring", "low", "high"), [("roc_auc", -1, -0.7), ("accuracy", -1, -0.6)])
+@pytest.mark.parametrize(
+    ("scoring", "low", "high"),
+    [("roc_auc", -1, -0.7), ("accuracy", -1, -0.6), ("f1", -1, -0.6), ("neg_log_loss", 0, 0.7)],
+)
 def test_scores_of_classes_by_name(scoring: str, low: float, high: float) -> None:
     model = classifier(scoring=scoring).fit(*classification_rows(200))
     assert low <= model.choices_["loss"] <= high

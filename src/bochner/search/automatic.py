@@ -215,7 +215,7 @@ def brier_losses(predictions: Tensor, Y: Tensor, weight: Tensor) -> Tensor:
     slope, offset = fit_calibration(predictions[few], labels[few], weight[few])
     logits = slope * predictions + offset.to(predictions)
     p = logits.softmax(dim=1) if Y.shape[1] > 1 else logits.sigmoid()
-    return squared_losses(p, Y, weight)
+    return (p - Y).square().sum(dim=1)
 
 
 SQUARED = Criterion("squared error", squared_losses)

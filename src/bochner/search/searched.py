@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from sklearn.metrics import get_scorer
 from torch import Tensor, nn
@@ -74,12 +75,15 @@ def search_plan(plan: KernelPlan, task: Task, *, verbose: bool | None) -> Search
     for_metrics = min(preset.metric_rows + preset.last_rows, MAX_SEARCH_NUMBERS // task.train.num_inputs)
     count = max(count, for_metrics)
     rows, labels, validation = _sample(task, count)
+    criterion = SQUARED if task.num_classes is None else BRIER
+    if plan.scoring is not None:
+        criterion = _criterion(plan, task.num_classes)
     return search_model(
         rows,
         preset,
         fixed=fixed_by(plan, num_rows(task.all_rows)),
         validation=validation,
-        criterion=_criterion(plan, task.num_classes),
+        criterion=criterion,
         time_limit=None if plan.time_limit is None else plan.time_limit / 2,
         seed=task.seed,
         verbose=verbose,
@@ -293,9 +297,9 @@ class _Answers:
         self._estimator_type = "regressor" if num_classes is None and not multilabel else "classifier"
         self.values, self.num_classes = predictions.double().cpu().numpy(), num_classes
         self.multilabel = multilabel
-        self.classes_: Any = None if num_classes is None else list(range(num_classes))
+        self.classes_: Any = None if num_classes is None else np.arange(num_classes)
         if multilabel:
-            self.classes_ = [[0, 1]] * predictions.shape[1]
+            self.classes_ = [np.arange(2)] * predictions.shape[1]
 
     def predict(self, X: Any) -> Any:
         if self.multilabel:
@@ -323,8 +327,6 @@ class _Answers:
 
 
 def _criterion(plan: KernelPlan, num_classes: int | None) -> Criterion:
-    if plan.scoring is None:
-        return SQUARED if num_classes is None else BRIER
     scorer = get_scorer(plan.scoring) if isinstance(plan.scoring, str) else plan.scoring
 
     def overall(predictions: Tensor, Y: Tensor, weight: Tensor) -> float:
