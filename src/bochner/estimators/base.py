@@ -464,7 +464,7 @@ class KernelModel(BaseModel):
                 f"inputs: {TRANSFORM_NAMES[chosen['transform']]}; {metric}",
                 f"bandwidth: {chosen['factor']:g} times the median distance; penalty {chosen['penalty']:.3g}",
                 f"search: {len(self.search_results_)} trials, the last on {chosen['rows']:,} rows; validation loss "
-                f"{chosen['loss']:.4g} +- {chosen['error']:.2g}",
+                f"{chosen['loss']:.4g} ± {chosen['error']:.2g}",
             ]
             if chosen["members"] > 1:
                 lines.append(f"ensemble of {chosen['members']} models")
