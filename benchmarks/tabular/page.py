@@ -37,7 +37,7 @@ year, month, day, weekday, day of the year and hour. LightGBM, XGBoost, CatBoost
 levels) and RealMLP get categories as such. The random forest, SVM, xRFM and bochner 0.1 get one-hot columns up to 20
 levels and out-of-fold target statistics beyond, medians and an indicator for missing numbers. HistGradientBoosting
 has `l2_regularization=1`, since the default 0 diverges on two multi-class tables. For the multi-label table, peers
-fit one model per label.
+fit one model per label. Other processes ran on the machine, so CPU seconds are more reliable than wall seconds.
 
 **What was chosen on which sets.** The kernels, grids, stages and criterion of the search of `bochner` were chosen with
 test scores in view on {chosen}. The other sets were scored, but nothing was chosen by their scores. The table of win
@@ -108,7 +108,8 @@ def _machines(summary: Summary) -> str:
     cpus = ", ".join(sorted({record["machine"].get("cpu", "") for record in records} - {""}))
     return (
         f"**Machine.** {cpus + ', ' if cpus else ''}{cores} cores, device {devices}, {threads} "
-        f"thread{'s' * (threads != '1')} per fit, {jobs} fits at a time; Python {pythons}, {', '.join(texts)}{commit}."
+        f"thread{'s' * (threads != '1')} per fit, {jobs} fit{'s' * (jobs != '1')} at a time; Python {pythons}, "
+        f"{', '.join(texts)}{commit}."
     )
 
 

@@ -92,7 +92,7 @@ def draw_costs(points: dict[str, tuple[float, float]], path: Path) -> None:
             weight="bold" if name.startswith("bochner") else "normal",
         )  # fmt: skip
     axes.set(xlabel="median time of a fit, CPU seconds", ylabel="mean rank (1 is best)", xscale="log")
-    axes.set_xlim(min(s for s, _ in points.values()) / 2.6, 2.6 * max(s for s, _ in points.values()))
+    axes.set_xlim(min(s for s, _ in points.values()) / 6, 3 * max(s for s, _ in points.values()))
     axes.set_ylim(0.4 + max(rank for _, rank in points.values()), 1)
     axes.xaxis.set_major_formatter("{x:g}")
     axes.grid(axis="y", color="0.9")
