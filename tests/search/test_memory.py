@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from bochner import KernelClassifier, KernelRegressor
 from bochner.data import ArraySource
+from bochner.ops import TILE_ELEMENTS
 from bochner.search.memory import Sizes, plan_memory
 from bochner.search.plan import parse_bytes
 from tests.estimators.cases import QUICK, SOLVER_PARAMS, options, rings
@@ -180,3 +182,25 @@ def test_solvers_by_the_memory_that_they_need() -> None:
     assert wide.solver("ridge") > wide.solver("sgd") + 8 * 8192**2
     assert long.solver("saga") >= long.solver("sgd") + 4 * 10**9
     assert wide.solver("newton") == wide.solver("landmarks")
+
+
+def test_the_bytes_are_those_of_the_arrays() -> None:
+    """Each model of a phase, against a list of its arrays: their shapes, and the bytes of a number."""
+    n, d, t, D = 5000, 7, 3, 96
+    sizes = Sizes(num_rows=n, shard_rows=512, num_inputs=d, num_outputs=t, num_features=D, item=4)
+
+    def count(*arrays: tuple[int, ...]) -> int:
+        return sum(math.prod(array) for array in arrays)
+
+    block = 512  # rows of K that "askotch" factors: n / 50, and at least 512
+    assert sizes.blocks == count(
+        *3 * [(n, d, 4), (n, t, 4), (n, 4)],  # inputs, targets and weights
+        *8 * [(n, t, 8)],
+        *5 * [(block, block, 8)],
+        *3 * [(TILE_ELEMENTS, 4)],
+    )
+    assert sizes.landmarks == count(*5 * [(D, D, 8)], *3 * [(D, d, 8)], *8 * [(D, t, 8)], *5 * [(n, D, 8)])
+    assert sizes.normal_equations == count(*5 * [(D, D, 8)], *3 * [(2048, D, 4)])
+    assert sizes.residuals == count((n, t, 4), *3 * [(2048, D, 4)])
+    assert sizes.preconditioner(600) == count((600 + 256, D, 4), (600 + 256, d, 4), *4 * [(600, 600, 8)], (600, 600, 4))
+    assert sizes.rule == count(*3 * [(1000, d, 4)], *2 * [(1000, d, 8)], *2 * [(1000, 1000, 8)])

@@ -32,3 +32,14 @@ def test_every_map_errs_less_with_more_features() -> None:
     for name in names:
         few, many = (measure(Cell(name, count, 0)) for count in (32, 256))
         assert many["error"] < few["error"]
+
+
+def test_sizes_and_seeds() -> None:
+    """The papers' sizes are powers of two from 64 to 1,024, with 10 seeds; the small study is a part of it."""
+    paper, small, smoke = (
+        {(cell.num_features, cell.seed) for cell in cells(size)} for size in ("paper", "small", "smoke")
+    )
+    assert paper == {(64 * 2**i, seed) for i in range(5) for seed in range(10)}
+    assert small == {(64 * 2**i, seed) for i in range(5) for seed in range(5)}
+    assert smoke == {(64, 0), (256, 0)}
+    assert len(cells("paper")) == 20 * len(paper)

@@ -158,6 +158,7 @@ def test_comparison(by: str) -> None:
     assert found.probability_better > 0.999
     assert compare(good, poor, seed=0, by=by).probability_better < 0.001
     assert compare(good, good, seed=0, by=by).probability_better == 0.5
+    assert found == compare(poor, good, seed=0, by=by, replications=10_000, level=0.95)
 
 
 def test_what_cannot_be_compared() -> None:
