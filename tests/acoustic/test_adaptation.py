@@ -157,3 +157,12 @@ def test_the_command_writes_a_model_that_transcribes(tmp_path: Path, capsys: pyt
     results = [set(result.text.split()) for result in transcribe(adapted, files)]
     hits = [len(found & words) / len(words) for found, words in zip(results, references, strict=True)]
     assert np.mean(hits) > 0.5
+
+
+@pytest.mark.parametrize(("kind", "text"), [("gmm", "log likelihood per frame"), ("kernel", "cross-entropy")])
+def test_the_command_prints_each_result_once(
+    kind: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (gmm() if kind == "gmm" else model(kind)).save(tmp_path / "model")
+    main(["adapt", str(tmp_path / "model"), str(voice()), "--output_dir", str(tmp_path / "adapted")])
+    assert capsys.readouterr().out.count(text) == 1

@@ -33,6 +33,9 @@ def test_every_kind_of_problem_is_found(data: Path) -> None:
     (data / "silent.txt").write_text((data / "01.txt").read_text())
     write_audio(data / "loud.wav", np.sign(np.sin(np.arange(RATE) / 20)).astype("float32"), rate=RATE)
     (data / "loud.txt").write_text((data / "01.txt").read_text())
+    content = (data / "01.wav").read_bytes()
+    (data / "cut.wav").write_bytes(content[: -len(content) // 10])
+    (data / "cut.txt").write_text((data / "01.txt").read_text())
     shutil.copy(data / "01.wav", data / "untold.wav")
     shutil.copy(data / "01.wav", data / "long.wav")
     (data / "long.txt").write_text(" ".join([(data / "01.txt").read_text()] * 20))
@@ -42,7 +45,9 @@ def test_every_kind_of_problem_is_found(data: Path) -> None:
     assert found["loud"][1].startswith("clipped")
     assert found["untold"] == ("audio", "no transcript")
     assert found["long"][1].startswith("too short for its text")
-    assert set(found) == {"00", "silent", "loud", "untold", "long"}
+    assert found["cut"][0] == "audio"
+    assert found["cut"][1].startswith("truncated")
+    assert set(found) == {"00", "silent", "loud", "cut", "untold", "long"}
 
 
 def test_a_transcript_of_another_recording_does_not_match(data: Path) -> None:
@@ -57,7 +62,12 @@ def test_a_transcript_of_another_recording_does_not_match(data: Path) -> None:
 
 def test_the_command_lists_the_problems(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model("kernel").save(tmp_path / "model")
+    command = ["validate", str(tmp_path / "model"), str(data), "--output", str(tmp_path / "problems.tsv")]
+    main(command)  # without problems no exit code but 0
+    assert (tmp_path / "problems.tsv").read_text() == ""
     (data / "00.txt").write_text("xyzzy")
-    main(["validate", str(tmp_path / "model"), str(data), "--output", str(tmp_path / "problems.tsv")])
+    with pytest.raises(SystemExit) as stopped:
+        main(command)
+    assert stopped.value.code == 3
     assert (tmp_path / "problems.tsv").read_text() == "00\twords\tnot in the lexicon: xyzzy\n"
     assert "1 of" in capsys.readouterr().out

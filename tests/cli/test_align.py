@@ -70,6 +70,60 @@ def test_the_directory_of_outputs_is_named_by_that_of_recordings(
     assert (tmp_path / "version1.2_aligned" / "a.TextGrid").is_file()
 
 
+def test_several_recordings_and_directories(tmp_path: Path, capsys: Capture) -> None:
+    for name in ("monday/a", "monday/b", "tuesday/a", "tuesday/c"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        record(tmp_path / f"{name}.wav", "please call")
+        (tmp_path / f"{name}.txt").write_text("please call")
+    files = sorted((tmp_path / "monday").iterdir())  # as the shell expands monday/*
+    code, out, _ = run(capsys, "align", *files)
+    assert code == 0
+    assert "2 recordings, 4 words" in out
+    assert {path.name for path in (tmp_path / "monday_aligned").glob("*.TextGrid")} == {"a.TextGrid", "b.TextGrid"}
+    code, out, err = run(capsys, "align", *files, tmp_path / "tuesday", "--output_dir", tmp_path / "out")
+    assert code == 3
+    assert "3 recordings" in out
+    assert "a.wav is not aligned" in err
+    assert str(tmp_path / "monday" / "a.wav") in err
+
+
+def test_what_several_recordings_cannot_share(tmp_path: Path, capsys: Capture) -> None:
+    first, second = (record(tmp_path / name, "please call") for name in ("a.wav", "b.wav"))
+    code, _, err = run(capsys, "align", first, second, "--text", "please call")
+    assert (code, "text belongs to a single recording" in err) == (1, True)
+    code, _, err = run(capsys, "align", first, tmp_path)
+    assert (code, "output_dir must be given" in err) == (1, True)
+    code, _, err = run(capsys, "align", first, tmp_path / "none.wav")
+    assert (code, "none.wav does not exist" in err) == (1, True)
+
+
+def test_a_truncated_recording_is_named(tmp_path: Path, capsys: Capture) -> None:
+    for name in ("whole", "half"):
+        record(tmp_path / f"{name}.wav", "please call seven friends today")
+        (tmp_path / f"{name}.txt").write_text("please call")
+    content = (tmp_path / "half.wav").read_bytes()
+    (tmp_path / "half.wav").write_bytes(content[: len(content) // 2])
+    code, _, err = run(capsys, "align", tmp_path, "--output_dir", tmp_path / "out")
+    assert code == 0
+    (line,) = [line for line in err.splitlines() if "truncated" in line]
+    assert "half.wav" in line
+    assert f"{(len(content) // 2 - 44) / (2 * RATE):.2f} s" in line
+    assert f"{(len(content) - 44) / (2 * RATE):.2f} s" in line
+
+
+def test_a_damaged_recording_does_not_stop_the_others(tmp_path: Path, capsys: Capture) -> None:
+    record(tmp_path / "whole.wav", "please call")
+    record(tmp_path / "half.flac", "please call")
+    for name in ("whole", "half"):
+        (tmp_path / f"{name}.txt").write_text("please call")
+    content = (tmp_path / "half.flac").read_bytes()
+    (tmp_path / "half.flac").write_bytes(content[: len(content) // 2])
+    code, out, err = run(capsys, "align", tmp_path, "--output_dir", tmp_path / "out")
+    assert code == 3
+    assert "1 recordings" in out
+    assert "half is not aligned: damaged after" in err
+
+
 def test_a_textgrid_with_the_text_is_not_overwritten(tmp_path: Path, capsys: Capture) -> None:
     audio = record(tmp_path / "a.wav", "please call")
     write_textgrid(tmp_path / "a.TextGrid", {"mine": [("please call", 0.0, 0.5)]}, duration=0.5)

@@ -96,6 +96,17 @@ def test_run_gives_the_recipe_with_changes_and_prints_the_comparison(
     assert f"bochner transcribe {tmp_path / 'out' / 'models' / 'best'} AUDIO.wav" in outcome.out
 
 
+def test_models_of_given_frames_are_not_suggested_for_transcription(
+    calls: list[tuple[AsrRecipe, Path, dict[str, Any]]], tmp_path: Path, capsys: Capture
+) -> None:
+    best = tmp_path / "out" / "models" / "best"
+    best.mkdir(parents=True)
+    (best / "model.json").write_text('{"front_end": null}')
+    outcome = run(capsys, "asr", "run", "an4", "--source", "an4.zip", "--output_dir", tmp_path / "out")
+    assert "bochner transcribe" not in outcome.out
+    assert f"next      bochner asr compare {tmp_path}" in outcome.out
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from bochner.acoustic.sequence import last_layer, with_last_layer
 from bochner.speech.align import FunctionScores, align_utterances, tied_states
 from bochner.speech.align.em import ADAPTATION_ROUNDS, estimate_fmllr
 from bochner.speech.align.gmm_hmm import View, ViewedFrames
-from bochner.speech.audio import AudioError, read_audio
+from bochner.speech.audio import AudioError, read_audio, truncation
 from bochner.speech.corpora.directory import prepare_directory
 from bochner.speech.corpora.pronunciations import normalized
 from bochner.speech.frontend.postprocess import Moments, group_moments, normalize
@@ -29,7 +28,6 @@ from bochner.speech.levels import may_be_speech
 from bochner.speech.manifest import Utterance, manifest_path, read_manifest
 from bochner.speech.text_files import Skipped, summarize
 
-logger = logging.getLogger(__name__)
 Array = NDArray[Any]
 METHODS = ("fmllr", "map", "head")
 HELDOUT_STEP = 10  # every tenth utterance is held out to stop the retraining of a head
@@ -39,12 +37,16 @@ NORMALIZE = ("lower", "no_punctuation")
 
 @dataclass(frozen=True, eq=False)
 class RecordedData:
-    """Utterances with their cepstra, normalised by speaker, and the moments of the speakers."""
+    """Utterances with their cepstra, normalised by speaker, and the moments of the speakers.
+
+    `truncated` lists utterances whose audio is shorter than its header states; they are among `utterances`, too.
+    """
 
     utterances: list[Utterance]
     cepstra: dict[str, Array]
     moments: dict[str, Moments]
     skipped: list[Skipped]
+    truncated: list[Skipped] = field(default_factory=list)
 
     @property
     def speaker_of(self) -> dict[str, str]:
@@ -65,9 +67,12 @@ def read_data(model: AcousticModel, data: Path, *, speakers: str | None = None) 
             data, Path(temporary), lexicon=model.lexicon, speakers=speakers
         )
         raw: dict[str, Array] = {}
+        truncated: list[Skipped] = []
         for utterance in utterances:
             try:
                 samples = read_audio(utterance.replace(rate=model.front_end.rate), corpus_dir=directory)
+                if (reason := truncation(directory / str(utterance.audio))) is not None:
+                    truncated.append(Skipped(utterance.id, reason))
                 if may_be_speech(samples, rate=model.front_end.rate):
                     raw[utterance.id] = model.front_end(samples)
                 else:
@@ -87,7 +92,7 @@ def read_data(model: AcousticModel, data: Path, *, speakers: str | None = None) 
             frames_of.setdefault(utterance.speaker, []).append(raw[utterance.id])
         moments = {speaker: model.prior.moments(frames) for speaker, frames in frames_of.items()}
     cepstra = {u.id: normalize(raw[u.id], moments[u.speaker]) for u in utterances}
-    return RecordedData(utterances, cepstra, moments, skipped)
+    return RecordedData(utterances, cepstra, moments, skipped, truncated)
 
 
 def read_utterances(
@@ -227,7 +232,6 @@ def _with_map(
     statistics = accumulate(mixtures, X, y)
     adapted = map_means(mixtures, statistics, tau=tau)
     gain = accumulate(adapted, X, y).log_likelihood - statistics.log_likelihood
-    logger.info("map: log likelihood per frame %+.3f", gain / len(y))
     if unadapted is not None:
         plain = np.concatenate([model.stage.view(data.cepstra[name]) for name in names])
         unadapted = map_means(unadapted, accumulate(unadapted, plain, y), tau=tau)
@@ -267,7 +271,6 @@ def _with_head(model: AcousticModel, aligned: AlignedData, seed: int) -> tuple[A
     with torch.no_grad():
         for parameter, value in zip(parameters, best, strict=True):
             parameter.copy_(value)
-    logger.info("head: heldout cross-entropy %.3f -> %.3f", losses[0], min(losses))
     return replace(model, module=with_last_layer(model.module, last)), {"heldout_ce": losses}
 
 

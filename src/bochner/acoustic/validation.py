@@ -29,16 +29,16 @@ class Problem(NamedTuple):
 def validate(model: AcousticModel, data: Path, *, speakers: str | None = None) -> tuple[RecordedData, list[Problem]]:
     """The readable data, and the problems of the utterances.
 
-    Reading finds empty, clipped or damaged audio and utterances without a transcript; forced alignment finds words that
-    the model's lexicon lacks and utterances too short for their text. A transcript does not match if a free path
-    through the decoding graph exceeds the forced one in log likelihood per frame by at least 1, and by six median
+    Reading finds empty, clipped, truncated or damaged audio and utterances without a transcript; forced alignment finds
+    words that the model's lexicon lacks and utterances too short for their text. A transcript does not match if a free
+    path through the decoding graph exceeds the forced one in log likelihood per frame by at least 1, and by six median
     absolute deviations more than the median utterance.
     """
     recorded = read_data(model, data, speakers=speakers)
     missing = {
         u.id: words for u in recorded.utterances if (words := sorted({t for t in u.tokens if t not in model.lexicon}))
     }
-    problems = [Problem(entry.id, "audio", entry.reason) for entry in recorded.skipped]
+    problems = [Problem(entry.id, "audio", entry.reason) for entry in (*recorded.skipped, *recorded.truncated)]
     problems += [Problem(name, "words", f"not in the lexicon: {', '.join(words)}") for name, words in missing.items()]
     aligned = align_data(model, recorded)
     problems += [Problem(e.id, "transcript", e.reason) for e in aligned.skipped if e.id not in missing]

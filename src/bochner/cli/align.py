@@ -16,7 +16,7 @@ MIN_CONFIDENCE = 0.4  # of a recording; see AlignedRecording.confidence. Nine of
 
 
 def align(
-    audio: Path,
+    audio: list[str],  # not list[Path]: jsonargparse would replace the path of a text file by its content
     *,
     text: str | None = None,
     output_dir: Path | None = None,
@@ -35,19 +35,21 @@ def align(
         bochner align talk.mp3 --text "please call stella"
         bochner align recordings --output_dir aligned --format textgrid,csv
         bochner align recordings --lexicon my_words.txt
+        bochner align monday/*.wav tuesday --output_dir aligned
 
-    A pre-trained model aligns, so that no training is needed. AUDIO is a recording (WAV, FLAC, OGG, MP3; any rate) or a
-    directory of recordings. The text of talk.wav is in talk.txt, talk.lab or talk.TextGrid beside it; each interval of
-    a TextGrid is aligned by itself. A corpus directory of `bochner speech prepare` is accepted as well.
+    A pre-trained model aligns, so that no training is needed. AUDIO are recordings (WAV, FLAC, OGG, MP3; any rate) or
+    directories of recordings. The text of talk.wav is in talk.txt, talk.lab or talk.TextGrid beside it; each interval
+    of a TextGrid is aligned by itself. A corpus directory of `bochner speech prepare` is accepted as well.
 
     Words that the dictionary lacks are pronounced by rule and listed in OUTPUT_DIR/guessed.txt: correct that file and
     give it as lexicon. Recordings that cannot be aligned are listed in OUTPUT_DIR/skipped.jsonl; the exit code is then
     3, or 1 if there is no other. Requires `pip install 'bochner[speech]'`.
 
     Args:
-        audio: A recording, or a directory of recordings.
+        audio: Recordings, or directories of recordings.
         text: The words of a single recording, or the path of a .txt, .lab or .TextGrid file.
-        output_dir: Default: AUDIO_aligned, beside the recording or directory.
+        output_dir: Default: AUDIO_aligned, beside the recording or directory; for several recordings of one directory,
+            that of the directory.
         model: The name of a model, see `bochner speech models list`, or the directory of one.
         format: textgrid, ctm, json, csv, or several of them: textgrid,csv. All but textgrid have confidences.
         lexicon: A file of lines `word phone phone ...` that replaces the model's pronunciations of these words; case
@@ -66,7 +68,7 @@ def align(
     formats = format.split(",") if isinstance(format, str) else format
     for name in formats:
         one_of("format", name, FORMATS)
-    target = output_dir or _default_output(audio)
+    target = output_dir or _default_output([Path(path) for path in audio])
     if "textgrid" in formats:
         check_outputs(audio, text, target)
     own = None if lexicon is None else read_lexicon(lexicon).entries
@@ -98,7 +100,12 @@ def align(
         raise SystemExit(INCOMPLETE if aligned.recordings else 1)
 
 
-def _default_output(audio: Path) -> Path:
+def _default_output(audio: list[Path]) -> Path:
     """Beside the recording or directory, also if the latter is . or has a dot in its name."""
-    place = audio if audio.name not in ("", "..") else audio.resolve()
+    place = audio[0]
+    if len(audio) > 1:
+        if len({path.resolve().parent for path in audio}) > 1 or any(path.is_dir() for path in audio):
+            raise ValueError(f"output_dir must be given for recordings of several directories, got {len(audio)} paths.")
+        place = place.parent
+    place = place if place.name not in ("", "..") else place.resolve()
     return place.with_name(f"{place.name if place.is_dir() else place.stem}_aligned")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -73,7 +74,20 @@ def show(results: Any, output_dir: Path) -> None:
         print(labelled("report", str(write_report(output_dir))))
     except ImportError as error:  # matplotlib is optional
         print(labelled("report", f"not written: {error}"))
-    print(labelled("next", shlex.join(["bochner", "transcribe", str(output_dir / "models" / "best"), "AUDIO.wav"])))
+    best = output_dir / "models" / "best"
+    if _reads_audio(best):
+        print(labelled("next", shlex.join(["bochner", "transcribe", str(best), "AUDIO.wav"])))
+    else:
+        print(labelled("note", "The corpus provides frames, so its models cannot transcribe recordings."))
+        print(labelled("next", shlex.join(["bochner", "asr", "compare", str(output_dir.parent)])))
+
+
+def _reads_audio(model: Path) -> bool:
+    """Whether a saved acoustic model has a front end for recordings."""
+    from bochner.acoustic.model import DESCRIPTION
+
+    description = model / DESCRIPTION
+    return not description.exists() or json.loads(description.read_bytes())["front_end"] is not None
 
 
 def compare(directory: Path, *, markdown: bool = False) -> None:

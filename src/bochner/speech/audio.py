@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import logging
+import struct
 from collections.abc import Iterable, Iterator
 from math import gcd
 from pathlib import Path
@@ -18,11 +20,14 @@ from bochner.speech.runtime import imported
 from bochner.speech.text_files import FilePath
 from bochner.storage import write_atomically
 
+logger = logging.getLogger(__name__)
 Samples = NDArray[np.float32]
 
 CLIPPED_RUN = 3  # consecutive samples at full scale from which on they count as clipped
 MAX_CLIPPED = 0.01  # share of clipped samples above which a recording is refused
 BLOCK_SECONDS = 60  # of a recording read at a time: 21 MB of stereo at 44.1 kHz
+MIN_UNKNOWN_SIZE = 0x7FFFF000  # bytes: what programs that write a stream put into its header for a size not known yet
+MIN_MISSING = 0.01  # seconds
 FILTER_REACH = 10  # scipy's resampling filter ends after this many samples of the lower rate
 
 
@@ -50,8 +55,9 @@ def read_samples(
     """Samples [samples] of a recording at `rate`, from `start` for `duration` seconds (default: to the end).
 
     A recording at another rate is resampled. Of several channels the mean is read, or the given `channel`, counted from
-    0. Raises AudioError for a file that libsndfile cannot read or that ends early, a channel that it does not have, no
-    samples, NaN or infinity, and more than one percent of clipped samples.
+    0. Raises AudioError for a file that libsndfile cannot read or that ends before `start` + `duration`, a channel that
+    it does not have, no samples, NaN or infinity, and more than one percent of clipped samples. A truncated WAV file is
+    read as far as it goes, with a warning.
     """
     return np.concatenate(list(sample_blocks(path, rate=rate, start=start, duration=duration, channel=channel)))
 
@@ -65,6 +71,8 @@ def sample_blocks(
     """
     positive_int("rate", rate)
     with _opened(path) as file:
+        if (reason := truncation(path)) is not None:
+            logger.warning("%s is %s", path, reason)
         own_rate = file.samplerate
         if channel is not None and not 0 <= channel < file.channels:
             raise AudioError(path, f"no channel {channel} ({file.channels} channels, counted from 0)")
@@ -82,7 +90,11 @@ def _own_blocks(path: FilePath, file: Any, count: int, channel: int | None) -> I
     """The next `count` samples of an open file at its own rate."""
     total, clipped = 0, np.zeros(1)
     while total < count:
-        channels: Samples = file.read(min(BLOCK_SECONDS * file.samplerate, count - total), "float32", always_2d=True)
+        size = min(BLOCK_SECONDS * file.samplerate, count - total)
+        try:
+            channels: Samples = file.read(size, "float32", always_2d=True)
+        except imported("soundfile").LibsndfileError as error:  # such as a FLAC file that ends early
+            raise AudioError(path, f"damaged after {total / file.samplerate:.1f} s") from error
         if len(channels) == 0:
             break
         channels = channels if channel is None else channels[:, [channel]]
@@ -101,6 +113,31 @@ def recording_length(path: FilePath) -> tuple[int, int]:
     """Number of samples and samples per second of a recording, from its header."""
     with _opened(path) as file:
         return len(file), file.samplerate
+
+
+def truncation(path: FilePath) -> str | None:
+    """A description of what a WAV file lacks of the samples that its header states; None for whole and other files.
+
+    libsndfile takes the length of such a file from its size, without an error.
+    """
+    with Path(path).open("rb") as file:
+        size = file.seek(0, io.SEEK_END)
+        file.seek(0)
+        if file.read(4) != b"RIFF" or file.read(8)[4:] != b"WAVE":
+            return None
+        rate = 0  # bytes per second
+        while len(header := file.read(8)) == 8:
+            name, length = struct.unpack("<4sI", header)
+            begin = file.tell()
+            if name == b"fmt ":
+                rate = int.from_bytes(file.read(12)[8:], "little")
+            elif name == b"data":
+                held = size - begin
+                if rate == 0 or length >= MIN_UNKNOWN_SIZE or length - held < MIN_MISSING * rate:
+                    return None
+                return f"truncated: it holds {held / rate:.2f} s, its header states {length / rate:.2f} s"
+            file.seek(begin + length + length % 2)
+    return None
 
 
 def num_channels(path: FilePath) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -115,7 +116,7 @@ class AlignedFiles:
 
 
 def align_files(
-    audio: FilePath,
+    audio: FilePath | Sequence[FilePath],
     text: str | None = None,
     *,
     model: str | PretrainedModel = "en",
@@ -132,9 +133,10 @@ def align_files(
 
     Parameters
     ----------
-    audio : path
+    audio : path or sequence of paths
         A recording (WAV, FLAC, OGG, MP3 and whatever libsndfile reads; any rate), a directory of recordings, each with
-        its text in a .txt, .lab or .TextGrid file of the same name, or a corpus directory with utterances.jsonl.
+        its text in a .txt, .lab or .TextGrid file of the same name, or a corpus directory with utterances.jsonl. Among
+        several paths, those of texts are ignored.
     text : str, optional
         The words of a single recording, or the path of a file with them. Default: the file beside the recording.
     model : str or PretrainedModel
@@ -166,40 +168,61 @@ def align_files(
     return result
 
 
-def find_recordings(audio: FilePath, text: str | None, *, tier: str | None, skipped: list[Skipped]) -> list[Recording]:
-    """The recordings below a path with their texts; those without text are added to `skipped`."""
-    path = Path(audio)
-    if path.is_dir():
-        if text is not None:
-            raise ValueError(f"text belongs to a single recording, but {path} is a directory; remove {text!r}.")
-        if (path / MANIFEST).is_file():
-            return _of_corpus(path)
-        files = sorted(file for file in path.rglob("*") if file.suffix.lower() in AUDIO_SUFFIXES)
-        if not files:
-            raise ValueError(f"{path} must hold recordings ({', '.join(AUDIO_SUFFIXES)}), got none.")
-    elif path.is_file():
-        files = [path]
-    else:
-        raise ValueError(f"audio must be a recording or a directory of recordings, but {path} does not exist.")
+def find_recordings(
+    audio: FilePath | Sequence[FilePath], text: str | None, *, tier: str | None, skipped: list[Skipped]
+) -> list[Recording]:
+    """The recordings at or below the paths with their texts; those without text are added to `skipped`."""
+    paths = _paths(audio)
+    alone = len(paths) == 1 and paths[0].is_file()
+    if text is not None and not alone:
+        given = f"{paths[0]} is a directory" if len(paths) == 1 else f"there are {len(paths)}"
+        raise ValueError(f"text belongs to a single recording, but {given}; remove {text!r}.")
     recordings: list[Recording] = []
     names: dict[str, Path] = {}
-    for file in files:
-        name = file.relative_to(path).with_suffix("").as_posix() if path.is_dir() else file.stem
-        if (other := names.setdefault(name, file)) != file:
-            reason = f"its outputs would have the names of those of {other.name}; rename or move one of them"
-            skipped.append(Skipped(file.relative_to(path).as_posix(), reason))
-            continue
-        try:
-            parts = _parts(_text_of(file) if text is None else text, tier)
-            recordings.append(Recording(name=name, path=file, parts=parts))
-        except ValueError as error:
-            if not path.is_dir():
-                raise
-            skipped.append(Skipped(name, str(error).rstrip(".")))
+    for path in paths:
+        corpus = {recording.name: recording for recording in _of_corpus(path)}
+        files = [(name, recording.path) for name, recording in corpus.items()] if corpus else _files(path)
+        for name, file in files:
+            if (other := names.setdefault(name, file)) != file:
+                reason = f"its outputs would have the names of those of {other}; rename or move one of them"
+                skipped.append(Skipped(f"{name}{file.suffix}", reason))
+                continue
+            try:
+                own = () if corpus else _parts(_text_of(file) if text is None else text, tier)
+                recordings.append(corpus.get(name) or Recording(name=name, path=file, parts=own))
+            except ValueError as error:
+                if alone:
+                    raise
+                skipped.append(Skipped(name, str(error).rstrip(".")))
     return recordings
 
 
+def _paths(audio: FilePath | Sequence[FilePath]) -> list[Path]:
+    """The given paths; of several, without those of texts, such as *.txt in the expansion of `recordings/*`."""
+    paths = [Path(audio)] if isinstance(audio, str | os.PathLike) else [Path(path) for path in audio]
+    if len(paths) > 1:
+        paths = [path for path in paths if path.suffix not in TEXT_SUFFIXES]
+    if not paths:
+        raise ValueError(f"audio must be recordings ({', '.join(AUDIO_SUFFIXES)}) or directories of them, got none.")
+    return list(dict.fromkeys(paths))
+
+
+def _files(path: Path) -> list[tuple[str, Path]]:
+    """The recordings at or below a path with the names of their outputs."""
+    if path.is_file():
+        return [(path.stem, path)]
+    if not path.is_dir():
+        raise ValueError(f"audio must be a recording or a directory of recordings, but {path} does not exist.")
+    files = sorted(file for file in path.rglob("*") if file.suffix.lower() in AUDIO_SUFFIXES)
+    if not files:
+        raise ValueError(f"{path} must hold recordings ({', '.join(AUDIO_SUFFIXES)}), got none.")
+    return [(file.relative_to(path).with_suffix("").as_posix(), file) for file in files]
+
+
 def _of_corpus(directory: Path) -> list[Recording]:
+    """The recordings of a corpus directory; none for other paths."""
+    if not (directory / MANIFEST).is_file():
+        return []
     return [
         Recording(
             name=utterance.id,
@@ -218,16 +241,14 @@ def _of_corpus(directory: Path) -> list[Recording]:
     ]
 
 
-def check_outputs(audio: FilePath, text: str | None, output_dir: FilePath) -> None:
+def check_outputs(audio: FilePath | Sequence[FilePath], text: str | None, output_dir: FilePath) -> None:
     """Raise an error if the TextGrid of a recording in `output_dir` would replace the one that holds its text."""
-    path = Path(audio)
-    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.suffix.lower() in AUDIO_SUFFIXES]
-    for file in files:
-        source = _text_file(file) if text is None else _path_of(text)
-        name = file.relative_to(path).with_suffix("") if path.is_dir() else Path(file.stem)
-        target = Path(output_dir, f"{name}.TextGrid")
-        if source is not None and target.exists() and source.exists() and source.samefile(target):
-            raise ValueError(f"{target} holds the text and would be replaced; choose another output_dir.")
+    for path in _paths(audio):
+        for name, file in [] if (path / MANIFEST).is_file() else _files(path):
+            source = _text_file(file) if text is None else _path_of(text)
+            target = Path(output_dir, f"{name}.TextGrid")
+            if source is not None and target.exists() and source.exists() and source.samefile(target):
+                raise ValueError(f"{target} holds the text and would be replaced; choose another output_dir.")
 
 
 def _text_file(audio: Path) -> Path | None:
