@@ -33,7 +33,7 @@ lint: $(VENV)/.test
 docs: $(VENV)/.test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-# Lines that only child processes run are not counted. The data also tell which test runs which line, for tests.mutants.
+# Child processes are counted, unless they are killed. The data also tell which test runs which line, for tests.mutants.
 coverage: $(VENV)/.test
 	mkdir -p out/coverage
 	$(BIN)/python -m pytest -n auto --dist loadfile --cov --cov-context=test $(TESTS)
