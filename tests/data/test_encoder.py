@@ -719,7 +719,7 @@ def real_tables() -> list[dict[str, str]]:
 
 
 @pytest.mark.skipif(not real_tables(), reason=f"{TABLES} is not here")
-@pytest.mark.parametrize("about", real_tables(), ids=lambda about: about["name"])
+@pytest.mark.parametrize("about", real_tables(), ids=[about["name"] for about in real_tables()])
 def test_real_tables(about: dict[str, str], tmp_path: Path) -> None:
     table = pa.parquet.read_table(TABLES / about["file"])
     table = table.take(np.random.default_rng(0).permutation(len(table))[:2000])
