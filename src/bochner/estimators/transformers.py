@@ -92,11 +92,11 @@ class MapTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavableM
         return next(iter(self.map_.state_dict().values())).device
 
     def _write(self, X: Tensor, out: Tensor) -> None:
-        if self._device.type == "cpu":
+        if self._device.type != "cpu":
+            for tile in row_tiles(len(X), row_elements=self.map_.num_features, tile_elements=GPU_TILE_ELEMENTS):
+                out[tile] = self.map_(X[tile].to(self._device)).cpu()
+        else:
             self.map_.write(X, out)
-            return
-        for tile in row_tiles(len(X), row_elements=self.map_.num_features, tile_elements=GPU_TILE_ELEMENTS):
-            out[tile] = self.map_(X[tile].to(self._device)).cpu()
 
     def _check_fitted_state(self) -> None:
         if self.map_.num_inputs != self.n_features_in_:

@@ -172,7 +172,8 @@ def fit_eigenpro(
 def _stored_elements(like: Tensor, share: float) -> int:
     if not like.is_cuda:
         return STORED_ELEMENTS
-    return int(share * torch.cuda.get_device_properties(like.device).total_memory) // like.element_size()
+    total = torch.cuda.get_device_properties(like.device).total_memory  # needs a GPU
+    return int(share * total) // like.element_size()  # needs a GPU
 
 
 class _Descent:

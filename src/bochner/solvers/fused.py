@@ -93,9 +93,12 @@ class Replay:
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self, X: Tensor, y: Tensor, rate: float) -> None:
-        if not X.is_cuda:
+        if X.is_cuda:
+            self._replay(X, y, rate)
+        else:
             self._work(X, y, rate)
-            return
+
+    def _replay(self, X: Tensor, y: Tensor, rate: float) -> None:  # needs a GPU
         kind = (X.shape, X.dtype, y.shape, y.dtype, rate)
         if kind != self._kind:
             self._kind, self._calls, self._graph = kind, 0, None
@@ -110,7 +113,7 @@ class Replay:
             self._graph = self._captured(rate)
         self._graph.replay()
 
-    def _captured(self, rate: float) -> torch.cuda.CUDAGraph:
+    def _captured(self, rate: float) -> torch.cuda.CUDAGraph:  # needs a GPU
         """The launches, recorded without being run. Other threads continue: one of them may be reading the next
         rows, but only one may record, as torch has one stream for that. Nor may garbage be collected in between, since
         a graph among it would be freed."""
@@ -121,7 +124,7 @@ class Replay:
 
 
 @contextmanager
-def _kept_garbage() -> Iterator[None]:
+def _kept_garbage() -> Iterator[None]:  # needs a GPU
     collects = gc.isenabled()
     gc.disable()
     try:

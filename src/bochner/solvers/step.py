@@ -179,7 +179,7 @@ def compute_precision(precision: str, device: torch.device) -> Iterator[None]:
         torch.backends.cuda.matmul.allow_tf32 = before
 
 
-def on_device(blocks: Iterable[Block], device: torch.device) -> Iterator[Block]:
+def on_device(blocks: Iterable[Block], device: torch.device) -> Iterator[Block]:  # needs a GPU
     """The same blocks on `device`, a GPU: one ahead, from pinned memory, on a separate stream.
 
     Memory: two more blocks on the GPU.

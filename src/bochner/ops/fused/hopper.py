@@ -131,4 +131,4 @@ def _stored_type(like: Tensor):
 def _processors(like: Tensor) -> int:
     if not like.is_cuda:
         return INTERPRETED_PROGRAMS
-    return torch.cuda.get_device_properties(like.device).multi_processor_count
+    return torch.cuda.get_device_properties(like.device).multi_processor_count  # needs a GPU

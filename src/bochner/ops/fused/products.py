@@ -193,7 +193,7 @@ def _padded(X: Tensor, multiple: int) -> Tensor:
 def _tiles(X: Tensor) -> Tiles:
     if not X.is_cuda or torch.cuda.get_device_capability(X.device)[0] < 9:
         return SMALL_TILES
-    return TILES if X.shape[1] <= TILES.depth else WIDE_TILES
+    return TILES if X.shape[1] <= TILES.depth else WIDE_TILES  # needs a GPU
 
 
 def _processors(like: Tensor) -> int:
