@@ -43,7 +43,7 @@ from bochner.speech.frontend.postprocess import group_moments, normalize
 from bochner.speech.lexicon import Lexicon, phone_lexicon
 from bochner.speech.manifest import Segment, Utterance
 from bochner.speech.pretrained import PretrainedModel, load_model
-from bochner.speech.pretrained.build import PHONE_CLASSES
+from bochner.speech.pretrained.build import OFFSETS_SOURCE, PHONE_CLASSES
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks_speech.md"
 LIMITS = (5, 10, 20, 30, 50)  # milliseconds
@@ -67,16 +67,18 @@ dictionary: a closure and its release are one stop, so that the easy boundary be
 stop belongs to the vowel after it. "Phones": the hand labels' sequence is given and every boundary counts. "Words": the
 text is given, phones are the dictionary's, and the boundaries of phones that both have count, matched by the least
 number of edits. The error is that of the beginning of a phone (not the first), or of the beginning and end of a word.
-The model "en" comes with the package. It was chosen on these recordings among models of PocketSphinx, of an hour of
-synthetic speech (73 % of the boundaries within 20 ms) and of AN4 (68 %), and so were its beam and the normalisation of
-its cepstra; the rows of "en" may be slightly optimistic.
-Sphinx does not list the recordings that it was trained on, so that TIMIT may be among them.
-Boundaries are medians of posterior distributions by frames every 5 ms, less the average error of boundaries between the
-same two classes of phones. The rate of frames and the scale of the likelihoods were chosen on 12 speakers, whose
-recordings also give the errors that the model has; the rows "en" are those of the 4 other speakers. In the rows
-"offsets of the other {others} speakers", the errors that are subtracted for a speaker are estimated on all others.
-A transform of cepstra for each speaker or recording (fMLLR, of full and diagonal matrices or an offset alone) did not
-help and is not used.
+The model "en" comes with the package. Its boundaries are medians of posterior distributions by frames every 5 ms, less
+an offset. A transform of cepstra for each speaker or recording (fMLLR, of full and diagonal matrices or an offset
+alone) did not help and is not used.
+
+**Which rows are out of sample.** {offsets} The rows "en" are the model as it is, on these 4. In the rows "offsets of
+the other {others} speakers", the offsets of a speaker are estimated on all others, so that they are out of sample for
+each of the {speakers}. The rate of frames and the scale of the likelihoods were chosen on the 12 speakers: as to these,
+only the rows "en" are out of sample. The model was chosen on all these recordings among models of PocketSphinx, of an
+hour of synthetic speech (73 % of the boundaries within 20 ms) and of AN4 (68 %), and so were its beam and the
+normalisation of its cepstra: as to these, no row of "en" is out of sample, and all may be slightly optimistic. Sphinx
+does not list the recordings that it was trained on, so that TIMIT may be among them.
+
 GMMs are monophones of 13 MFCCs, trained on 12 speakers and tested on 4. The kernel model (Laplacian, {features:,}
 features, {context} frames on each side, one seed) classifies the states that this GMM assigns to the frames of 10 of
 the 12 speakers; the other two are its heldout part. Its posteriors over priors take the place of the GMM's likelihoods
@@ -312,7 +314,7 @@ def main() -> None:
     rows += trained_rows("known", frames, model.offset, utterances, kernel=True)
     protocol = PROTOCOL.format(
         kept=len(utterances), total=len(corpus), others=len(sample.speakers) - 1,
-        features=KERNEL.num_features, context=CONTEXT,
+        speakers=len(sample.speakers), features=KERNEL.num_features, context=CONTEXT, offsets=OFFSETS_SOURCE,
     ).strip()  # fmt: skip
     lines = ["# Boundaries of phones and words", "", "Written by `python -m benchmarks.boundaries`; do not edit.", ""]
     lines += [protocol, "", *table(HEADS, rows), "", OFFSETS.strip(), ""]

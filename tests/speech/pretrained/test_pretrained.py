@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import soundfile
 
+from bochner.cli import main
 from bochner.speech.align.recordings import align_files, align_samples
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.pretrained import describe_model, list_models, load_model, model_directory, verify_model
-from bochner.speech.pretrained.build import BOUNDARY_OFFSETS, ENGLISH, build_english
+from bochner.speech.pretrained.build import BOUNDARY_OFFSETS, ENGLISH, OFFSETS_SOURCE, build_english
 from bochner.speech.pretrained.sphinx import read_sphinx
 
 PHONES = ["+NSN+", "+SPN+", "AA", "SIL"]
@@ -60,6 +61,14 @@ def test_cepstra_and_scores_do_not_depend_on_blocks() -> None:
     scores = model.scores(cepstra)
     parts = [model.scores(cepstra, start, start + 50) for start in range(0, len(cepstra), 50)]
     np.testing.assert_allclose(np.concatenate(parts), scores, rtol=1e-4)
+
+
+def test_the_source_of_boundary_offsets_is_stated_in_the_same_words(capsys: pytest.CaptureFixture[str]) -> None:
+    docs = Path(__file__).parents[3] / "docs"
+    for page in ("align.md", "benchmarks_speech.md"):
+        assert OFFSETS_SOURCE in " ".join((docs / page).read_text().split())
+    main(["speech", "models", "show", "en"])
+    assert OFFSETS_SOURCE in capsys.readouterr().out
 
 
 def test_boundary_offsets_are_those_of_the_classes_of_phones() -> None:

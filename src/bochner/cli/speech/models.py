@@ -42,6 +42,8 @@ def show(name: str) -> None:
         print(labelled(key, about[key]))
     print(labelled("phones", " ".join(about["phones"])))
     print(labelled("words", f"{about['words']:,}"))
+    if "source" in about.get("boundary_offsets", ()):
+        print(labelled("offsets", about["boundary_offsets"]["source"]))
     size = sum((directory / file).stat().st_size for file in about["files"])
     print(labelled("size", f"{size / 1e6:.1f} MB in {directory}"))
 
