@@ -103,6 +103,7 @@ def test_data_loaders(estimator: Any) -> None:
         (np.eye(3), {"target": "y"}, "target must be None unless X is a path"),
         (pandas.DataFrame({"a": [1.0, 2.0]}), {"target": "y"}, "X has no column 'y'; its columns are"),
         (DataLoader(TensorDataset(torch.eye(3))), {}, "batches"),
+        (DataLoader([]), {}, "at least one batch, got none"),
         (DataLoader(TensorDataset(torch.eye(3), torch.arange(3))), {"target": "y"}, "target must be None with a data"),
     ],
 )

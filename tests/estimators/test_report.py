@@ -8,6 +8,7 @@ from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from sklearn.base import BaseEstimator
 
 from bochner.estimators import evaluation
 from bochner.estimators.evaluation import Evaluation, calibration_bins, calibration_error, confusion
-from bochner.estimators.report import best_by_kind, write_report
+from bochner.estimators.report import MAX_COLUMNS, MAX_PARTS, best_by_kind, write_report
 from bochner.kernels import Gaussian
 from bochner.models import LandmarkModel
 
@@ -183,6 +184,54 @@ def test_several_targets_have_their_own_scores(tmp_path: Path) -> None:
     assert "Target 2" in shown.text
 
 
+def test_only_the_first_of_many_targets_are_shown(tmp_path: Path) -> None:
+    shown = page(tmp_path, FakeRegressor(MAX_PARTS + 2))
+    assert f"The first {MAX_PARTS} of {MAX_PARTS + 2} targets or labels." in shown.text
+    assert f"Target {MAX_PARTS - 1}" in shown.text  # counted from 0
+    assert f"Target {MAX_PARTS}" not in shown.text
+
+
+def test_a_model_of_another_solver_without_a_summary(tmp_path: Path) -> None:
+    """Networks have neither a summary nor a kernel, and their number of training rows is unknown."""
+
+    class Network(FakeRegressor):
+        solver_, kernel_ = "sgd", "no kernel"
+        summary = property()  # hasattr is False
+
+    shown = page(tmp_path, Network())
+    assert "'no kernel'" in shown.text
+    assert "sgd" in shown.text
+    assert "1,234" not in shown.text  # training rows
+    assert "1,234" in page_of(FakeRegressor).text
+
+
+def test_no_table_of_errors_where_there_are_none(tmp_path: Path) -> None:
+    model = FakeClassifier()
+    p = torch.eye(2).repeat(20, 1) * 0.8 + 0.1
+    model.validation_ = {"targets": p.argmax(dim=1), "predictions": p, "weight": None}
+    assert "The most frequent errors" not in page(tmp_path, model).text
+
+
+def test_no_table_of_intervals_for_a_model_without_them(tmp_path: Path) -> None:
+    class WithoutIntervals(FakeRegressor):
+        def predict_interval(self, X: Any, *, coverage: float) -> Any:
+            raise ValueError("no held-out residuals")
+
+    shown = page(tmp_path, WithoutIntervals(), np.zeros((30, 3)), np.zeros(30))
+    assert "Test data" in shown.text
+    assert "Prediction intervals on test rows" not in shown.text
+
+
+def test_the_first_columns_of_a_wide_table(tmp_path: Path) -> None:
+    model = FakeRegressor()
+    columns = [SimpleNamespace(name=f"column {i}", kind="number", outputs=["x"]) for i in range(MAX_COLUMNS + 1)]
+    model.encoder_ = SimpleNamespace(columns=columns)
+    shown = page(tmp_path, model)
+    assert f"The first {MAX_COLUMNS} of {MAX_COLUMNS + 1} columns." in shown.text
+    assert f"column {MAX_COLUMNS - 1}" in shown.text
+    assert f"column {MAX_COLUMNS}" not in shown.text
+
+
 def test_labels_have_their_own_scores(tmp_path: Path) -> None:
     model = FakeClassifier(3)
     model.multilabel_ = True
@@ -334,6 +383,13 @@ def test_intervals_count_by_weight() -> None:
 def test_scores_that_are_not_defined_are_nan() -> None:
     assert np.isnan(Evaluation.of([0, 0], [[0.5, 0.5], [0.4, 0.6]]).scores()["ROC AUC"].value)
     assert np.isnan(Evaluation.of([1.0, 1.0], [0.0, 1.0]).scores()["R2"].value)
+
+
+def test_as_many_targets_as_predictions() -> None:
+    with pytest.raises(ValueError, match="equally many rows, got 3, 2 and 3"):
+        Evaluation.of(np.arange(3), np.ones((2, 2)))
+    with pytest.raises(ValueError, match="equally many rows, got 0, 0 and 0"):
+        Evaluation.of(np.arange(0), np.ones((0, 2)))
 
 
 def test_rows_of_weight_zero_are_absent() -> None:

@@ -173,6 +173,7 @@ def drop_state(name: str) -> Change:
         put_state("n_features_in_", 3),
         put_state("n_features_in_", -1),
         put_state("classes_", {"array": ["a", "b"], "shape": [2], "text": True}),
+        put_state("input_offset_", {"array": [1.0], "shape": [1], "text": False}),
         put_state("model_", "model"),
         put_state("model_", {"class": "Gaussian", "arguments": {"bandwidth": 1.0}}),
         put_state("kernel_", None),

@@ -16,6 +16,7 @@ from bochner.features import (
     TensorSketchMap,
     choose_landmarks,
 )
+from bochner.features.landmarks import kmeans_centers
 from bochner.features.projections import (
     CirculantProjection,
     DenseProjection,
@@ -53,6 +54,12 @@ def test_paired_features_are_even(count: int) -> None:
 def test_more_landmarks_than_points(count: int, rule: str) -> None:
     with pytest.raises(ValueError, match=f"num_landmarks must be at most the number of points, 40, got {count}"):
         choose_landmarks(rule, Gaussian(), points(40), count, generator=generator())
+
+
+def test_more_centers_than_points() -> None:
+    with pytest.raises(ValueError, match="num_centers must be at most the number of points, 5, got 6"):
+        kmeans_centers(points(5), 6, generator=generator())
+    assert len(kmeans_centers(points(5), 5, generator=generator())) == 5
 
 
 def test_more_features_than_landmarks() -> None:
@@ -139,6 +146,14 @@ def test_constructors_check_what_files_bring() -> None:
         FastfoodProjection(4, ones, torch.zeros(2, 4, dtype=torch.int32), ones, torch.ones(8))
     with pytest.raises(ValueError, match="normals and signs"):
         CirculantProjection(ones, torch.ones(2, 3), torch.ones(8))
+    with pytest.raises(ValueError, match=r"radii must be \[P\] with P in 1\.\.8"):
+        CirculantProjection(ones, ones, torch.ones(9))
+    with pytest.raises(ValueError, match=r"signs must be \[blocks, 4\] .* got \(2, 4\) and \(9,\)"):
+        FastfoodProjection(4, ones, torch.zeros(2, 4, dtype=torch.int32), ones, torch.ones(9))
+    with pytest.raises(ValueError, match="permutations and normals must have the shape of signs"):
+        FastfoodProjection(4, ones, torch.zeros(2, 4, dtype=torch.int32), torch.ones(1, 4), torch.ones(8))
+    with pytest.raises(ValueError, match=r"places and signs must both be \[3, d \+ 1\], got \(2, 4\) and \(2, 4\)"):
+        TensorSketchMap(Polynomial(degree=3), torch.zeros(2, 4, dtype=torch.int64), ones, 8)
     with pytest.raises(ValueError, match=r"phases must have shape \(4,\)"):
         FourierMap(Gaussian(), DenseProjection(ones), torch.ones(3))
     with pytest.raises(ValueError, match="weights must have one matrix per layer, 2"):

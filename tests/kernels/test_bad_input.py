@@ -250,3 +250,10 @@ def test_block_rows_must_be_a_count(rows: object) -> None:
 def test_arguments_are_given_by_name() -> None:
     with pytest.raises(TypeError, match=re.escape("positional argument")):
         Gaussian(2.0)
+
+
+def test_slopes_need_the_euclidean_norm() -> None:
+    X = torch.zeros(2, 3)
+    for kernel in (Laplacian(), Polynomial()):  # of another norm, and not radial
+        assert_refuses(lambda kernel=kernel: kernel.slopes(X, X), "Euclidean", type(kernel).__name__)
+    assert_refuses(lambda: Laplacian().radial.slopes(X), "norm must be 2", "got 1")

@@ -177,3 +177,18 @@ def test_meka_with_a_cluster_without_points(monkeypatch: pytest.MonkeyPatch) -> 
     factor = fit_meka(GAUSSIAN, X, rank=60, num_clusters=2, generator=generator())
     torch.testing.assert_close(factor.root @ factor.root.T, alone.root @ alone.root.T, rtol=1e-3, atol=1e-3)
     torch.testing.assert_close(factor.transform(X), factor.root, rtol=1e-6, atol=1e-6)
+
+
+def test_constructors_check_what_files_bring() -> None:
+    factor = fit_meka(GAUSSIAN, points(), rank=12, num_clusters=2, generator=generator())
+    z = factor.features
+    c, q, r = z.links.shape
+    with pytest.raises(ValueError, match=rf"links must have shape \({c}, {q}, r\), got \({c}, {q + 1}, {r}\)"):
+        meka.ClusterMap(z.centers, list(z.experts), torch.ones(c, q + 1, r))
+    with pytest.raises(ValueError, match=rf"links must have shape \({c}, {q}, r\)"):
+        meka.ClusterMap(z.centers, list(z.experts)[:1], z.links)
+    with pytest.raises(TypeError, match="features must be a ClusterMap, got NystromMap"):
+        meka.BlockFactor(factor.basis, factor.clusters, z.experts[0])
+    for clusters in (factor.clusters[1:], factor.clusters + c, factor.clusters - c):
+        with pytest.raises(ValueError, match=f"clusters must hold one index below {c} per point"):
+            meka.BlockFactor(factor.basis, clusters, z)

@@ -25,6 +25,10 @@ def test_settings_from_a_dict_an_instance_or_nothing() -> None:
     assert as_adapt("uab") == as_adapt({"method": "uab"}) == AdaptParams(method="uab")
     assert as_selection(3) == as_selection({"rounds": 3}) == SelectionParams(rounds=3)
     assert as_selection({"method": "fobos"}).rounds == 10
+    assert as_adapt(None) is as_selection(None) is None
+    adapt, selection = AdaptParams(method="uab"), SelectionParams(rows_per_round=5)
+    assert as_adapt(adapt) is adapt
+    assert as_selection(selection) is selection
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in fields(SolverParams)])
@@ -76,6 +80,15 @@ def test_networks_that_are_rejected(hidden: tuple[Any, ...], message: str) -> No
         NetworkPlan(hidden=hidden)
     with pytest.raises(ValueError, match=r"activation .*'sigmoid'"):
         NetworkPlan(activation="sigmoid")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="standardize must be False with dilations"):
+        NetworkPlan(hidden=(4, 4), dilations=(1, 2))
+    assert NetworkPlan(hidden=(4, 4), dilations=(1, 2), standardize=False).dilations == (1, 2)
+
+
+@pytest.mark.parametrize("rows", [0, -1, 2.0])
+def test_rows_per_round_must_be_a_count(rows: Any) -> None:
+    with pytest.raises(ValueError, match=f"rows_per_round must be .*{rows}"):
+        SelectionParams(rows_per_round=rows)
 
 
 def test_inputs_of_a_plan_are_plain_and_tell_plans_apart() -> None:

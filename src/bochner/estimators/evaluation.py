@@ -40,14 +40,14 @@ class Evaluation:
     def of(cls, targets: Any, predictions: Any, weight: Any = None) -> Evaluation:
         """From arrays or tensors; rows of weight 0 are left out."""
         y, f = (_array(values) for values in (targets, predictions))
-        f = f.astype(np.float64).reshape(len(f), -1)
-        if y.dtype.kind == "f":
-            y = y.astype(np.float64).reshape(len(y), -1)
         w = np.ones(len(y)) if weight is None else _array(weight).astype(np.float64)
         if not len(y) == len(f) == len(w) > 0:
             raise ValueError(
                 f"targets, predictions and weight must have equally many rows, got {len(y)}, {len(f)} and {len(w)}."
             )
+        f = f.astype(np.float64).reshape(len(f), -1)
+        if y.dtype.kind == "f":
+            y = y.astype(np.float64).reshape(len(y), -1)
         return cls(y[w > 0], f[w > 0], w[w > 0])
 
     @property
