@@ -9,7 +9,7 @@ from scipy.stats import chisquare
 from torch import Generator
 
 from bochner.data import ArraySource, BlockSource, in_order
-from bochner.data.blocks import Block, read_targets, sample_rows
+from bochner.data.blocks import Block, concatenate, read_targets, sample_rows
 
 
 def generator(seed: int = 0) -> Generator:
@@ -84,6 +84,10 @@ def test_bad_arguments() -> None:
     for count in (0, -1, 2.5, True):
         with pytest.raises(ValueError, match="count must be an integer of at least 1"):
             sample_rows(numbered(), count, generator=generator())
+
+    X = torch.zeros(2, 1)
+    with pytest.raises(ValueError, match="weights must be given with all blocks or none, got 1 of 3"):
+        concatenate([Block(X, X[:, 0], None), Block(X, X[:, 0], X[:, 0]), Block(X, X[:, 0], None)])
 
     class Empty(Gaps):
         shard_sizes = (0,)

@@ -128,6 +128,18 @@ def test_shapes_that_do_not_fit(tmp_path: Path) -> None:
         NpySource(tmp_path / "X.npy", weight_path=tmp_path / "X.npy")
 
 
+def test_headers_that_are_not_supported(tmp_path: Path) -> None:
+    """A version that does not exist, and a negative number of rows."""
+    np.save(tmp_path / "X.npy", np.zeros((5, 2)))
+    content = (tmp_path / "X.npy").read_bytes()
+    (tmp_path / "later.npy").write_bytes(content[:6] + bytes([9, 0]) + content[8:])
+    (tmp_path / "negative.npy").write_bytes(content.replace(b"(5, 2), ", b"(-5, 2),"))
+    with pytest.raises(ValueError, match=r"later\.npy cannot be read as a \.npy array: .*\(9, 0\)"):
+        NpySource(tmp_path / "later.npy")
+    with pytest.raises(ValueError, match=r"negative\.npy cannot be read as a \.npy array: its shape is \(-5, 2\)"):
+        NpySource(tmp_path / "negative.npy")
+
+
 def test_unsigned_targets_that_may_not_fit(tmp_path: Path) -> None:
     np.save(tmp_path / "X.npy", np.zeros((1, 1)))
     np.save(tmp_path / "y.npy", np.array([2**63], "uint64"))
@@ -140,6 +152,16 @@ def test_parts_of_different_widths(tmp_path: Path) -> None:
     save(tmp_path, "b", rows(d=4))
     with pytest.raises(ValueError, match=r"b\.X\.npy must have 3 inputs as .*a\.X\.npy has, got 4"):
         ShardedSource(tmp_path)
+
+
+def test_parts_with_targets_of_different_shapes(tmp_path: Path) -> None:
+    for name, targets in {"a": (23,), "b": (23, 2)}.items():
+        save(tmp_path, name, rows())
+        np.save(tmp_path / f"{name}.y.npy", np.zeros(targets))
+    with pytest.raises(ValueError, match=r"b\.y\.npy must have rows of shape \(\) as .*a\.y\.npy has, got \(2,\)"):
+        ShardedSource(tmp_path)
+    with pytest.raises(ValueError, match=r"nowhere must be a directory of \.npz or \.X\.npy files"):
+        ShardedSource(tmp_path / "nowhere")
 
 
 def test_parts_with_and_without(tmp_path: Path) -> None:

@@ -65,6 +65,13 @@ def test_what_cannot_be_chosen_is_refused(make, name: str, tmp_path: Path) -> No
         open_source(tmp_path / name, columns=["a"])
 
 
+def test_an_archive_has_one_array_of_inputs(tmp_path: Path) -> None:
+    np.savez(tmp_path / "all.npz", a=np.eye(2), b=np.eye(2))
+    with pytest.raises(ValueError, match=r"columns must name the one array of inputs in .*all\.npz, got \['a', 'b'\]"):
+        open_source(tmp_path / "all.npz", columns=["a", "b"])
+    assert open_source(tmp_path / "all.npz", columns=["b"]).num_inputs == 2
+
+
 def test_numbers_of_libsvm_files_have_no_labels(tmp_path: Path) -> None:
     cases.libsvm(tmp_path, rows(), 5)
     with pytest.raises(ValueError, match=r"labels must be None for .*all\.libsvm"):

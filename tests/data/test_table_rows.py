@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from bochner.data import ArraySource, CachedSource, TableEncoder, TableRows, open_rows, open_source, read_table
-from bochner.data.table_rows import warn_of_columns
+from bochner.data.table_rows import is_numeric, warn_of_columns
 
 CSV = "town;born;member;size;rent\nUlm;2001-02-03;true;1,5;low\nKiel;;false;;high\nUlm;1999-12-31;true;2,25;low\n"
 
@@ -190,6 +190,8 @@ def test_rows_without_a_target_are_left_out(tmp_path: Path, caplog: pytest.LogCa
     assert rows.y.tolist() == [1, 0]
     assert rows.y.dtype == np.int64
     assert "1 rows have no 'y', and are left out" in caplog.text
+    (tmp_path / "t.csv").write_text("a,y\nu,1.5\nv,\nw,0\n")
+    assert open_rows(tmp_path / "t.csv", target="y").y.tolist() == [1.5, 0.0]  # they were no integers
     (tmp_path / "u.csv").write_text("a,y\n1,\n2,\n")
     with pytest.raises(ValueError, match="column 'y' must have a value in some row"):
         open_rows(tmp_path / "u.csv", target="y")
@@ -205,6 +207,25 @@ def test_weights_and_targets_that_cannot_be(tmp_path: Path) -> None:
     ]:
         with pytest.raises(ValueError, match=message):
             open_rows(tmp_path / "t.csv", **names)
+    pandas.DataFrame({"a": ["x", "y"], "y": [1.0, np.inf]}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match="'y' must be finite, but row 1 is inf"):
+        open_rows(tmp_path / "t.parquet", target="y")
+
+
+def test_targets_and_categories_in_dictionaries(tmp_path: Path) -> None:
+    """As pandas stores its categories in Parquet files."""
+    frame = pandas.DataFrame({"a": ["u", "v", "u"], "y": ["low", "high", "low"]}, dtype="category")
+    frame.to_parquet(tmp_path / "t.parquet")
+    rows = open_rows(tmp_path / "t.parquet", target="y", categories=["a"])
+    assert rows.X["a"].to_pylist() == ["u", "v", "u"]
+    assert rows.y.tolist() == ["low", "high", "low"]
+
+
+def test_numbers_that_are_missing_need_an_encoder() -> None:
+    whole = pyarrow.table({"a": [1.0, 2.0], "b": [True, False], "c": [1, 2]})
+    assert is_numeric(whole)
+    for column in ([1.0, None], [1.0, float("nan")], ["x", "y"]):
+        assert not is_numeric(whole.append_column("d", pyarrow.array(column)))
 
 
 def test_rows_of_a_fitted_encoder_keep_its_kinds(tmp_path: Path) -> None:
