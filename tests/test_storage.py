@@ -16,7 +16,7 @@ from torch import Generator, Tensor
 import bochner
 from bochner.features import ArcCosineMap, EnsembleNystromMap, FourierMap, NystromMap, TensorSketchMap
 from bochner.kernels import ArcCosine, Cauchy, Gaussian, Kernel, Laplacian, Matern, Polynomial, SparseGaussian
-from bochner.storage import FORMAT_VERSION, Storable, read_tensors, write_tensors
+from bochner.storage import FORMAT_VERSION, Storable, read_tensors, register, write_tensors
 
 
 def seeded() -> Generator:
@@ -127,7 +127,17 @@ def test_what_cannot_be_stored_is_named(path: Path, monkeypatch: pytest.MonkeyPa
 
     with pytest.raises(TypeError, match=r"rule.*function"):
         bochner.save(Odd([1, {"a"}.union]), path)
+    with pytest.raises(TypeError, match="can be saved, got dict"):
+        bochner.save({"weights": torch.ones(2)}, path)
     assert not path.exists()
+
+
+def test_a_name_belongs_to_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files name classes by their bare name."""
+    monkeypatch.setattr(Storable, "registry", {"Gaussian": Gaussian})
+    with pytest.raises(TypeError, match=rf"Gaussian is already defined in {Gaussian.__module__}"):
+        register(type("Gaussian", (), {"__module__": "elsewhere"}))
+    assert register(Gaussian) is Gaussian
 
 
 def test_replace_changes_one_argument_and_leaves_the_original() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from sklearn.base import clone
 
 import bochner
 from bochner import KernelClassifier, KernelRegressor
+from bochner.data import ArraySource
+from bochner.estimators.regressor import TargetScale
 from tests.estimators.cases import REGRESSORS, least_r2, waves
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -138,3 +141,38 @@ def test_a_score_that_is_not_defined_for_the_targets_is_named() -> None:
     X, y = waves(100)
     with pytest.raises(ValueError, match="neg_mean_poisson_deviance"):
         KernelRegressor(preset="fast", scoring="neg_mean_poisson_deviance").fit(X, y - 100)
+
+
+@pytest.mark.parametrize(
+    ("options", "fitted", "message"),
+    [
+        ({"preset": None}, {}, "needs a preset and neither class_weight nor validation_data; got 2 columns"),
+        ({"class_weight": "balanced"}, {}, "neither class_weight nor validation_data; got 2 columns"),
+        ({}, {"validation_data": (np.eye(4), np.eye(4)[:, :2])}, "nor validation_data; got 2 columns"),
+    ],
+)
+def test_several_labels_that_cannot_be_learned(options: Any, fitted: Any, message: str) -> None:
+    X = np.random.default_rng(0).normal(size=(40, 4))
+    with pytest.raises(ValueError, match=message):
+        KernelClassifier(**options).fit(X, (X[:, :2] > 0).astype(int), **fitted)
+
+
+def test_the_scale_of_targets_in_shards() -> None:
+    """Empty shards are skipped; a source without rows is refused."""
+    y = torch.tensor([1.0, 2.0, 6.0, 7.0])
+    source = ArraySource(torch.zeros(4, 1), y, shard_rows=2)
+    scale = TargetScale.of(WithEmptyShards(source))
+    assert float(scale.mean) == float(y.mean())
+    assert float(scale.std) == pytest.approx(float(y.std(correction=0)))
+    assert scale.is_single
+    with pytest.raises(ValueError, match="source must hold at least one row, got none"):
+        TargetScale.of(SimpleNamespace(shard_sizes=(0,), num_inputs=1))
+
+
+class WithEmptyShards:
+    def __init__(self, source: ArraySource) -> None:
+        self.source, self.num_inputs = source, source.num_inputs
+        self.shard_sizes = (0, *source.shard_sizes, 0)
+
+    def read(self, shard: int) -> Any:
+        return self.source.read(shard - 1)

@@ -10,7 +10,7 @@ import bochner
 from bochner.kernels import Gaussian, Laplacian
 from bochner.models import LandmarkModel
 from bochner.ops.linalg import conjugate_gradients, refined_conjugate_gradients
-from bochner.solvers import fit_landmark_ridge
+from bochner.solvers import fit_landmark_logistic, fit_landmark_ridge
 from bochner.solvers.landmarks import Triangle, Whitening
 from tests.oracles.memory import PeakMemory
 from tests.solvers.problems import classes, dense_landmark_ridge, numbers, points, weights
@@ -252,3 +252,12 @@ def test_bad_arguments() -> None:
         fit_landmark_ridge(Gaussian(), X[:5], source, max_iterations=0)
     with pytest.raises(ValueError, match=r"coefficients must have shape \(5, 2\), one row per landmark, got \(4, 2\)"):
         LandmarkModel(Gaussian(), X[:5], torch.zeros(4, 2), torch.zeros(2))
+
+
+@pytest.mark.parametrize("fit", [fit_landmark_ridge, fit_landmark_logistic])
+def test_several_processes_have_no_checkpoints_of_landmarks(fit, tmp_path) -> None:
+    X = points(30)
+    source = Rows(X, classes(X, 3))
+    with pytest.raises(ValueError, match=r"checkpoint_dir must be None with a group of processes, got .*kept"):
+        fit(Gaussian(), X[:5], source, num_classes=3, group=object(), checkpoint_dir=tmp_path / "kept")
+    assert not (tmp_path / "kept").exists()

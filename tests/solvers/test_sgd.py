@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -287,6 +288,9 @@ def test_bad_sources_and_recipes() -> None:
     wide = ArraySource(torch.ones(5, 3), torch.zeros(5, dtype=torch.long))
     with pytest.raises(ValueError, match=r"validation_data must have 2 inputs.* got 3"):
         train(model(), train_source, wide, SHORT, verbose=False)
+    empty = SimpleNamespace(shard_sizes=(0, 0), num_inputs=2)
+    with pytest.raises(ValueError, match="validation_data must hold at least one row, got none"):
+        train(model(), train_source, empty, SHORT, verbose=False)
     for arguments, message in [
         ({"loss": "hinge"}, "loss must be one of"),
         ({"optimizer": "lbfgs"}, "optimizer must be one of"),
