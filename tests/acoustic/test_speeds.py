@@ -11,9 +11,11 @@ import pytest
 
 pytest.importorskip("kaldi_hmm_gmm")
 
-from bochner.speech.frames import FrameStore
-from bochner.speech.frontend.postprocess import group_moments, normalize, smoothed
-from bochner.speech.pipeline.aligned_corpus import at_speeds, with_single_recordings
+from bochner.speech.audio import read_audio
+from bochner.speech.frontend.postprocess import normalize
+from bochner.speech.hmm.mixtures import accumulate, update
+from bochner.speech.pipeline import aligned_corpus
+from bochner.speech.pipeline.aligned_corpus import at_speeds, single_recordings, with_single_recordings
 from tests.acoustic.aligned_speech import aligned
 
 
@@ -41,17 +43,46 @@ def test_speed_1_gives_the_frames_of_train() -> None:
     assert np.corrcoef(old.ravel(), new.ravel())[0, 1] > 0.95
 
 
-def test_single_recordings_are_normalised_by_themselves_and_not_adapted() -> None:
+def test_single_recordings_are_what_transcription_makes_of_them() -> None:
     given, more = aligned(), with_single_recordings(aligned())
-    assert len(more.ids("train")) == 2 * len(given.ids("train"))
     assert more.ids("dev") == given.ids("dev")
     name = given.ids("train")[0]
     assert np.array_equal(more.states[f"{name}@alone"], given.states[name])
-    cepstra = FrameStore(given.directory / "raw")[name]
-    own = smoothed(group_moments([(name, cepstra)])[name], given.prior.average)
-    expected = given.gmm.view(normalize(cepstra, own))
-    np.testing.assert_allclose(more.frames[f"{name}@alone"], expected, atol=1e-5)
+    utterance = next(u for u in given.corpus.utterances if u.id == name)
+    cepstra = given.front_end(read_audio(utterance, corpus_dir=given.corpus.directory))
+    expected = given.gmm.view(normalize(cepstra, given.prior.moments([cepstra])))
+    np.testing.assert_allclose(more.frames[f"{name}@alone"], expected, atol=1e-4)
     assert not np.allclose(more.frames[f"{name}@alone"], given.frames[name], atol=0.1)
+
+
+@pytest.mark.parametrize(("limit", "copies"), [(10_000, 4), (1, 2)])
+def test_short_single_recordings_are_added_at_other_speeds(
+    limit: int, copies: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aligned_corpus, "MIN_ADAPTED_FRAMES", limit)
+    given, more = aligned(), with_single_recordings(aligned())
+    assert len(more.ids("train")) == copies * len(given.ids("train"))
+    if copies == 4:
+        name = given.ids("train")[0]
+        before, fast = np.asarray(given.states[name]), np.asarray(more.states[f"{name}@1.1@alone"])
+        assert len(more.frames[f"{name}@1.1@alone"]) == len(fast) == pytest.approx(len(before) / 1.1, abs=3)
+        assert np.array_equal(fast, at_speeds(given, [1.1]).states[f"{name}@1.1"])
+
+
+def test_mixtures_of_unadapted_frames_learn_from_all_speeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = (10_000, 1)
+    by_limit = []
+    for limit in limits:
+        monkeypatch.setattr(aligned_corpus, "MIN_ADAPTED_FRAMES", limit)
+        by_limit.append(replace(aligned()).unadapted_mixtures)
+    given, (frames, states) = aligned(), single_recordings(aligned())
+    assert all(np.array_equal(states[f"{name}@alone"], given.states[name]) for name in given.ids("train"))
+    start = given.gmm.mixtures
+    for _ in range(aligned_corpus.UNADAPTED_ITERATIONS):
+        X, y = (np.concatenate([part[name] for name in frames]) for part in (frames, states))
+        start = update(start, accumulate(start, X, y))
+    np.testing.assert_allclose(by_limit[1].means, start.means, atol=1e-4)
+    assert not np.allclose(by_limit[0].means, by_limit[1].means, atol=1e-2)
 
 
 def test_nothing_is_added_if_every_recording_is_a_speaker() -> None:

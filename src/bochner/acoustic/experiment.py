@@ -339,7 +339,7 @@ class Experiment:
         if self.recipe.frontend.speeds:
             inputs["speeds"] = list(self.recipe.frontend.speeds)
         if self.recipe.frontend.alone:
-            inputs["alone"] = True
+            inputs["alone"] = "also at other speeds"  # where recordings are short, see `with_single_recordings`
         inputs["order"] = self.recipe.decoding.order  # speakers of heldout are adapted by hypotheses of this n-gram
         return run_stage(self.root, "training", name, inputs, make, after=[self.alignment])
 

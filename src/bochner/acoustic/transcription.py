@@ -25,6 +25,7 @@ from bochner.speech.levels import LevelMeter, shows_speech
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.lm import NgramModel
 from bochner.speech.manifest import Segment, Utterance
+from bochner.speech.pipeline.aligned_corpus import MIN_ADAPTED_FRAMES
 from bochner.speech.score.error_rates import align
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ Array = NDArray[Any]
 SPEAKER = "speaker"  # the name of the only speaker of some recordings
 CHUNK_FRAMES = 25  # frames of speech, about a word, whose mean log likelihood is compared with that of heldout
 UNLIKELY = 0.01  # words whose likelihood is below this quantile of heldout lose confidence
-MIN_ADAPTED_FRAMES = 500  # of speech, for the transform of a speaker
 ADAPTATION_PASSES = 2  # hypotheses from which the transform is estimated
 RESCORED = 100  # sentences rescored by another language model
 

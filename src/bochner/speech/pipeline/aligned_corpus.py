@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,8 @@ from bochner.speech.pipeline.scoring import protocol_for
 from bochner.speech.score import Protocol
 
 logger = logging.getLogger(__name__)
+MIN_ADAPTED_FRAMES = 500  # of speech: recordings with fewer are not adapted to their speaker
+SINGLE_SPEEDS = (0.9, 1.1)  # of recordings that are too short for adaptation
 UNADAPTED_ITERATIONS = 4  # of EM for the mixtures of unadapted frames
 
 
@@ -92,19 +95,18 @@ class AlignedCorpus:
         """Mixtures of the same states for a recording that is not adapted to its speaker, estimated once.
 
         The mixtures of SAT expect frames that fMLLR has transformed. Beginning with these, EM estimates Gaussians of
-        train's utterances, each normalised by itself and not transformed. None without SAT, and where the corpus
-        provides frames. O(iterations T d). Kaldi calls such a model final.alimdl.
+        the frames of `single_recordings`. None without SAT, and where the corpus provides frames. O(iterations T d).
+        Kaldi calls such a model final.alimdl.
         """
-        prior, file = self.prior, self.frames_dir / "unadapted_mixtures.safetensors"
-        if not self.gmm.transforms or prior is None or self.front_end is None:
+        if not self.gmm.transforms or self.prior is None or self.front_end is None:
             return None
+        frames, states = single_recordings(self)
+        file = self.frames_dir / f"unadapted_{frames.directory.name}.safetensors"
         if not file.exists():
-            raw, labels = FrameStore(self.directory / "raw"), self.gmm.labels
-            normal = {name: normalize(raw[name], prior.moments([raw[name]])) for name in labels}
-            frames, mixtures = ViewedFrames(normal, self.gmm.view, {}, {}), self.gmm.mixtures
+            mixtures = self.gmm.mixtures
             for _ in range(UNADAPTED_ITERATIONS):
                 sums = MixtureStatistics.zeros(num_gaussians=mixtures.num_gaussians, dim=mixtures.dim)
-                for X, y in blocks(frames, labels):
+                for X, y in blocks(frames, states):
                     sums += accumulate(mixtures, X, y)
                 mixtures = update(mixtures, sums)
             mixtures.save(file)
@@ -185,26 +187,50 @@ def at_speeds(aligned: AlignedCorpus, speeds: Sequence[float] = (0.9, 1.1)) -> A
 
 
 def with_single_recordings(aligned: AlignedCorpus) -> AlignedCorpus:
-    """The corpus with train's utterances also as they are when transcribed alone, named UTTERANCE@alone.
+    """The corpus with train's utterances also as they are when transcribed alone, see `single_recordings`.
 
-    Each is normalised by its plain moments, smoothed by those of the average speaker, and not adapted to its speaker.
-    These moments vary more than the speaker's estimate of `SpeakerPrior` does, so that the models learn to disregard
-    errors of the estimate: they lose less on a short recording of an unknown speaker than models trained on estimates.
     Where every utterance is a speaker of its own already, nothing is added.
     """
-    utterances = [u for u in aligned.corpus.part("train") if u.id in aligned.frames and u.id in aligned.states]
+    utterances = aligned.corpus.part("train")
     if len({utterance.speaker for utterance in utterances}) == len(utterances) or aligned.prior is None:
         return aligned
-    raw, alone = FrameStore(aligned.directory / "raw"), {}
-    for utterance in utterances:
-        cepstra = raw[utterance.id]
-        own = smoothed(group_moments([(utterance.id, cepstra)])[utterance.id], aligned.prior.average)
-        alone[f"{utterance.id}@alone"] = aligned.gmm.view(normalize(cepstra, own))
-    states = {name: np.asarray(aligned.states[name.rpartition("@")[0]]) for name in alone}
+    frames, states = single_recordings(aligned)
     return dataclasses.replace(
-        aligned, frames={**aligned.frames, **alone}, states={**aligned.states, **states},
-        perturbed=(*aligned.perturbed, *alone),
+        aligned, frames={**aligned.frames, **frames}, states={**aligned.states, **states},
+        perturbed=(*aligned.perturbed, *frames),
     )  # fmt: skip
+
+
+def single_recordings(aligned: AlignedCorpus) -> tuple[FrameStore, dict[str, Array]]:
+    """Frames and states of train's utterances as they are when transcribed alone, named UTTERANCE@alone.
+
+    Each is normalised by the moments that `SpeakerPrior` estimates from it, and not adapted to its speaker. If most
+    utterances are too short for `bochner transcribe` to adapt to their speakers, they are included at other speeds, too
+    (UTTERANCE@0.9@alone): without a transform, models need more voices than those of train. The frames are kept in
+    `frames_dir`. O(hours of train) per speed.
+    """
+    prior, front_end = aligned.prior, aligned.front_end
+    assert prior is not None
+    utterances = [u for u in aligned.corpus.part("train") if u.id in aligned.frames and u.id in aligned.states]
+    is_short = np.median([len(aligned.frames[u.id]) for u in utterances]) < MIN_ADAPTED_FRAMES
+    speeds = SINGLE_SPEEDS if is_short and front_end is not None else ()
+    directory = aligned.frames_dir / "_".join(["alone", *(f"{speed:g}" for speed in speeds)])
+    if not directory.exists():
+        raw = FrameStore(aligned.directory / "raw")
+        cepstra = chain(
+            ((utterance.id, raw[utterance.id]) for utterance in utterances),
+            *(_cepstra(aligned.corpus, utterances, front_end, speed) for speed in speeds if front_end is not None),
+        )
+        frames = ((f"{name}@alone", aligned.gmm.view(normalize(x, prior.moments([x])))) for name, x in cepstra)
+        write_frames(directory, frames, about={"speeds": [1.0, *speeds]})
+    store = FrameStore(directory)
+    speed_of = {_perturbed_name(u, speed): speed for u in utterances for speed in speeds}
+    states = {}
+    for name, size in store.sizes.items():
+        source = name.removesuffix("@alone")
+        changed = source in speed_of
+        states[name] = _perturbed_states(aligned, source, size, speed_of[source]) if changed else aligned.states[source]
+    return store, states
 
 
 def _perturbed_frames(aligned: AlignedCorpus, front_end: Mfcc | Plp, speed: float) -> FrameStore:
