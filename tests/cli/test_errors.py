@@ -207,7 +207,11 @@ def test_a_bug_keeps_its_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def buggy(*_: object, **__: object) -> None:
         raise KeyError("bug")
 
-    monkeypatch.setattr(import_module("bochner.cli.train"), "fit", buggy)
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("shapes cannot be multiplied")
+
     data = rings_csv(tmp_path / "rings.csv", 40)
-    with pytest.raises(KeyError, match="bug"):
-        main(["train", str(data), "--target=ring", f"--output_dir={tmp_path / 'm'}"])
+    for fit, error, message in ((buggy, KeyError, "bug"), (broken, RuntimeError, "shapes cannot")):
+        monkeypatch.setattr(import_module("bochner.cli.train"), "fit", fit)
+        with pytest.raises(error, match=message):
+            main(["train", str(data), "--target=ring", f"--output_dir={tmp_path / 'm'}"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -193,3 +194,20 @@ def test_codes_are_categories_if_asked_for(tmp_path: Path, capsys: Capture) -> N
     assert run(capsys, *words, "--preset=fast").code == 0
     assert bochner.load(tmp_path / "m" / "model.safetensors").encoder_.columns[0].kind == "category"
     assert run(capsys, "evaluate", tmp_path / "m", tmp_path / "t.csv").code == 0
+
+
+def test_a_report_of_some_rows_without_a_record_of_training(
+    people_model: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model file alone does not tell its training file; of more rows than are scored, some are drawn."""
+    monkeypatch.setattr(import_module("bochner.cli.report"), "MAX_ROWS", 40)
+    model = tmp_path / "model.safetensors"
+    model.write_bytes((people_model / "model" / "model.safetensors").read_bytes())
+    words = ("report", model, people_model / "test.parquet", "--target=income")
+    assert run(capsys, *words).code == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "40, drawn at random" in page
+    assert "SHA-256 of the training file" not in page
+    outcome = run(capsys, "report", "https://example.org/model", people_model / "test.parquet")
+    assert outcome.code == 1
+    assert "output must be given for a model at a URL, https://example.org/model" in outcome.err

@@ -171,3 +171,16 @@ def test_an_output_in_a_directory_that_does_not_exist(ring_model: Path, tmp_path
     assert code == 1
     assert f"output={output} must be in a directory that exists" in err
     assert ".part" not in err
+
+
+def test_ids_are_columns_of_tables(ring_model: Path, tmp_path: Path, capsys: Capture) -> None:
+    """Neither a file of arrays nor one that is read has a column for them."""
+    np.save(tmp_path / "rows.npy", np.zeros((4, 2)))
+    outcome = run(capsys, "predict", ring_model / "model", tmp_path / "rows.npy", "--id=who")
+    assert outcome.code == 1
+    assert f"id must be None for {tmp_path / 'rows.npy'}, which is not a table, got ['who']" in outcome.err
+    words = ("predict", ring_model / "model", ring_model / "test.csv", "--output", tmp_path / "out.npy")
+    outcome = run(capsys, *words, "--id=east")
+    assert outcome.code == 1
+    assert "id must be None for .npy files, which have no columns, got 'east'" in outcome.err
+    assert not (tmp_path / "out.npy").exists()

@@ -14,8 +14,10 @@ import pytest
 import torch
 
 import bochner
-from bochner.cli.tables import choose_task, folds, open_training_rows
-from bochner.data import ArraySource, open_source, split
+from bochner.cli.tables import choose_task, draw_validation, folds, open_training_rows
+from bochner.cli.train_directory import TrainDirectory, plain_options
+from bochner.data import ArraySource, TableRows, in_order, open_rows, open_source, split
+from bochner.data.blocks import num_rows
 from bochner.search import SolverParams
 from bochner.search.plan import rows_per_shard
 from tests.cli.files import NAMES, rings, rings_csv, run, write_csv
@@ -393,3 +395,35 @@ def test_an_output_directory_that_is_a_file(tmp_path: Path, capsys: Capture) -> 
     code, _, err = run(capsys, "train", data, "--target=ring", f"--output_dir={data}")
     assert code == 1
     assert f"output_dir must be a directory, got the file {data}" in err
+
+
+def test_folds_of_numbers_leave_out_every_row_once() -> None:
+    source = ArraySource(np.arange(11.0)[:, None], np.zeros(11), shard_rows=4)
+    parts = [validation for _, validation in folds(source, count=3, is_classification=False, seed=0)]
+    assert sorted(num_rows(part) for part in parts) == [3, 4, 4]
+    assert sorted(x for part in parts for block in in_order(part, 5) for x in block.X[:, 0].tolist()) == list(range(11))
+
+
+def test_a_table_of_one_row_cannot_be_split(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,y\nu,1\nv,2\n")
+    rows = open_rows(tmp_path / "t.csv", target="y")
+    assert isinstance(rows, TableRows)
+    with pytest.raises(ValueError, match="the data must have at least 2 rows to be split, got 1"):
+        draw_validation(rows.take(np.array([1])), fraction=0.5, seed=0)
+    split_rows = draw_validation(rows, fraction=0.0, seed=0)  # one row at least
+    assert (len(split_rows.training), len(split_rows.validation)) == (1, 1)
+
+
+def test_another_process_may_finish_first_or_be_killed_while_it_writes(tmp_path: Path) -> None:
+    directory = TrainDirectory(tmp_path / "m")
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "model.part").write_text("half a model")
+    with directory.run(plain_options({"data": Path("a.csv"), "device": torch.device("cpu")}), overwrite=False):
+        assert json.loads(directory.config.read_text()) == {"data": "a.csv", "device": "cpu"}
+        assert not (tmp_path / "m" / "model.part").exists()
+        directory.model.write_text("")
+    with (
+        pytest.raises(ValueError, match=f"another process has finished a run in {tmp_path / 'm'} just now"),
+        directory.run({"seed": 0}, overwrite=False),
+    ):
+        pass
