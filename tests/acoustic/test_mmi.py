@@ -184,3 +184,11 @@ def test_a_higher_order_remembers_the_phone_before():
 def test_a_unigram_is_no_sequence():
     with pytest.raises(ValueError, match="order must be at least 2"):
         phone_graph(monophone_hmm(phones=["a"]), [], order=1)
+    with pytest.raises(ValueError, match="paths must hold the alignment of at least one utterance"):
+        phone_graph(monophone_hmm(phones=["a"]), [[]], order=2)
+
+
+def test_labels_must_fit_the_logits():
+    logits, lengths = torch.zeros(1, T, S), torch.tensor([T])
+    with pytest.raises(ValueError, match=r"labels must be \[1, 5\] for these logits, got \[1, 4\]"):
+        mmi(made_graph(), logits, torch.zeros(1, T - 1).long(), lengths, log_priors=torch.zeros(S), acoustic_weight=1.0)

@@ -130,9 +130,21 @@ def test_samples_of_a_wav_stream(width: int) -> None:
     assert len(np.concatenate(list(wave_blocks(io.BytesIO(cut), rate=RATE, channel=0)))) == 1999
 
 
+def content_of_24_bits() -> bytes:
+    stream = io.BytesIO()
+    with wave.open(stream, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(3)
+        file.setframerate(RATE)
+        file.writeframes(bytes(30))
+    return stream.getvalue()
+
+
 def test_a_stream_that_is_no_wav() -> None:
     with pytest.raises(ValueError, match="WAV"):
         wave_blocks(io.BytesIO(b"noise" * 20), rate=RATE)
+    with pytest.raises(ValueError, match="8, 16 or 32 bits per sample, got 24"):
+        wave_blocks(io.BytesIO(content_of_24_bits()), rate=RATE)
     with pytest.raises(ValueError, match="channel must be below 1"):
         wave_blocks(io.BytesIO(wav(np.zeros(10))), rate=RATE, channel=1)
 

@@ -1,13 +1,21 @@
 """The report of a small run, whose files are written by hand."""
 
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bochner.acoustic.report import confusion_matrix, input_weights, read_listing, write_report
+from bochner.acoustic.report import (
+    answer,
+    confusion_matrix,
+    errors_on_test,
+    input_weights,
+    read_listing,
+    write_report,
+)
 from bochner.acoustic.results import Results, Row
 from bochner.speech.score import Protocol, error_listing, score
 
@@ -108,3 +116,24 @@ def test_input_weights_are_arranged_by_frame():
     axes = input_weights([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], context=1).axes[0]
     assert axes.images[0].get_array().data.tolist() == [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
     assert axes.images[0].get_extent() == [-0.5, 1.5, 1.5, -1.5]  # frame -1 on top
+
+
+@pytest.mark.parametrize(
+    ("tests", "expected"),
+    [
+        ({}, "No model was decoded on test"),
+        ({"kernel": (0.2, 0.1, 0.3)}, r"lowest test PER: 20\.0 % \(10\.0 to 30\.0\)\.$"),
+        ({"kernel": (0.2, 0.1, 0.3), "network": (0.5, 0.4, 0.6)}, r"20\.0 % .* All other intervals lie above it\.$"),
+        ({"kernel": (0.2, 0.1, 0.3), "network": (0.4, 0.3, 0.5)}, r"overlap with it: .* 40\.0 %\.$"),
+    ],
+)
+def test_the_answer_compares_intervals_on_test(tests, expected):
+    rows = [
+        made_row(kind, kind, 0.3, test=dict(zip(("ter", "low", "high"), test, strict=True)))
+        for kind, test in tests.items()
+    ]
+    rows = rows or [made_row("kernel", "kernel", 0.3, test=None)]
+    recipe = {"name": "toy", "seeds": [0], "frontend": {"context": 1}}
+    results = Results(recipe=recipe, protocol="per", synthetic=True, corpus="toy", num_states=7, rows=rows)
+    assert re.search(expected, answer(results))
+    assert bool(errors_on_test(results)) == bool(tests)

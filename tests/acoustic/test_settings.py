@@ -41,6 +41,7 @@ def test_unknown_settings_are_named() -> None:
         ({"kernel": "cubic"}, "kernel must be one of"),
         ({"criterion": "bleu"}, "criterion must be one of.*bleu"),
         ({"rank": 0}, "rank must be .*0"),
+        ({"kernel": "auto"}, "kernel='auto' needs a preset"),
         ({"bandwidth": -1.0}, "bandwidth must be .*-1"),
         ({"adapt": "rb"}, "adapt must be one of"),
         ({"adapt": "sab", "selection": SelectionParams()}, "selection must be None with adapt='sab'"),
@@ -63,6 +64,13 @@ def test_invalid_settings_are_errors(wrong: dict[str, object], message: str) -> 
 def test_invalid_settings_of_networks_are_errors(wrong: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         NetworkSettings(**wrong)  # type: ignore[arg-type]
+
+
+def test_an_automatic_size_must_be_fitted_before_it_is_planned() -> None:
+    settings = KernelSettings(num_features="auto")
+    with pytest.raises(ValueError, match='num_features must be a number, got "auto"'):
+        settings.plan()
+    assert settings.fitted_to(num_rows=1000, num_states=10).plan().n_components == 1024
 
 
 def test_titles_name_the_settings() -> None:

@@ -63,6 +63,23 @@ def test_an4_transcripts_must_match_their_files(an4, tmp_path):
         prepare_an4(an4, tmp_path / "corpus")
 
 
+def test_an4_mistakes_are_named(an4, tmp_path):
+    with pytest.raises(ValueError, match=r"etc/an4_train\.fileids, got .*an4/feat"):
+        prepare_an4(an4 / "feat", tmp_path / "corpus")
+    (an4 / "etc" / "an4.dic").write_text("YES  Y EH S\n\nZERO  Z IH R OW\n")  # an empty line is skipped
+    assert prepare_an4(tmp_path, tmp_path / "corpus").utterances  # the directory above is accepted
+    assert set(read_lexicon(tmp_path / "corpus" / "lexicon.txt").words) == {"YES", "ZERO"}
+    (an4 / "etc" / "an4_train.transcription").write_text("YES (u-s0-b)\n")
+    with pytest.raises(ValueError, match=r"an4_train\.transcription must have a line for each of 6 files, got 1"):
+        prepare_an4(an4, tmp_path / "other")
+
+
+@pytest.mark.parametrize(("prepare", "example"), [(prepare_digits, "7_jackson_32"), (prepare_yesno, "0_1_1_0_1_0_0_1")])
+def test_recordings_of_other_names_are_refused(prepare, example, tmp_path):
+    with pytest.raises(ValueError, match=rf"named like {example}\.wav, got none under"):
+        prepare(tmp_path, tmp_path / "corpus")
+
+
 def test_yesno_reads_the_names(tmp_path):
     for k in range(20):
         write_wav(tmp_path / "w" / f"{'_'.join(f'{k:08b}')}.wav", tone(rate=8000), rate=8000)

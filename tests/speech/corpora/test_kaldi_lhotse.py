@@ -75,6 +75,26 @@ def test_kaldi_lines_that_cannot_be_used_are_reported(tmp_path):
     ]  # fmt: skip
 
 
+def test_kaldi_frames_are_in_archives(tmp_path):
+    """Their numbers may be given, so that no archive is read; a path without an offset is no place in one."""
+    tables = {"feats_scp": "u1 f.ark:3\nu2 f.npy\n", "utt2num_frames": "u1 30\nu2 40\n"}
+    tables |= {"text": "u1 yes\nu2 no\nu3 no\n", "utt2spk": "u1 ann\nu2 ann\nu3 ann\n"}
+    made = prepare_kaldi(kaldi(tmp_path / "data", **tables), tmp_path / "corpus", root=tmp_path)
+    assert [(each.id, each.duration) for each in made.utterances] == [("u1", pytest.approx(0.3))]
+    assert [one.reason.partition(" (")[0] for one in made.skipped] == ["no place in an archive", "not in feats.scp"]
+    write_kaldi(made.utterances, tmp_path / "again", corpus_dir=tmp_path / "corpus")
+    assert (tmp_path / "again" / "train" / "feats.scp").read_text().endswith("f.ark:3\n")
+    assert not (tmp_path / "again" / "train" / "wav.scp").exists()
+
+
+def test_kaldi_names_whole_recordings(tmp_path):
+    write_wav(tmp_path / "a.wav", tone()[:0])
+    with pytest.raises(ValueError, match=r"2 skipped: no samples \(1\), not in wav\.scp \(1\)"):
+        prepare_kaldi(kaldi(tmp_path / "data", wav_scp=f"u1 {tmp_path}/a.wav\n"), tmp_path / "corpus")
+    with pytest.raises(ValueError, match=r"is channel 1 of .*a\.wav, but wav\.scp names whole files"):
+        write_kaldi([utterance(audio="a.wav", channel=1)], tmp_path / "out", corpus_dir=tmp_path)
+
+
 def test_kaldi_mistakes_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"wav.scp or feats.scp, got neither"):
         prepare_kaldi(kaldi(tmp_path / "data"), tmp_path / "corpus")
@@ -106,15 +126,17 @@ def test_what_lhotse_itself_writes(tmp_path):
         "id": "a", "recording_id": "r", "start": 0.5, "duration": 1.0, "channel": 0, "text": "hi", "language": "en",
         "speaker": "x", "alignment": {"word": [["hi", 0.6, 0.2, None]]},
     }  # fmt: skip
+    parts = {**recording, "id": "parts", "sources": [{"type": "url", "channels": [0], "source": "r.wav"}]}
     stereo = {**recording, "id": "two", "sources": [{"type": "file", "channels": [0, 1], "source": "r.wav"}]}
     with gzip.open(tmp_path / "r.jsonl.gz", "wt") as file:
-        file.writelines(json.dumps(line) + "\n" for line in (recording, stereo))
+        file.writelines(json.dumps(line) + "\n" for line in (recording, stereo, parts))
     others = [{**supervision, "id": "b", "recording_id": "gone"}, {**supervision, "id": "c", "recording_id": "two"}]
     others += [
         {**supervision, "id": "d", "duration": -1.0},
         {**supervision, "id": "e", "recording_id": "two", "channel": 2},
     ]
     others += [{**supervision, "id": "f", "recording_id": "two", "channel": [0, 1]}]
+    others += [{**supervision, "id": "g", "recording_id": "parts"}]
     (tmp_path / "s.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [supervision, *others]))
     made = prepare_lhotse(tmp_path / "r.jsonl.gz", tmp_path / "s.jsonl", tmp_path / "corpus", part="train")
     assert made.utterances[0].words == (Segment("hi", 0.1, pytest.approx(0.3)),)
@@ -122,6 +144,7 @@ def test_what_lhotse_itself_writes(tmp_path):
     assert made.skipped[0].reason == "no recording (gone)"
     assert "duration must be a positive" in made.skipped[1].reason
     assert made.skipped[2].reason == "channel must be one of [0, 1], or all, got 2."
+    assert made.skipped[3].reason == "no file (a recording must be one file)"
 
 
 def test_lhotse_mistakes_are_named(corpus, tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -47,3 +49,19 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
         StreamMixtures(model.codebooks + 1, model.weights, model.means, model.variances)
     with pytest.raises(ValueError, match="positive"):
         StreamMixtures(model.codebooks, model.weights, model.means, 0 * model.variances)
+
+
+def test_shapes_that_do_not_fit() -> None:
+    """As a damaged file may bring them."""
+    good = mixtures()
+    for changes, message in [
+        ({"variances": good.variances[:1]}, "variances and weights must fit means"),
+        ({"weights": good.weights[:, :1]}, "variances and weights must fit means"),
+        ({"codebooks": good.codebooks[1:]}, "codebooks must name one of 2 for each of 4 pdfs"),
+        ({"codebooks": good.codebooks + 2}, "codebooks must name one of 2 for each of 4 pdfs"),
+        ({"variances": 0 * good.variances}, "must be positive and means finite"),
+        ({"weights": 0 * good.weights}, "must be positive and means finite"),
+        ({"means": np.nan * good.means}, "must be positive and means finite"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            dataclasses.replace(good, **changes)
