@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import fsspec
 import numpy as np
@@ -87,6 +87,26 @@ def test_errors_name_the_url(url: str) -> None:
         local_path(Path("memory://a"))
     with pytest.raises(ValueError, match="output_dir must be a local path here, got s3:/bucket/out"):
         refuse_url("output_dir", Path("s3://bucket/out"), "here")
+
+
+def test_names_that_lead_out_of_a_directory_are_refused(monkeypatch: Any, tmp_path: Path) -> None:
+    """A store may be hostile: nothing is written outside of the copy."""
+
+    class Hostile:
+        exists = isdir = lambda self, path: True
+        find = lambda self, path: [f"{path}/ok", f"{path}/../../../../evil"]  # noqa: E731
+        ukey = lambda self, path: 0  # noqa: E731
+        copied: ClassVar[list[str]] = []
+
+        def get_file(self, name: str, target: str) -> None:
+            self.copied.append(name.rpartition("/")[2])
+            Path(target).write_text("")
+
+    monkeypatch.setattr(remote, "_opened", lambda url: (Hostile(), "run"))
+    for read in (local_path, remote.Mirror):
+        with pytest.raises(ValueError, match=r"memory://run holds .*evil, which is a path out of it"):
+            read("memory://run")
+    assert Hostile.copied == ["ok", "ok"]
 
 
 def test_estimators_and_sources_read_urls(url: str) -> None:

@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
 import bochner
-from bochner import FourierFeatures, LowRankRidge, NystromFeatures
+from bochner import FourierFeatures, LowRankPCA, LowRankRidge, LowRankSpectralClustering, NystromFeatures
 from bochner.estimators.store import ESTIMATORS, SavableMixin
 from bochner.kernels import Gaussian, Laplacian, Polynomial
 from bochner.lowrank import fit_meka
@@ -316,6 +316,27 @@ def test_a_truncated_file_is_a_value_error(cut: int, stored: Path, tmp_path: Pat
     (tmp_path / "cut").write_bytes(content[: cut % len(content)])
     with pytest.raises(ValueError, match="cut"):
         bochner.load(tmp_path / "cut")
+
+
+@pytest.mark.parametrize(
+    ("estimator", "name", "value", "message"),
+    [
+        (LowRankRidge(rank=5), "_is_single", True, "model_ must have 1 output, got 2"),
+        (LowRankPCA(n_components=2, rank=5), "eigenvalues_", np.ones(3), r"must have shape \(2,\)"),
+        (LowRankSpectralClustering(n_clusters=2, rank=5), "embedding_", np.ones((60, 3)), r"2 columns, got \(60, 3\)"),
+    ],
+)
+def test_state_that_does_not_fit_is_refused(
+    estimator: BaseEstimator, name: str, value: Any, message: str, tmp_path: Path
+) -> None:
+    X, y = waves(60)
+    fitted = estimator.set_params(random_state=0).fit(X, np.column_stack([y, y]))
+    bochner.save(fitted, tmp_path / "good")
+    assert type(bochner.load(tmp_path / "good")) is type(estimator)
+    setattr(fitted, name, value)
+    bochner.save(fitted, tmp_path / "bad")
+    with pytest.raises(ValueError, match=message):
+        bochner.load(tmp_path / "bad")
 
 
 def test_every_public_estimator_has_declared_its_state() -> None:

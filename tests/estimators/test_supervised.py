@@ -102,6 +102,12 @@ def test_kernels_and_bandwidths() -> None:
         assert KernelClassifier(kernel=kernel, solver="sgd", **QUICK).fit(X, y).score(X, y) > 0.7
 
 
+def test_the_summary_of_a_model_without_a_search() -> None:
+    X, y = rings(60)
+    model = KernelClassifier(preset=None, solver="ridge", n_components=8, bandwidth=2.0, random_state=0).fit(X, y)
+    assert model.summary() == f"KernelClassifier: {model.kernel_!r}, solver 'ridge'"
+
+
 def test_standardize_makes_units_irrelevant() -> None:
     X, y = rings()
     units = X * [1.0, 1e4]

@@ -383,6 +383,7 @@ def test_an_average_of_models_that_do_not_agree(path: Path) -> None:
         (5, {"classes": ["a", 1, 2, 3, 4]}, "classes must be all integers or all strings, got"),
         (5, {"classes": [0.5, 1.5, 2.0, 3.0, 4.0]}, "classes must be all integers or all strings, got"),
         (1, {"output": "logistic", "classes": [False, True]}, "classes must be all integers or all strings, got"),
+        (5, {"output": "sigmoid", "classes": [0, 1]}, r"classes must be None for output='sigmoid', .* got \[0, 1\]"),
         (5, {"dtype": torch.float16}, r"dtype must be one of \[torch\.float32, torch\.float64\], got torch\.float16"),
     ],
     ids=str,

@@ -6,7 +6,13 @@ import pytest
 import torch
 from torch import nn
 
-from bochner.solvers.optimizers import PlainSGD, SGDSettings, make_optimizer, restore_optimizer
+from bochner.solvers.optimizers import (
+    PlainSGD,
+    SGDSettings,
+    make_optimizer,
+    optimizer_tensors,
+    restore_optimizer,
+)
 from tests.processes import run_code
 
 
@@ -40,8 +46,17 @@ def test_equals_torch_to_the_last_bit(l2: float) -> None:
 def test_has_no_state_to_restore() -> None:
     optimizer = make_optimizer(network(), SGDSettings(), 1.0)
     restore_optimizer(optimizer, {})
+    assert optimizer_tensors(optimizer) == {}
     with pytest.raises(ValueError, match="state must be empty for plain SGD"):
         restore_optimizer(optimizer, {"optimizer.0.momentum_buffer": torch.zeros(1)})
+
+
+def test_a_parameter_without_a_gradient_stays() -> None:
+    model = network()
+    before = [p.detach().clone() for p in model.parameters()]
+    model[0](torch.ones(1, 5)).sum().backward()
+    make_optimizer(model, SGDSettings(alpha=0.1), 1.0).step()
+    assert [torch.equal(p, q) for p, q in zip(model.parameters(), before, strict=True)] == [False, False, True, True]
 
 
 def test_a_fit_does_without_the_compiler() -> None:

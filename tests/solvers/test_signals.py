@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -49,3 +50,24 @@ def test_delivered_once() -> None:
     with pytest.raises(Ended), HeldSignals() as held:  # noqa: PT012
         signal.raise_signal(signal.SIGTERM)
         held.deliver()
+
+
+def test_a_second_interrupt_is_delivered_at_once() -> None:
+    reached = 0
+    with pytest.raises(KeyboardInterrupt), HeldSignals():  # noqa: PT012
+        signal.raise_signal(signal.SIGINT)
+        reached = 1
+        signal.raise_signal(signal.SIGINT)
+        reached = 2
+    assert reached == 1
+
+
+def test_other_threads_receive_no_signals() -> None:
+    """Nor may they set handlers, which Python refuses."""
+
+    def work() -> signal.Handlers:
+        with HeldSignals():
+            return signal.getsignal(signal.SIGTERM)
+
+    with ThreadPoolExecutor() as pool:
+        assert pool.submit(work).result() is signal.getsignal(signal.SIGTERM)
