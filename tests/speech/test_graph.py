@@ -140,6 +140,27 @@ class TestCache:
             cached_graph(tmp_path, **{**parts, "hmm": triphone_hmm(LEXICON.phones, silence=["SIL"], asked=asked)})
         assert len(list(tmp_path.iterdir())) == 2
 
+    def test_another_process_may_store_the_same_graph_first(self, tmp_path, parts, monkeypatch):
+        """Its copy is kept; any other failure to write is an error."""
+        save = DecodingGraph.save
+
+        def on_a_full_disk(graph, directory):
+            raise OSError("disk full")
+
+        def after_another(graph, directory):
+            with monkeypatch.context() as other:
+                other.setattr(DecodingGraph, "save", save)
+                cached_graph(tmp_path, **parts)
+            raise OSError("the directory exists")
+
+        monkeypatch.setattr(DecodingGraph, "save", on_a_full_disk)
+        with pytest.raises(OSError, match="disk full"):
+            cached_graph(tmp_path, **parts)
+        monkeypatch.setattr(DecodingGraph, "save", after_another)
+        graph = cached_graph(tmp_path, **parts)
+        monkeypatch.undo()
+        assert cached_graph(tmp_path, **parts).fingerprint() == graph.fingerprint()
+
     def test_other_transition_probabilities_are_another_graph(self, tmp_path, parts):
         cached_graph(tmp_path, **parts)
         log_probs = np.array(parts["hmm"].transitions.log_probs)

@@ -95,3 +95,8 @@ def test_vectors_cut_short(tmp_path: Path, size: int) -> None:
     content = (tmp_path / "a.ark").read_bytes()[:size]
     with pytest.raises(ValueError, match=r"the archive ends (within|after)"):
         list(read_integer_vectors(io.BytesIO(content)))
+
+
+def test_a_key_without_an_end() -> None:
+    with pytest.raises(ValueError, match=r"'xxxxx.*' continues without a space"):
+        list(read_integer_vectors(io.BytesIO(b"x" * 100_000)))

@@ -1,6 +1,7 @@
 """Kaldi's files, written as Kaldi's sources write them."""
 
 import gzip
+import re
 import struct
 
 import kaldiio
@@ -94,6 +95,29 @@ def test_broken_models_are_named(experiment, broken):
     folder, _ = experiment
     (folder / "final.mdl").write_bytes(broken)
     with pytest.raises(ValueError, match="must hold a binary tree and final"):
+        read_kaldi_hmm(folder)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (rb"<T(rip|up)les> ", b"<Quads> ", "expected <Triples> or <Tuples>, got <Quads>"),
+        (rb"\x04\x02\0\0\0(?=\x04[\x05\x06])", integer(-1), r"self-loops have pdfs of their own \(chain models\)"),
+    ],
+)
+def test_models_of_another_kind_are_named(experiment, old, new, message):
+    folder, _ = experiment
+    content, count = re.subn(old, new, (folder / "final.mdl").read_bytes(), count=1, flags=re.DOTALL)
+    assert count == 1
+    (folder / "final.mdl").write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        read_kaldi_hmm(folder)
+
+
+def test_phones_are_numbered_without_gaps(experiment):
+    folder, _ = experiment
+    (folder / "phones.txt").write_text("<eps> 0\nSIL 1\na 2\nb 4\n")
+    with pytest.raises(ValueError, match=r"phones\.txt must number its phones from 1 without gaps, got \[1, 2, 4\]"):
         read_kaldi_hmm(folder)
 
 
