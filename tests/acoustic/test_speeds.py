@@ -3,8 +3,10 @@ changed."""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from itertools import groupby
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -83,6 +85,18 @@ def test_mixtures_of_unadapted_frames_learn_from_all_speeds(monkeypatch: pytest.
         start = update(start, accumulate(start, X, y))
     np.testing.assert_allclose(by_limit[1].means, start.means, atol=1e-4)
     assert not np.allclose(by_limit[0].means, by_limit[1].means, atol=1e-2)
+
+
+def test_recordings_that_are_missing_are_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    given = aligned()
+    moved = replace(given, corpus=replace(given.corpus, directory=tmp_path / "moved"), frames_dir=tmp_path)
+    moved.corpus.directory.mkdir()
+    with caplog.at_level(logging.WARNING, logger="bochner"):
+        more = with_single_recordings(moved)
+    number = len(given.ids("train"))
+    assert len(more.ids("train")) == 2 * number
+    assert f"{number} of {number} recordings at 0.9 times the speed" in caplog.text
+    assert "no such file" in caplog.text
 
 
 def test_nothing_is_added_if_every_recording_is_a_speaker() -> None:

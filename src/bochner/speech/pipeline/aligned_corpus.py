@@ -16,7 +16,7 @@ from bochner import checks
 from bochner.speech.align import GmmHmm
 from bochner.speech.align.em import ADAPTATION_ROUNDS, estimate_fmllr
 from bochner.speech.align.gmm_hmm import ViewedFrames, blocks
-from bochner.speech.audio import AudioError, read_audio, resample
+from bochner.speech.audio import read_audio, resample
 from bochner.speech.corpora.corpus_directory import SpeechCorpus
 from bochner.speech.decode import Search
 from bochner.speech.frames import Array, FrameStore, write_frames
@@ -255,14 +255,18 @@ def _perturbed_name(utterance: Utterance, speed: float) -> str:
 def _cepstra(
     corpus: SpeechCorpus, utterances: Sequence[Utterance], front_end: Mfcc | Plp, speed: float
 ) -> Iterator[tuple[str, Array]]:
+    lost: list[Exception] = []
     for utterance in utterances:
         try:
             samples = read_audio(utterance, corpus_dir=corpus.directory)
             assert utterance.rate is not None
             resampled = resample(samples, rate=round(utterance.rate * speed), new_rate=utterance.rate)
             yield _perturbed_name(utterance, speed), front_end(resampled)
-        except (AudioError, ValueError):  # shorter than one frame at this speed
-            continue
+        except ValueError as error:  # not readable, or shorter than one frame at this speed
+            lost.append(error)
+    if lost:
+        counts = f"{len(lost)} of {len(utterances)} recordings"
+        logger.warning("%s at %g times the speed are left out of train, such as %s", counts, speed, lost[0])
 
 
 def _perturbed_states(aligned: AlignedCorpus, name: str, num_frames: int, speed: float) -> Array:
