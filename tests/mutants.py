@@ -168,6 +168,12 @@ def covering_tests(data: CoverageData, mutant: Mutant) -> tuple[set[str], list[s
     return {test for test, _, _ in contexts} - {""}, sorted(files)
 
 
+def failed_test(output: str) -> str | None:
+    """The first test that the summary of pytest names; lines of captured logs may begin in the same way."""
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+?\.(?:py|md)\b.*?)(?: - |$)", output, flags=re.MULTILINE)
+    return None if failed is None else failed[1]
+
+
 class Copy:
     """A copy of the repository in which mutants are made and tested."""
 
@@ -206,14 +212,17 @@ class Copy:
             path.write_bytes(original[: mutant.start] + mutant.text.encode() + original[mutant.end :])
             try:
                 code, output = self._pytest(["-x", *names], seconds)
+                if code == pytest.ExitCode.USAGE_ERROR:  # a test was renamed after `make coverage`: take its whole file
+                    names = sorted({name.partition("::")[0] for name in names})
+                    code, output = self._pytest(["-x", *names], seconds)
             finally:
                 path.write_bytes(original)
             if code in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
                 continue
-            failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", output, flags=re.MULTILINE)
-            repeated = names if failed is None else [failed[1]]
+            failed = failed_test(output)
+            repeated = names if failed is None else [failed]
             if self._pytest(repeated, seconds)[0] == 0:
-                return "killed", repeated[0] if failed else f"pytest ended with {code}"
+                return "killed", failed or f"pytest ended with {code}"
             return "unsure", f"{repeated[0]} fails on the original, too"
         return "survived", ""
 

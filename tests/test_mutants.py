@@ -11,7 +11,7 @@ from coverage import CoverageData
 from packaging.requirements import Requirement
 
 from tests.matrix import lowest_versions
-from tests.mutants import ROOT, Mutant, covering_tests, mirrored_tests, mutants_of
+from tests.mutants import ROOT, Copy, Mutant, covering_tests, failed_test, mirrored_tests, mutants_of
 
 
 @pytest.mark.parametrize("path", ["src/bochner/storage.py", "src/bochner/solvers/newton.py"])
@@ -48,6 +48,40 @@ def test_a_fixture_may_serve_all_tests_of_its_file(tmp_path: Path) -> None:
         ["tests/test_a.py"],
     )
     assert covering_tests(data, mutant._replace(lines=range(1, 2))) == (set(), [])
+
+
+def test_a_failed_test_is_that_of_the_summary() -> None:
+    log = "ERROR    torch.distributed:api.py:836 failed (exitcode: 1)\nFAILED to connect\n"
+    assert failed_test(f"{log}FAILED tests/test_a.py::test_b[1-2] - AssertionError\n") == "tests/test_a.py::test_b[1-2]"
+    assert failed_test(f"{log}ERROR tests/test_a.py\n1 error\n") == "tests/test_a.py"
+    assert failed_test("FAILED src/a/b.py::a.b.C\n") == "src/a/b.py::a.b.C"
+    assert failed_test(log) is None
+
+
+def test_a_test_that_was_renamed_is_replaced_by_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copied, runs = object.__new__(Copy), []
+    copied.directory = tmp_path
+    (tmp_path / "a.py").write_text("1 + 2")
+
+    def run(arguments: list[str], seconds: float) -> tuple[int, str]:
+        runs.append(((tmp_path / "a.py").read_text(), arguments))
+        is_renamed = any("::" in name for name in arguments) and "tests/t.py::now" not in arguments
+        if is_renamed:
+            return pytest.ExitCode.USAGE_ERROR, "ERROR: not found: tests/t.py::before\n"
+        is_mutated = (tmp_path / "a.py").read_text() == "1 - 2"
+        return (1, "FAILED tests/t.py::now\n") if is_mutated else (0, "")
+
+    monkeypatch.setattr(copied, "_pytest", run)
+    monkeypatch.setattr(copied, "tests", lambda mutant: [["tests/t.py::before", "tests/t.py::other"]])
+    assert copied.test(Mutant(Path("a.py"), 1, 0, 5, "1 + 2", "1 - 2", range(1, 2)), 1.0) == (
+        "killed",
+        "tests/t.py::now",
+    )
+    assert runs == [
+        ("1 - 2", ["-x", "tests/t.py::before", "tests/t.py::other"]),
+        ("1 - 2", ["-x", "tests/t.py"]),
+        ("1 + 2", ["tests/t.py::now"]),
+    ]
 
 
 def test_lowest_versions_are_exact() -> None:
