@@ -92,17 +92,28 @@ def test_paired_intervals_are_narrower_than_those_of_the_rates() -> None:
     assert low == pytest.approx(high) == pytest.approx(value)  # every utterance differs alike
 
 
-def test_the_search_ends_with_its_budget() -> None:
+@pytest.mark.parametrize(
+    ("kernels", "networks", "budget", "tried"),
+    [
+        ([4.0, 7.0, 5.0], [8.0, 3.0, 5.0], 10.0, (2, 2)),
+        ([4.0, 7.0, 5.0], [5.0, 3.0, 5.0], 1.0, (1, 1)),  # 1 second less, but another model takes 4
+        ([4.0, 4.0, 4.0, 4.0], [3.0, 17.0], 6.0, (4, 2)),
+        ([3.0, 17.0], [4.0, 4.0, 4.0, 4.0], 6.0, (2, 4)),
+        ([4.0, 5.0, 4.0, 4.0], [3.0, 11.0], 6.0, (3, 2)),  # 13 of 14 seconds
+    ],
+)
+def test_the_search_ends_with_its_budget(
+    kernels: list[float], networks: list[float], budget: float, tried: tuple[int, int]
+) -> None:
     pytest.importorskip("kaldi_hmm_gmm")
     from bochner.studies.speech_training import search_models
 
-    seconds = iter([4.0, 7.0, 5.0])
     experiment: Any = SimpleNamespace(
-        device="cpu", train=lambda model, seed: SimpleNamespace(cpu_seconds=next(seconds), seconds=99.0)
+        device="cpu", train=lambda model, seed: SimpleNamespace(cpu_seconds=model, seconds=99.0)
     )
-    assert len(search_models(["a", "b", "c"], experiment, 0, budget=10.0)) == 2  # type: ignore[list-item]
-    seconds = iter([4.0, 7.0, 5.0])
-    assert len(search_models(["a", "b", "c"], experiment, 0, budget=1.0)) == 1  # type: ignore[list-item]
+    models: Any = {"kernel": kernels, "network": networks}
+    found = search_models(models, experiment, 0, budget=budget)
+    assert tuple(len(rows) for rows in found.values()) == tried
 
 
 def test_a_task_runs_from_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +122,7 @@ def test_a_task_runs_from_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     from bochner.studies import speech_tasks as module
 
     small = replace(SIZES["smoke"], budget=0.01, seeds=(0, 1))
-    models = candidates("modern", "smoke")
+    models = {kind: settings[:1] for kind, settings in candidates("modern", "smoke").items()}
     models["kernel"] = [{**settings, "adapt": None, "bandwidth": 8.0} for settings in models["kernel"]]
     monkeypatch.setattr(module, "candidates", lambda *_: models)
     monkeypatch.setattr(module, "SIZES", {**SIZES, "smoke": small})

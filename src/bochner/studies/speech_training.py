@@ -138,18 +138,16 @@ def measure_systems(
     context = experiment.recipe.frontend.context
     chosen: dict[str, list[Row]] = {}
     systems: dict[str, dict[str, Any]] = {}
-    for kind, settings in candidates.items():
-        models = [parse_model({**values, "kind": kind}, cell.protocol, context) for values in settings]
-        tried = search_models(models, experiment, cell.seeds[0], budget=budget)
+    models = {
+        kind: [parse_model({**values, "kind": kind}, cell.protocol, context) for values in settings]
+        for kind, settings in candidates.items()
+    }
+    for kind, tried in search_models(models, experiment, cell.seeds[0], budget=budget).items():
         best = min(tried, key=lambda row: row.dev["ter"])
-        model = models[tried.index(best)]
+        model = models[kind][tried.index(best)]
         rows = [best, *(experiment.train(model, seed) for seed in cell.seeds[1:])]
         chosen[kind] = [experiment.test(row) for row in rows]
-        systems[kind] = {
-            "model": best.model,
-            "tried": len(tried),
-            "seconds": spent(tried, experiment),
-        }
+        systems[kind] = {"model": best.model, "tried": len(tried), "seconds": spent(tried, experiment)}
     pairs = zip(chosen["kernel"], chosen[NETWORK], strict=True)
     chosen["combination"] = [experiment.test(experiment.combine(pair)) for pair in pairs]
     with one_at_a_time(experiment.root, f"gmm {experiment.alignment.key}"):  # of both protocols
@@ -168,13 +166,27 @@ def measure_systems(
     }
 
 
-def search_models(models: Sequence[ModelSettings], experiment: Experiment, seed: int, *, budget: float) -> list[Row]:
-    """Train models in order until their training has taken `budget` seconds; at least one."""
-    rows: list[Row] = []
-    for model in models:
-        if rows and spent(rows, experiment) >= budget:
+def search_models(
+    models: Mapping[str, Sequence[ModelSettings]], experiment: Experiment, seed: int, *, budget: float
+) -> dict[str, list[Row]]:
+    """Train the models of two kinds in order, each kind until it has taken `budget` seconds, at least one model.
+
+    The last model of a kind exceeds the budget. So the kind that has taken less time goes on as long as a model of its
+    average time brings both closer.
+    """
+    rows: dict[str, list[Row]] = {kind: [] for kind in models}
+    for kind, settings in models.items():
+        for model in settings:
+            if rows[kind] and spent(rows[kind], experiment) >= budget:
+                break
+            rows[kind].append(experiment.train(model, seed))
+    less, more = sorted(rows, key=lambda kind: spent(rows[kind], experiment))
+    limit = spent(rows[more], experiment)
+    for model in models[less][len(rows[less]) :]:
+        seconds = spent(rows[less], experiment)
+        if seconds / len(rows[less]) >= 2 * (limit - seconds):
             break
-        rows.append(experiment.train(model, seed))
+        rows[less].append(experiment.train(model, seed))
     return rows
 
 
