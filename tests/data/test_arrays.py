@@ -26,7 +26,7 @@ def test_every_format(kind) -> None:
     ("dtype", "kept"), [("float64", "float64"), ("float32", "float32"), ("int8", "float32"), ("bool", "float32")]
 )
 def test_types(dtype: str, kept: str) -> None:
-    assert whole(SparseSource(sp.eye_array(3, dtype=dtype).tocsr())).X.dtype == kept
+    assert whole(SparseSource(sp.csr_array(np.eye(3, dtype=dtype)))).X.dtype == kept
 
 
 def test_entries_that_come_twice_are_added() -> None:
@@ -73,7 +73,8 @@ def test_what_does_not_fit() -> None:
         ArraySource(sp.csr_matrix(np.eye(2)))
     with pytest.raises(ValueError, match="y must have as many rows as X, 2, got 3"):
         SparseSource(sp.csr_matrix(np.eye(2)), np.zeros(3))
-    with pytest.raises(ValueError, match=r"X must have shape \[rows, inputs\], got \(3,\)"):
-        SparseSource(sp.coo_array(np.ones(3)))
+    if (row := sp.coo_array(np.ones(3))).ndim == 1:  # since scipy 1.13
+        with pytest.raises(ValueError, match=r"X must have shape \[rows, inputs\], got \(3,\)"):
+            SparseSource(row)
     with pytest.raises(ValueError, match="X must hold real numbers, got dtype complex128"):
         SparseSource(sp.csr_matrix(np.eye(2) * 1j))

@@ -92,7 +92,7 @@ def assert_same(actual: np.ndarray, expected: np.ndarray, dtype: torch.dtype) ->
 @pytest.mark.parametrize("num_classes", [None, 2, 3, 12])
 def test_the_graph_encodes_as_the_encoder(num_classes: int | None, dtype: torch.dtype) -> None:
     encoder, new = fitted(num_classes), frame(500, seed=2)  # other cities besides
-    assert {"city mean y", "city mean y=1"} & set(encoder.names)
+    assert any(name.startswith("city mean y") for name in encoder.names)  # which of them depends on random folds
     new["job"] = new["job"].where(new.index % 3 > 0, "unknown")
     new.loc[::5, ["city", "paid", "count", "waited"]] = None  # missing where no training row was
     for rows in (new, new[:1]):
