@@ -1,8 +1,9 @@
-"""What models cannot do, by their attributes alone: none is trained here."""
+"""What models refuse or leave out, by their attributes alone: none is trained here."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 import torch
 from torch import nn
 
+from bochner.acoustic import adaptation
+from bochner.acoustic.adaptation import ADAPTATION_ROUNDS
 from bochner.acoustic.language import with_language, with_words
 from bochner.acoustic.model import Combination, combine
 from bochner.acoustic.online import transcribe_stream
@@ -70,3 +73,26 @@ def test_a_recording_that_ends_within_a_word(phones: str, words: str, expected: 
     segments = [Segment(phone, place / 10, (place + 1) / 10) for place, phone in enumerate(phones.split())]
     timed = _without_last_word(segments, words.split(), LEXICON, ())
     assert [(word.label, word.start, pytest.approx(word.end)) for word in timed] == expected
+
+
+@pytest.mark.parametrize(
+    ("adapted", "paths", "rounds"), [(True, {"u": [1]}, ADAPTATION_ROUNDS), (False, {"u": [1]}, 0), (True, {}, 0)]
+)
+def test_only_an_adapted_model_estimates_transforms(
+    adapted: bool, paths: dict[str, Any], rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor are there any without an utterance that could be aligned."""
+    calls = []
+    monkeypatch.setattr(adaptation, "_align", lambda *_: SimpleNamespace(paths=paths, skipped=[]))
+    monkeypatch.setattr(adaptation, "tied_states", lambda hmm, path: path)
+    monkeypatch.setattr(adaptation, "estimate_fmllr", lambda *_, **__: calls.append(1) or {"ann": "a transform"})
+    stage = SimpleNamespace(viewed=lambda *_: Viewed({}), mixtures=None, silence_pdfs=())
+    data = SimpleNamespace(cepstra={}, speaker_of={})
+    aligned = adaptation.align_data(made(adapted=adapted, stage=stage, hmm=None), data)
+    assert len(calls) == rounds
+    assert aligned.transforms == ({"ann": "a transform"} if rounds else {})
+
+
+@dataclass(frozen=True)
+class Viewed:
+    transforms: dict[str, Any]

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd import gradcheck
 
 import bochner
-from bochner.kernels import ArcCosine, Gaussian
+from bochner.kernels import ArcCosine, Gaussian, Laplacian, Matern, Stationary
 from tests.kernels.cases import CASES, METRIC, NUM_INPUTS, SCALE, Case, every_kernel, every_spectral_kernel, points
 from tests.oracles.kernels import matrix
 from tests.oracles.memory import peak_elements
@@ -200,3 +200,14 @@ def test_a_change_of_dtype_survives_a_file(change: dict[str, Tensor], tmp_path: 
     kernel = Gaussian(**change).to(torch.float64)
     bochner.save(kernel, tmp_path / "kernel.safetensors")
     assert torch.equal(bochner.load(tmp_path / "kernel.safetensors")(X, Y), kernel(X, Y))
+
+
+@pytest.mark.parametrize(
+    "kernel", [Gaussian(), Matern(smoothness=1.5), Matern(smoothness=2.5), Laplacian(), Matern(smoothness=0.5)], ids=str
+)
+def test_the_error_of_a_squared_distance_is_relative_to_the_bandwidth(kernel: Stationary) -> None:
+    """It is 0 for kernels with a kink, which need accurate distances."""
+    narrow, wide = (kernel.replace(bandwidth=bandwidth).radial for bandwidth in (0.5, 3.0))
+    assert wide.error == pytest.approx(36 * narrow.error)
+    has_kink = isinstance(kernel, Laplacian) or getattr(kernel, "smoothness", 2.5) == 0.5
+    assert (wide.error == 0) == has_kink

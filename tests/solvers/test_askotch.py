@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bochner.kernels import Gaussian, Kernel, Laplacian, Matern
 from bochner.solvers import fit_askotch, fit_exact_ridge
+from bochner.solvers.askotch import _block_step
 from tests.oracles.memory import PeakMemory
 from tests.solvers.problems import classes, dense_landmark_ridge, generator, numbers, points, weights
 from tests.solvers.rows import Rows
@@ -99,3 +100,13 @@ def test_memory_is_that_of_the_rows() -> None:
     with PeakMemory() as memory:
         fit_askotch(Gaussian(bandwidth=0.3), source, tolerance=0.9, block_rows=1000)
     assert memory.peak < 100 * 2**20
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_jitter_of_a_block_is_relative_to_its_diagonal(dtype: torch.dtype) -> None:
+    """Points far from each other: K = c I, and the step is r / (c + jitter)."""
+    X, c = 100 * torch.arange(4.0, dtype=dtype)[:, None], 1e4
+    roots, residual = torch.full((4, 1), c, dtype=torch.float64).sqrt(), torch.ones(4, 1, dtype=torch.float64)
+    step = _block_step(Gaussian(), X, roots, residual, 0.0, rank=None, generator=generator())
+    eps = torch.finfo(torch.float32).eps if dtype == torch.float32 else 0.0
+    torch.testing.assert_close(c * step, residual / (1 + eps), rtol=1e-12, atol=0.0)

@@ -9,7 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bochner.speech.g2p import STEPS, G2p, Graphone, cut_words, split_words, train_g2p, word_error_rate
+from bochner.speech.g2p import (
+    BEGIN,
+    END,
+    STEPS,
+    G2p,
+    Graphone,
+    _Paths,
+    cut_words,
+    split_words,
+    train_g2p,
+    word_error_rate,
+)
 from bochner.speech.pretrained import load_model
 
 PHONES = {"a": ("A",), "e": ("E",), "b": ("B",), "k": ("K",), "x": ("K", "S"), "sh": ("SH",), "s": ("S",), "h": ()}
@@ -80,6 +91,19 @@ def test_a_stored_model_pronounces_alike(tmp_path: Path) -> None:
     (tmp_path / "broken.npz").write_bytes((tmp_path / "g2p.npz").read_bytes()[:200])
     with pytest.raises(ValueError, match=r"broken\.npz"):
         G2p.load(tmp_path / "broken.npz")
+
+
+def test_paths_have_the_scores_of_the_language_model() -> None:
+    """Every path of two tokens and the end, also those of the first n-gram of each order."""
+    g2p = train_g2p(language(40), order=3)
+    tokens = np.array(sorted(g2p.graphones))
+    paths = _Paths.start(3)
+    for following in (np.array([BEGIN]), tokens, tokens, np.array([END])):
+        paths = g2p._advance(paths, following)
+    texts = [" ".join(g2p.model.words[token] for token in cut[1:-1]) for cut in paths.cuts]
+    expected = [float(g2p.model.score(g2p.model.encode([text])).sum()) for text in texts]
+    assert len(texts) == len(tokens) ** 2
+    np.testing.assert_allclose(paths.scores, expected, atol=1e-6)
 
 
 def test_letters_that_are_not_known_have_no_pronunciation() -> None:

@@ -81,6 +81,13 @@ def test_published_numbers_stand_beside_the_cells_they_are_of() -> None:
     assert tables["5.13"].rows["cadata scaled, bandwidth 2, ridge 0.0078"][0].published == 0.4664
 
 
+def test_exact_regression_has_no_rank() -> None:
+    """So that all tables share its cells."""
+    cells = [cell for cell in plan("paper").cells() if cell.method == "exact"]
+    assert {cell.kind for cell in cells} >= {"folds"}
+    assert {cell.rank for cell in cells} == {0}
+
+
 def test_entries_are_means_and_spreads_over_the_measured_seeds() -> None:
     whole = plan("small", parts=["table 5.10"])
     entry = whole.tables[0].rows["german, r = 50"][whole.tables[0].columns.index("als")]

@@ -104,3 +104,11 @@ def test_a_front_end_with_pitch(front_end: type[Mfcc] | type[Plp]) -> None:
 def test_high_must_be_above_low() -> None:
     with pytest.raises(ValueError, match="high must lie between low, 50, and 1000 Hz, got 40"):
         PitchTracker(high=40.0)
+
+
+def test_the_defaults_are_those_of_kaldi() -> None:
+    """As in its PitchExtractionOptions."""
+    assert PitchTracker() == PitchTracker(
+        frame_length=0.025, frame_shift=0.01, low=50.0, high=400.0, step=0.005, penalty=0.1, soft_min=10.0,
+        ballast=7000.0,
+    )  # fmt: skip
