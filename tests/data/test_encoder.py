@@ -163,6 +163,14 @@ def test_intervals_are_ordered_levels() -> None:
     assert encoder.encode(frame).tolist() == Z.tolist()
 
 
+def test_levels_of_arrow_may_be_dates() -> None:
+    """A declared categorical has levels of any type."""
+    days = pa.array([date(2020, 1, 31), date(2021, 2, 28)]).dictionary_encode()
+    encoder, Z = fit(pa.table({"a": days.take(pa.array([0, 1, 1, None]))}))
+    assert [name[:12] for name in encoder.names] == ["a missing", "a=2020-01-31", "a=2021-02-28"]
+    assert Z.tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 1], [1, 0, 0]]
+
+
 def test_numbers_that_libraries_store_in_other_ways() -> None:
     expected = [[1.5, 0], [1.5, 1], [2, 0]]
     decimals = [Decimal("1.5"), None, Decimal(2)]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from bochner.studies.nystrom_rff_report import LABELS
 from bochner.studies.registry import FINDINGS, STUDIES
 from bochner.studies.report import Assessment, assess, make_page, results_part
 from bochner.studies.study import SavedRows
@@ -67,6 +69,22 @@ def test_what_is_missing_is_named(saved: Mapping[str, SavedRows]) -> None:
     assert html.count("(by 3 of 10 cells)") == 2  # beside each decision
     assert "3 of 10 cells are measured." in html
     assert "The file mnist.npz was missing" in html
+
+
+def test_data_and_machines_of_the_runs_are_shown(saved: Mapping[str, SavedRows]) -> None:
+    machine = {"processor": "a processor", "cores": 2, "threads": 1, "gpu": ""}
+    run = {"study": "kernel-spectra", "cells": 3, "commit": "0123456789abcdef", "machine": machine, "bochner": "0.2",
+           "versions": {"torch": "2.11"}, "data": {"digits.npz": "the sum of the file"}}  # fmt: skip
+    rows = replace(saved["kernel-spectra"], runs=(run,))
+    html = make_page(STUDIES, FINDINGS, {"kernel-spectra": rows}, size="smoke").html()
+    for text in ("digits.npz", "the sum of the file", "a processor, 2 cores", "0123456789", "torch 2.11"):
+        assert text in html
+
+
+def test_performance_is_drawn_against_features_memory_and_error(report: Path) -> None:
+    captions = re.findall(r"against [^.<]*", report.read_text(encoding="utf-8"))
+    performance = [caption for caption in captions if caption.removeprefix("against ") in LABELS.values()]
+    assert {f"against {LABELS[x]}" for x in ("num_features", "memory", "mse")} <= set(performance)
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -1,6 +1,12 @@
 import numpy as np
 
-from bochner.speech.align.em import estimate_fmllr, estimate_mllt, single_gaussians, with_transformed_means
+from bochner.speech.align.em import (
+    estimate_fmllr,
+    estimate_mllt,
+    single_gaussians,
+    statistics_of,
+    with_transformed_means,
+)
 from bochner.speech.align.gmm_hmm import View, ViewedFrames, blocks
 from bochner.speech.frontend.postprocess import transform
 from bochner.speech.hmm.contexts import EventStatistics
@@ -93,3 +99,16 @@ def test_a_pdf_that_was_never_seen_starts_as_all_frames():
     mixtures = single_gaussians(hmm, EventStatistics(events, np.array([[20.0, 40.0, 100.0]])))
     np.testing.assert_allclose(mixtures.means, [[2.0], [2.0]])
     np.testing.assert_allclose(mixtures.variances, [[1.0], [1.0]])
+
+
+def test_sums_of_events_by_group_of_speakers():
+    """The group is a further column of the events; one group needs none."""
+    frames = {name: np.full((2, 1), value, np.float32) for name, value in {"a1": 1.0, "a2": 2.0, "b1": 5.0}.items()}
+    seen = ViewedFrames(frames, View(), {"a1": "ann", "a2": "ann", "b1": "bob"})
+    events = dict.fromkeys(frames, np.zeros((2, 4), np.int64))
+    single = statistics_of(events, seen)
+    assert single.events.tolist() == [[0, 0, 0, 0]]
+    assert single.sums.tolist() == [[6.0, 16.0, 60.0]]
+    grouped = statistics_of(events, seen, num_groups=2)
+    assert grouped.events.tolist() == [[0, 0, 0, 0, 0], [0, 0, 0, 0, 1]]
+    assert grouped.sums.tolist() == [[4.0, 6.0, 10.0], [2.0, 10.0, 50.0]]

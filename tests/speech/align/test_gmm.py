@@ -182,3 +182,8 @@ def test_what_is_no_stage_is_named(tmp_path):
     (tmp_path / "stage.json").write_text('{"version": 99}')
     with pytest.raises(ValueError, match="version 99"):
         GmmHmm.load(tmp_path)
+
+
+def test_transforms_are_estimated_in_the_iterations_of_kaldis_scripts():
+    """mllt_iters of train_lda_mllt.sh and fmllr_iters of train_sat.sh."""
+    assert LdaMllt().adjust == Sat().adjust == (2, 4, 6, 12)
