@@ -29,15 +29,15 @@ CHOSEN_ON = (
 )
 
 PROTOCOL = """
-**Splits and columns.** Three splits of every table, seeds 0, 1 and 2: random 80/20, stratified by class; sets with a test part
-of their own keep it, and the seed is only that of the models. Every fit runs in its own process. All models run at
-their defaults; those with early stopping use it, on 10 % of the training rows (at least 500 rows, at most 20 %),
-without a refit on all rows; `lightgbm-refit` adds it. Every peer sees the same columns: dates become days since 1970,
-year, month, day, weekday, day of the year and hour. LightGBM, XGBoost, CatBoost, HistGradientBoosting (up to 255
+**Splits and columns.** Three splits of every table, seeds 0, 1 and 2: random 80/20, stratified by class; sets with a
+test part of their own keep it, and the seed is only that of the models. Every fit runs in its own process. All models
+run at their defaults; those with early stopping use it, on 10 % of the training rows (at least 500 rows, at most 20
+%), without a refit on all rows; `lightgbm-refit` adds it. Every peer sees the same columns: dates become days since
+1970, year, month, day, weekday, day of the year and hour. LightGBM, XGBoost, CatBoost, HistGradientBoosting (up to 255
 levels) and RealMLP get categories as such. The random forest, SVM, xRFM and bochner 0.1 get one-hot columns up to 20
-levels and out-of-fold target statistics beyond, medians and an indicator for missing numbers. HistGradientBoosting
-has `l2_regularization=1`, since the default 0 diverges on two multi-class tables. For the multi-label table, peers
-fit one model per label. Other processes ran on the machine, so CPU seconds are more reliable than wall seconds.
+levels and out-of-fold target statistics beyond, medians and an indicator for missing numbers. HistGradientBoosting has
+`l2_regularization=1`, since the default 0 diverges on two multi-class tables. For the multi-label table, peers fit one
+model per label. Other processes ran on the machine, so CPU seconds are more reliable than wall seconds.
 
 **What was chosen on which sets.** The kernels, grids, stages and criterion of the search of `bochner` were chosen with
 test scores in view on {chosen}. The other sets were scored before, but no choice for the default is known to have been
@@ -86,9 +86,9 @@ def _lines(summary: Summary, assets: Path) -> Iterable[str]:
 def _overview(summary: Summary) -> str:
     splits = sorted({split for _, split, _ in summary.cells})
     return (
-        f"{len(summary.sets())} tables, splits {', '.join(map(str, splits))}, {len(summary.cells):,} fits; all models at "
-        "their defaults, with early stopping where they have it. The search of `bochner` was chosen with the test scores "
-        "of most of these tables in view; win rates on the others are given separately. [Protocol](#protocol)."
+        f"{len(summary.sets())} tables, splits {', '.join(map(str, splits))}, {len(summary.cells):,} fits; all models "
+        "at their defaults, with early stopping where they have it. The search of `bochner` was chosen with the test "
+        "scores of most of these tables in view; win rates on the others are given separately. [Protocol](#protocol)."
     )
 
 
