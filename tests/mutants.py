@@ -109,7 +109,8 @@ def _not_run(node: ast.AST) -> Iterator[ast.AST]:
         yield node
     if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
         yield node
-    if isinstance(node, ast.Call) and ast.unparse(node.func).startswith(("logger.", "warnings.")):
+    call = node.value if isinstance(node, ast.Expr) else node
+    if isinstance(call, ast.Call) and ast.unparse(call.func).startswith(("logger.", "warnings.")):
         yield node
 
 

@@ -148,7 +148,14 @@ def test_class_weight_is_a_parameter_of_classes_only() -> None:
         (KernelClassifier(bandwidth=1.0, gamma=0.5), "bandwidth=1.0 and gamma=0.5"),
         (KernelClassifier(kernel="cauchy", gamma=0.5), "gamma=0.5 .*Cauchy"),
         (KernelClassifier(kernel=Polynomial(), bandwidth=2.0), "bandwidth=2.0 was given, but Polynomial"),
-        (KernelClassifier(kernel="polynomial", bandwidth="search"), "bandwidth=.*Polynomial.* has no bandwidth"),
+        (
+            KernelClassifier(kernel="polynomial", bandwidth="search"),
+            "bandwidth='search'.*Polynomial.* has no",
+        ),
+        (
+            KernelClassifier(kernel=Polynomial(), bandwidth="search"),
+            "bandwidth='search'.*Polynomial.* has no",
+        ),
         (KernelClassifier(kernel=Polynomial(), standardize=True), "standardize=True needs a stationary kernel"),
         (KernelClassifier(kernel=Gaussian(scale=2.0), standardize=True), "standardize=True needs a stationary kernel"),
         (KernelClassifier(class_weight={7: 2.0}), r"class_weight must name classes of \[0, 1, 2\], got 7"),

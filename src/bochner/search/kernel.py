@@ -93,6 +93,10 @@ def choose_kernel(
     )
     rule = "median" if searched else plan.bandwidth
     X, rows = sample.X.cpu(), None
+    if searched:
+        given = kernel_named(plan.kernel, num_inputs=X.shape[1]) if isinstance(plan.kernel, str) else plan.kernel
+        if not isinstance(given, Stationary):
+            raise ValueError(f"bandwidth='search' was given, but {given!r} has no bandwidth; use None.")
     if rule == "neighbor":
         rows = (block.X.cpu() for block in in_order(task.all_rows, batch_rows=ROWS_AT_ONCE))
     kernel: Kernel = (
@@ -233,8 +237,7 @@ def _search_bandwidth(
 
     Each trial trains a small model for a few epochs: O(TRIAL_EPOCHS TRIAL_ROWS TRIAL_FEATURES (d + t)).
     """
-    if not isinstance(kernel, Stationary):
-        raise ValueError(f"bandwidth='search' needs a kernel with a bandwidth, got {kernel!r}.")
+    assert isinstance(kernel, Stationary)  # the median rule has given it a bandwidth
     validation = BlockSource(sample_rows(task.validation_data, TRIAL_ROWS, generator=generator))
     rows, count = BlockSource(sample), min(plan.n_components, TRIAL_FEATURES)
     params = replace(plan.params, criterion=None, max_epochs=TRIAL_EPOCHS, preconditioner_rank="auto", average=True)
