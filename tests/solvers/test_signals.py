@@ -20,9 +20,12 @@ def handler() -> Iterator[None]:
     def end(*_: object) -> None:
         raise Ended
 
-    previous = signal.signal(signal.SIGTERM, end)
+    # a shell starts background processes with SIGINT ignored
+    handlers = {signal.SIGTERM: end, signal.SIGINT: signal.default_int_handler}
+    previous = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     yield
-    signal.signal(signal.SIGTERM, previous)
+    for number, handler in previous.items():
+        signal.signal(number, handler)
 
 
 def test_a_signal_takes_effect_at_the_end_of_the_block() -> None:
