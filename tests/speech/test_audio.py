@@ -13,7 +13,6 @@ from bochner.speech.audio import (
     resample,
     resampled_blocks,
     sample_blocks,
-    truncation,
     write_audio,
 )
 from bochner.speech.text_files import Skipped, read_skipped, write_skipped
@@ -61,29 +60,6 @@ def test_bad_recordings_are_refused_by_name_and_reason(tmp_path, name, reason):
     with pytest.raises(AudioError, match=rf"{name}\.wav: {reason}") as caught:
         read_samples(path, rate=16000)
     assert caught.value.reason in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("kept", "stated", "reason"),
-    [
-        (1.0, None, None),
-        (0.5, None, "truncated: it holds 0.50 s, its header states 1.00 s"),
-        (0.999, None, None),  # less than a hundredth of a second
-        (0.5, 0xFFFFFFFF, None),  # a stream, whose length was not known
-        (0.5, 0x7FFFFFFF, None),
-        (0.5, 0, None),
-    ],
-)
-def test_truncated_files_are_recognised_by_their_headers(tmp_path, kept, stated, reason):
-    path = write_wav(tmp_path / "a.wav", tone(1.0), subtype="PCM_16")
-    content = bytearray(path.read_bytes())
-    assert content[36:40] == b"data"
-    content[36:36] = b"LIST" + (5).to_bytes(4, "little") + bytes(6)  # a chunk of odd length is padded
-    if stated is not None:
-        content[54:58] = stated.to_bytes(4, "little")
-    path.write_bytes(content[: 58 + 2 * round(16000 * kept)])
-    assert truncation(path) == reason
-    assert truncation(write_wav(tmp_path / "a.aiff", tone(1.0), subtype="PCM_16")) is None
 
 
 @pytest.mark.parametrize("own_rate", [8000, 11025, 44100, 48000])

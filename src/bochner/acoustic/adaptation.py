@@ -19,7 +19,7 @@ from bochner.acoustic.sequence import last_layer, with_last_layer
 from bochner.speech.align import FunctionScores, align_utterances, tied_states
 from bochner.speech.align.em import ADAPTATION_ROUNDS, estimate_fmllr
 from bochner.speech.align.gmm_hmm import View, ViewedFrames
-from bochner.speech.audio import AudioError, read_audio, truncation
+from bochner.speech.audio import AudioError, read_audio
 from bochner.speech.corpora.directory import prepare_directory
 from bochner.speech.corpora.pronunciations import normalized
 from bochner.speech.frontend.postprocess import Moments, group_moments, normalize
@@ -27,6 +27,7 @@ from bochner.speech.hmm.mixtures import Mixtures, MixtureStatistics, accumulate
 from bochner.speech.levels import may_be_speech
 from bochner.speech.manifest import Utterance, manifest_path, read_manifest
 from bochner.speech.text_files import Skipped, summarize
+from bochner.speech.truncation import truncation
 
 Array = NDArray[Any]
 METHODS = ("fmllr", "map", "head")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import logging
-import struct
 from collections.abc import Iterable, Iterator
 from math import gcd
 from pathlib import Path
@@ -18,6 +17,7 @@ from bochner.checks import positive_int
 from bochner.speech.manifest import Utterance
 from bochner.speech.runtime import imported
 from bochner.speech.text_files import FilePath
+from bochner.speech.truncation import truncation
 from bochner.storage import write_atomically
 
 logger = logging.getLogger(__name__)
@@ -26,8 +26,6 @@ Samples = NDArray[np.float32]
 CLIPPED_RUN = 3  # consecutive samples at full scale from which on they count as clipped
 MAX_CLIPPED = 0.01  # share of clipped samples above which a recording is refused
 BLOCK_SECONDS = 60  # of a recording read at a time: 21 MB of stereo at 44.1 kHz
-MIN_UNKNOWN_SIZE = 0x7FFFF000  # bytes: what programs that write a stream put into its header for a size not known yet
-MIN_MISSING = 0.01  # seconds
 FILTER_REACH = 10  # scipy's resampling filter ends after this many samples of the lower rate
 
 
@@ -56,7 +54,7 @@ def read_samples(
 
     A recording at another rate is resampled. Of several channels the mean is read, or the given `channel`, counted from
     0. Raises AudioError for a file that libsndfile cannot read or that ends before `start` + `duration`, a channel that
-    it does not have, no samples, NaN or infinity, and more than one percent of clipped samples. A truncated WAV file is
+    it does not have, no samples, NaN or infinity, and more than one percent of clipped samples. A truncated file is
     read as far as it goes, with a warning.
     """
     return np.concatenate(list(sample_blocks(path, rate=rate, start=start, duration=duration, channel=channel)))
@@ -78,12 +76,19 @@ def sample_blocks(
             raise AudioError(path, f"no channel {channel} ({file.channels} channels, counted from 0)")
         first = round(start * own_rate)
         count = len(file) - first if duration is None else round(duration * own_rate)
-        if first + count > len(file) + max(1, -(-own_rate // rate)):  # times are rounded to samples of either rate
-            ends, needed = len(file) / own_rate, (first + count) / own_rate
-            raise AudioError(path, f"too short (ends at {ends:.3f} s, expected {needed:.3f} s)")
+        rounding = max(1, -(-own_rate // rate))  # times are rounded to samples of either rate
+        needed = 0 if duration is None else first + count - rounding
+        if needed > len(file):
+            raise _too_short(path, ends=len(file), needed=needed + rounding, rate=own_rate)
         file.seek(min(first, len(file)))
         blocks = _own_blocks(path, file, max(count, 0), channel)
         yield from blocks if own_rate == rate else resampled_blocks(blocks, rate=own_rate, new_rate=rate)
+        if needed > (ends := file.tell()):  # fewer samples than the header states
+            raise _too_short(path, ends=ends, needed=needed + rounding, rate=own_rate)
+
+
+def _too_short(path: FilePath, *, ends: int, needed: int, rate: int) -> AudioError:
+    return AudioError(path, f"too short (ends at {ends / rate:.3f} s, expected {needed / rate:.3f} s)")
 
 
 def _own_blocks(path: FilePath, file: Any, count: int, channel: int | None) -> Iterator[Samples]:
@@ -113,31 +118,6 @@ def recording_length(path: FilePath) -> tuple[int, int]:
     """Number of samples and samples per second of a recording, from its header."""
     with _opened(path) as file:
         return len(file), file.samplerate
-
-
-def truncation(path: FilePath) -> str | None:
-    """A description of what a WAV file lacks of the samples that its header states; None for whole and other files.
-
-    libsndfile takes the length of such a file from its size, without an error.
-    """
-    with Path(path).open("rb") as file:
-        size = file.seek(0, io.SEEK_END)
-        file.seek(0)
-        if file.read(4) != b"RIFF" or file.read(8)[4:] != b"WAVE":
-            return None
-        rate = 0  # bytes per second
-        while len(header := file.read(8)) == 8:
-            name, length = struct.unpack("<4sI", header)
-            begin = file.tell()
-            if name == b"fmt ":
-                rate = int.from_bytes(file.read(12)[8:], "little")
-            elif name == b"data":
-                held = size - begin
-                if rate == 0 or length >= MIN_UNKNOWN_SIZE or length - held < MIN_MISSING * rate:
-                    return None
-                return f"truncated: it holds {held / rate:.2f} s, its header states {length / rate:.2f} s"
-            file.seek(begin + length + length % 2)
-    return None
 
 
 def num_channels(path: FilePath) -> int:
