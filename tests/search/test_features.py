@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from bochner import KernelClassifier, KernelRegressor
+from bochner.data import MappedSource
 from bochner.features import ArcCosineMap, FourierMap, NystromMap, TensorSketchMap
 from bochner.kernels import Gaussian, Polynomial
-from bochner.search import kernel
+from bochner.models.network import Network
+from bochner.search import fit, kernel
+from bochner.solvers import sgd
 
 SMALL: dict[str, Any] = {"preset": None, "n_components": 128, "solver_params": {"batch_size": 64, "max_epochs": 6}}
 
@@ -134,3 +139,54 @@ def test_many_inputs_get_a_structured_projection() -> None:
     for columns, structured in ((255, False), (256, True)):
         model = KernelRegressor(solver="ridge", random_state=0, **SMALL).fit(X[:, :columns], X[:, 0])
         assert ("adamard" in type(model.model_.feature_map.projection).__name__) == structured
+
+
+def joint(seed: int, **changes: Any) -> KernelClassifier:
+    """A basis adapted to the loss, trained together with its head."""
+    params = {"batch_size": 64, "max_epochs": 12, "optimizer": "adamw", "schedule": "one-cycle", "learning_rate": 5e-3}
+    options = {"adapt": {"method": "dab", "dropout": 0.2}, **SMALL, "solver_params": {**params, "average": False}}
+    return KernelClassifier(solver="sgd", random_state=seed, **{**options, **changes})
+
+
+@pytest.mark.parametrize("kernel_name", ["gaussian", "sparse-gaussian"])
+def test_a_basis_trained_with_its_head_classifies_better_than_random_features(kernel_name: str) -> None:
+    gains = []
+    for seed in range(3):
+        X, y = noisy_inputs(seed)
+        X_test, y_test = noisy_inputs(100 + seed, 600)
+        plain, trained = (joint(seed, adapt=adapt, kernel=kernel_name).fit(X, y) for adapt in (None, {"method": "dab"}))
+        gains.append(trained.score(X_test, y_test) - plain.score(X_test, y_test))
+    assert np.mean(gains) > 0.1
+
+
+@pytest.mark.parametrize("rank", [None, 3])
+def test_a_basis_trained_with_its_head_predicts_as_its_network_does(
+    rank: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained: list[tuple[Network, np.ndarray]] = []
+
+    def train(network: Network, rows: MappedSource, *arguments: Any, **keywords: Any) -> Any:
+        history = sgd.train(network, rows, *arguments, **keywords)
+        trained.append((copy.deepcopy(network), rows._transform.std.numpy()))
+        return history
+
+    monkeypatch.setattr(fit, "train", train)
+    X, y = noisy_inputs(0, 500)
+    X = X * np.geomspace(0.01, 100, 20)
+    params = {**joint(0).solver_params, "rank": rank, "precision": "float64"}
+    model = joint(0, standardize=True, solver_params=params).fit(X, y)
+    ((network, scale),) = trained
+    numbers = {name: value.detach().numpy() for name, value in network.named_parameters()}
+    sizes = np.median(np.abs(numbers["weights.0"]), axis=0)
+    assert 0.05 < sizes.min() < sizes.max() < 0.5  # whatever the units of the inputs
+    Z = np.cos(X / scale @ numbers["weights.0"].T + numbers["biases.0"])
+    Theta = numbers["head.weights"] if rank is None else numbers["head.second"] @ numbers["head.first"]
+    logits = model.model_(torch.from_numpy(X)).detach().numpy()
+    np.testing.assert_allclose(logits, Z @ Theta.T + numbers["head.bias"], atol=1e-9)
+
+
+def test_a_basis_trained_with_its_head_is_a_function_of_the_seed() -> None:
+    X, y = noisy_inputs(0, 500)
+    first, again, other = (joint(seed).fit(X, y).predict_proba(X) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first, again)
+    assert np.abs(first - other).max() > 0.01

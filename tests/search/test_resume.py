@@ -115,13 +115,17 @@ def test_the_search_of_a_preset_is_not_repeated(tmp_path: Path, monkeypatch: pyt
     assert resumed.choices_ == again.choices_
 
 
-@pytest.mark.parametrize("changes", [{}, {"num_blocks": 2}, {"rank": 2}], ids=["plain", "blocks", "bottleneck"])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"num_blocks": 2}, {"rank": 2}, {"adapt": "dab", "optimizer": "adamw", "schedule": "one-cycle"}],
+    ids=["plain", "blocks", "bottleneck", "basis"],
+)
 @pytest.mark.parametrize("call", [2, 3])
 def test_training_continues_after_its_last_epoch(
     changes: dict[str, Any], call: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The epoch that was interrupted is repeated; those before it are not."""
-    settings = {"learning_rate": 1.0, "preconditioner_rank": 0, **changes}
+    settings = {"learning_rate": 0.01 if "adapt" in changes else 1.0, "preconditioner_rank": 0, **changes}
     expected = make(None, **settings).fit(X, y)
     interrupt(make(tmp_path, **settings), y, monkeypatch, sgd, "_epoch", fail_at(call, sgd._epoch))
     resumed = make(tmp_path, **settings).fit(X, y)

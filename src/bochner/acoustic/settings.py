@@ -22,6 +22,9 @@ METRIC = AdaptParams(method="agop", rounds=1, num_landmarks=1024, num_rows=2**15
 # Frames have hundreds of inputs, for which fused GPU steps need dense frequencies, as in the papers.
 PROJECTIONS = {"gaussian": "orthogonal", "laplacian": "iid", "sparse-gaussian": "sparse"}
 PRECONDITIONER_ROWS = 2048
+# Fourier features and head trained together, as networks are.
+JOINT: dict[str, Any] = {"optimizer": "adamw", "schedule": "one-cycle", "average": False, "preconditioner_rank": 0}
+JOINT_RATE = 2e-3
 AUTO_STEPS = 15_000  # of networks: 15 epochs of an hour of speech
 
 
@@ -106,9 +109,10 @@ class KernelSettings(TrainingSettings):
             1,024 and 65,536.
         bandwidth: None compares multiples of the median rule on heldout rows, with few features and epochs.
         selection: Random feature selection, or None.
-        adapt: What is learned before the head: "agop" is a metric on the inputs; "uab", "sab" and "dab" are adapted
-            bases, random features fitted by gradients to the kernel, to alignment with the states, or to the loss of
-            a head.
+        adapt: "agop" learns a metric on the inputs before the features are drawn. "uab", "sab" and "dab" are adapted
+            bases, random features fitted by gradients to the kernel, to alignment with the states, or to the loss.
+            "dab" trains features and head together, by one cycle of AdamW over `max_epochs` epochs with dropout; 10 to
+            15 epochs suffice. Its bandwidth is that of the median rule unless given, and its rate "auto" is 2e-3.
         num_blocks: Blocks of features that are trained separately; their logits are averaged.
         preconditioner_rank: Number of top eigenvectors of the features in the preconditioner; 0 is plain SGD as in the
             papers, which is far less accurate on small corpora.
@@ -155,6 +159,9 @@ class KernelSettings(TrainingSettings):
             projection=PROJECTIONS.get(KERNEL_ALIASES.get(self.kernel, self.kernel), "auto"),
             preconditioner_rank=self.preconditioner_rank, preconditioner_rows=PRECONDITIONER_ROWS,
         )  # fmt: skip
+        if self.adapt == "dab" and self._has_bandwidth:
+            rate = JOINT_RATE if self.learning_rate == "auto" else self.learning_rate
+            params = replace(params, learning_rate=rate, **JOINT)
         if self.num_features == "auto":
             raise ValueError('num_features must be a number, got "auto"; see `fitted_to`.')
         adapt: Any = METRIC if self.adapt == "agop" else self.adapt and AdaptParams(method=self.adapt)
@@ -164,7 +171,8 @@ class KernelSettings(TrainingSettings):
                 kernel=self.kernel, bandwidth=self.bandwidth, n_components=self.num_features, standardize=False,
                 adapt=adapt or "auto", selection=self.selection, solver="sgd", params=params, preset=self.preset,
             )  # fmt: skip
-        bandwidth = "search" if self.bandwidth is None and self._has_bandwidth else self.bandwidth
+        is_open = self.bandwidth is None and self._has_bandwidth and self.adapt != "dab"
+        bandwidth = "search" if is_open else self.bandwidth
         return KernelPlan(
             kernel=self.kernel, bandwidth=bandwidth, n_components=self.num_features, adapt=adapt or None,
             selection=self.selection, solver="sgd", params=params,

@@ -18,6 +18,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
     "gelu": nn.functional.gelu,
 }
+COSINE = "cosine"  # units of random Fourier features while these are trained, see `bochner.search.fit`
+_FUNCTIONS = {**ACTIVATIONS, COSINE: torch.cos}
 EPSILON = 1e-5  # added to variances, as in torch.nn.BatchNorm1d
 KERNEL = 3  # input frames of a time-delay layer: t - dilation, t and t + dilation
 
@@ -63,7 +65,7 @@ class Network(Storable):
         dilations: Sequence[int] = (),
     ) -> None:
         super().__init__()
-        checks.one_of("activation", activation, ACTIVATIONS)
+        checks.one_of("activation", activation, _FUNCTIONS)
         self.dilations = check_dilations(dilations, len(weights))
         self.num_outputs = _check_shapes(list(weights), list(biases), head, len(self.dilations))
         self.weights, self.biases = nn.ParameterList(weights), nn.ParameterList(biases)
@@ -162,7 +164,7 @@ class Network(Storable):
                 A = nn.functional.linear(Z, W, b)
             else:
                 A = self._normalize(nn.functional.linear(Z, W), layer, training, refit)
-            Z = ACTIVATIONS[self.activation](A)
+            Z = _FUNCTIONS[self.activation](A)
             if training and self.dropout:
                 kept = torch.empty_like(Z).bernoulli_(1 - self.dropout, generator=self._noise)
                 Z = Z * kept / (1 - self.dropout)

@@ -16,13 +16,15 @@ from torch import Tensor, nn
 
 from bochner.data.blocks import MappedSource, Source, num_rows, sample_rows, seeded
 from bochner.data.transforms import Standardize, statistics
+from bochner.features import FourierMap
+from bochner.features.projections import DenseProjection
 from bochner.kernels import Kernel
-from bochner.models.heads import FeatureModel, LogitAverage
+from bochner.models.heads import FeatureModel, LinearHead, LogitAverage
 from bochner.models.inputs import TransformedModel
 from bochner.models.intervals import Uncertainty
 from bochner.models.landmarks import LandmarkModel
 from bochner.models.losses import LOSSES
-from bochner.models.network import Network
+from bochner.models.network import COSINE, Network
 from bochner.search.kernel import (
     choose_features,
     choose_kernel,
@@ -72,6 +74,9 @@ NEWTON_COST, NEWTON_SECONDS = 3.2e-8, 15.0
 # Penalties that are tried on validation rows, as multiples of k(x, x) / n.
 PENALTIES = [10.0**power for power in (-3, -2.5, -2, -1.5, -1, -0.5, 0, 1)]
 EXACT_PENALTIES = PENALTIES[::2]
+# The median size of the frequencies' entries while they are trained by Adam. Its steps have the size of the rate, 2e-3,
+# which then changes a frequency by about 1 %.
+BASIS_FREQUENCY = 0.11
 # Numbers that an optimizer stores for each weight, twice: now, and as the epoch began.
 OPTIMIZER_COPIES = {"sgd": 0, "momentum": 2, "adam": 5, "adamw": 5}
 
@@ -134,6 +139,9 @@ def fit_model(
     if solver in LANDMARK_SOLVERS:
         model: nn.Module = _fit_on_landmarks(plan, task, kernel, memory, solver)
         return Fitted(model, solver, kernel, choices=choices)
+    if plan.basis == "dab" and solver == "sgd" and plan.params.is_adaptive and kernel.spectral:
+        model, history = _fit_basis_and_head(plan, task, kernel, run)
+        return Fitted(model, solver, kernel, history, choices | ({"rate": history[0]["rate"]} if history else {}))
     maps, facts = choose_features(kernel, plan, task, verbose=verbose, group=group)
     if plan.basis is not None:
         choices |= facts
@@ -255,6 +263,37 @@ def _fit_sgd(
         history += [{"block": number, **record} for record in records] if len(maps) > 1 else records
         models.append(model)
     return models[0] if len(models) == 1 else LogitAverage(models), history
+
+
+def _fit_basis_and_head(
+    plan: KernelPlan, task: Task, kernel: Kernel, run: dict[str, Any]
+) -> tuple[FeatureModel, list[Record]]:
+    """Frequencies, phases and head trained together for the loss, from random frequencies of the kernel (DAB).
+
+    During training the map is a network with one layer of cosines, whose units are dropped at random. Its inputs are
+    scaled such that the steps of Adam suit every bandwidth. Source: Alber et al. 2017, Section 3.2.
+    """
+    assert isinstance(plan.adapt, AdaptParams)
+    params, bias, d = plan.params, LOSSES[task.loss].offset(task.mean), task.train.num_inputs
+    z = FourierMap.draw(
+        kernel, num_inputs=d, num_features=plan.n_components, form="cosine", projection="iid",
+        generator=seeded(task.seed, "features"), dtype=task.dtype,
+    ).to(task.device)  # fmt: skip
+    assert z.phases is not None
+    W = z.frequencies()  # [d, D]
+    typical = torch.where(W == 0, torch.nan, W.abs()).nanmedian(dim=1).values.nan_to_num(1.0)
+    scale = Standardize(W.new_zeros(d), BASIS_FREQUENCY / typical)
+    head = start_head(z.num_features, task.dtype, bias, params.rank, seeded(task.seed, "head"))
+    network = Network([W.T * scale.std], [z.phases.detach().clone()], COSINE, head, dropout=plan.adapt.dropout)
+    alpha = WEIGHT_DECAY if plan.alpha is None and params.optimizer == "adamw" else plan.alpha or 0.0
+    settings = params.sgd_settings(task.loss, alpha=alpha, num_rows=num_rows(task.all_rows), seed=task.seed)
+    rows = MappedSource(task.train, scale), MappedSource(task.validation_data, scale)
+    history = train(network.to(task.device), *rows, settings, checkpoint_dir=params.directory("training"), **run)
+    network.fold_inputs(scale.mean, scale.std)
+    z = FourierMap(z.kernel, DenseProjection(network.weights[0].T.contiguous()), network.biases[0])
+    weights = head.weights if isinstance(head, LinearHead) else head.first
+    weights.data.div_(z.amplitude)  # the network's cosines have amplitude 1
+    return FeatureModel(z, head).to(task.device), history
 
 
 def _fit_ridge(plan: KernelPlan, task: Task, z: Any) -> nn.Module:

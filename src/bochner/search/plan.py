@@ -158,18 +158,24 @@ class SolverParams:
         if self.preconditioner_rank != "auto":
             checks.nonnegative_int("preconditioner_rank", self.preconditioner_rank)
 
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether the optimizer scales gradients itself."""
+        return self.optimizer in ("adam", "adamw")
+
     def sgd_settings(self, loss: str, *, alpha: float, num_rows: int, seed: int, **changes: Any) -> SGDSettings:
         """The settings of the training loop for `loss` on `num_rows` rows."""
         # the Gram matrix of a 32nd of the rows costs less than an epoch
         preconditioner_rows = self.preconditioner_rows or min(2048, max(512, num_rows // 32))
-        adaptive = self.optimizer in ("adam", "adamw")  # which scale gradients themselves
         values: dict[str, Any] = {
             "loss": loss,
             # 32 steps an epoch or more: one cycle on few rows would otherwise end before the network has learned
             "batch_size": min(128, max(16, num_rows // 32)) if self.batch_size == "auto" else self.batch_size,
             "learning_rate": self.learning_rate,
             "optimizer": self.optimizer,
-            "preconditioner_rank": 0 if adaptive and self.preconditioner_rank == "auto" else self.preconditioner_rank,
+            "preconditioner_rank": 0
+            if self.is_adaptive and self.preconditioner_rank == "auto"
+            else self.preconditioner_rank,
             "preconditioner_rows": preconditioner_rows,
             "average": self.average,
             "alpha": alpha,
@@ -209,21 +215,27 @@ class AdaptParams:
     method : {"agop", "uab", "sab", "dab"}
         "agop": a metric on the inputs, the average gradient outer product of least squares on landmarks. The others
         adapt random features by gradients: "uab" to the kernel, "sab" to alignment with the classes, "dab" to the loss.
+        With the optimizer "adam" or "adamw", "dab" trains Fourier features and the head together to the end; otherwise
+        the head is trained after a short adaptation.
     rounds : int, default=4
         Maximum number of metrics that "agop" tries; the one with the lowest validation loss is kept.
     num_landmarks : int, default=2048
         Landmarks of the least squares that metrics are derived from.
     num_rows : int, default=65536
         Rows that metrics are learned from: a metric is d x d numbers, which this many rows determine well.
+    dropout : float, default=0.5
+        The share of the features that each step of "dab" leaves out if features and head are trained together.
     """
 
     method: Literal["agop", "uab", "sab", "dab"]
     rounds: int = 4
     num_landmarks: int = 2048
     num_rows: int = 2**16
+    dropout: float = 0.5
 
     def __post_init__(self) -> None:
         checks.one_of("adapt", self.method, ["agop", *BASES])
+        check_dropout(self.dropout)
         for name in ("rounds", "num_landmarks", "num_rows"):
             checks.positive_int(name, getattr(self, name))
 
