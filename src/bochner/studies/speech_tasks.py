@@ -64,7 +64,7 @@ SIZES: Mapping[Size, Sizes] = MappingProxyType(
         ),
         "small": Sizes(
             tasks=("an4", "timit sample", *SYNTHETIC), num_features=(2048,), width=256, rank=100, rounds=5,
-            budget=100.0, max_epochs=12, network_epochs=15, recipe=HALF_HOUR,
+            budget=200.0, max_epochs=12, network_epochs=15, recipe=HALF_HOUR,
         ),
         "paper": Sizes(
             tasks=("an4", "timit sample", "timit", *SYNTHETIC), num_features=(25_000, 100_000), width=1000, rank=250,
@@ -104,7 +104,7 @@ def candidates(protocol: str, size: Size) -> dict[str, list[dict[str, Any]]]:
     """Settings of models, by kind, in the order in which they are tried until the budget is spent.
 
     >>> [len(settings) for settings in candidates("modern", "small").values()]
-    [5, 6]
+    [7, 6]
     """
     sizes = SIZES[size]
     tricks = {"rank": sizes.rank, "criterion": "erll:1"}
@@ -114,8 +114,10 @@ def candidates(protocol: str, size: Size) -> dict[str, list[dict[str, Any]]]:
     if protocol == "modern":
         for count in sizes.num_features:
             kernels += [
+                {"kernel": "gaussian", "num_features": count, "adapt": "dab", **tricks},
                 {"kernel": "gaussian", "num_features": count, "adapt": "agop", **tricks},
                 {"kernel": "laplacian", "num_features": count, **tricks},
+                {"kernel": "gaussian", "num_features": count, "adapt": "dab"},
                 {"kernel": "gaussian", "num_features": count, "adapt": "agop"},
                 {"kernel": "sparse-gaussian", "num_features": count, **tricks},
                 {"kernel": "laplacian", "num_features": count, "selection": {"rounds": sizes.rounds}, **tricks},
@@ -215,8 +217,9 @@ def kernel_behind(protocol: str) -> Callable[[Rows], Decision | None]:
 
 PROTOCOL = (
     "Protocol papers: plain SGD, halved after less than 1 % improvement, ten halvings, no averaging, pre-trained tanh "
-    "networks. Protocol modern: preconditioned and averaged kernel models with learned metrics; networks with batch "
-    "normalisation, dropout, shortcuts and one cycle of AdamW, fully connected or with time delays. Each side tries "
+    "networks. Protocol modern: kernel models with adapted bases, trained with dropout and one cycle of AdamW, or with "
+    "learned metrics, preconditioned and averaged; networks with batch normalisation, dropout, shortcuts and one cycle "
+    "of AdamW, fully connected or with time delays. Each side tries "
     "models in a fixed order, with the first seed, until its CPU seconds exceed the budget (on a GPU: seconds), "
     "which is the same for both; then the side that has taken less goes on while another model of its average time "
     "brings both closer. The model of lowest error on dev is trained with the other seeds, and test is read by "
