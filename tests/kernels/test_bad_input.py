@@ -257,3 +257,4 @@ def test_slopes_need_the_euclidean_norm() -> None:
     for kernel in (Laplacian(), Polynomial()):  # of another norm, and not radial
         assert_refuses(lambda kernel=kernel: kernel.slopes(X, X), "Euclidean", type(kernel).__name__)
     assert_refuses(lambda: Laplacian().radial.slopes(X), "norm must be 2", "got 1")
+    assert_refuses(lambda: Laplacian().radial.values(X), "norm must be 2", "got 1")

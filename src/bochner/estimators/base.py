@@ -265,7 +265,7 @@ class BaseModel(SavableMixin):
         like = bias_of(self.model_)
         size = CPU_TILE if like.device.type == "cpu" else GPU_TILE
         with torch.no_grad():
-            parts = [self._tile_scores(tile.to(like), size) for block in blocks for tile in block.split(size)]
+            parts = [self._block_scores(block.to(like), size) for block in blocks]
         scores = torch.cat(parts).cpu()
         if not scores.isfinite().all():
             row = int((~scores.isfinite()).any(dim=1).nonzero()[0, 0])
@@ -296,10 +296,10 @@ class BaseModel(SavableMixin):
         except ValueError as error:
             raise _explained(error) from error
 
-    def _tile_scores(self, X: Tensor, size: int) -> Tensor:
-        """Scores of at most `size` rows, computed as if there were `size` of them."""
-        rows = torch.arange(size, device=X.device).clamp_max_(len(X) - 1)
-        return self.model_(X if len(X) == size else X[rows])[: len(X)]
+    def _block_scores(self, X: Tensor, size: int) -> Tensor:
+        """Scores in tiles of `size` rows; the last row is repeated to fill the last tile."""
+        rows = torch.arange(-(-len(X) // size) * size, device=X.device).clamp_max_(len(X) - 1)
+        return tiled_scores(self.model_, X if len(X) % size == 0 else X[rows], size)[: len(X)]
 
     def _blocks(self, X: Any) -> Iterator[Tensor]:
         """Blocks of the inputs of `model_`."""
@@ -678,6 +678,15 @@ def checked_weights(sample_weight: Any, num_rows: int) -> tuple[Tensor | None, T
 def refuse_targets(y: Any, sample_weight: Any) -> None:
     if y is not None or sample_weight is not None:
         raise ValueError("y and sample_weight must be None with a source, which holds its own targets and weights.")
+
+
+def tiled_scores(model: nn.Module, X: Tensor, size: int) -> Tensor:
+    """Scores [n, t] of X [n, d] in tiles of `size` rows, each rounded as if it were all of X."""
+    if isinstance(model, TransformedModel):  # which transforms each row by itself
+        return tiled_scores(model.model, model.transform(X), size)
+    if isinstance(model, LandmarkModel) and X.device.type == "cpu":  # the landmarks are prepared once for all tiles
+        return model.decision(X, tile_rows=size)
+    return torch.cat([model(tile) for tile in X.split(size)])
 
 
 def parts_of(model: nn.Module) -> Iterator[LandmarkModel | FeatureModel | Network]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -11,6 +11,7 @@ from torch import Generator, Tensor
 from bochner import checks
 from bochner.ops import (
     TILE_ELEMENTS,
+    CenteredRows,
     Radial,
     accurate_squared_distances,
     fused_kernels,
@@ -111,7 +112,7 @@ class Kernel(Storable, abstract=True):
         dtype = X.dtype
         U = self.prepare(X)
         V = U if same else self.prepare(Y)
-        K = self._tiled(U, V)
+        K = self.values(U, V)
         if same:  # k(x, x) is known exactly, while its distance is 0 only up to rounding
             exact = self.diagonal(X).to(K.dtype)
             if K.requires_grad:
@@ -148,12 +149,12 @@ class Kernel(Storable, abstract=True):
         for tile in row_tiles(len(X), row_elements=1, tile_elements=checks.positive_int("rows", rows)):
             yield tile, self(X[tile], Y)
 
-    def matmul(self, X: Tensor, Y: Tensor, V: Tensor) -> Tensor:
+    def matmul(self, X: Tensor, Y: Tensor, V: Tensor, *, tile_rows: int | None = None) -> Tensor:
         """k(X, Y) V for V [m, c], as [n, c], without storing k(X, Y), unless gradients are recorded.
 
         As k is symmetric, k(X, Y)^T W is `matmul(Y, X, W)`. On a GPU float32 products with kernels that have a
-        `radial` form are fused with the values of k, to float32's accuracy; others are computed tile by tile.
-        O(nm (d + c)).
+        `radial` form are fused with the values of k, to float32's accuracy; others are computed tile by tile, of
+        `tile_rows` rows where given: a full tile is then rounded as in a call with its rows alone. O(nm (d + c)).
 
         >>> import torch; from bochner.kernels import Gaussian
         >>> Gaussian().matmul(torch.zeros(2, 3), torch.zeros(5, 3), torch.ones(5, 1))
@@ -171,12 +172,22 @@ class Kernel(Storable, abstract=True):
             product = fused.blocked_product if by_blocks else fused.radial_product
             return product(U, L, V.to(U), radial).to(V.dtype)
         columns, limit = min(len(Y), TILE_COLUMNS), tile_size(TILE_ELEMENTS, U.device)
+        step = tile_rows or max(1, limit // (self._temporaries() * max(1, columns)))
         result = torch.zeros(len(X), V.shape[1], dtype=U.dtype, device=U.device)
         for j in row_tiles(len(Y), row_elements=1, tile_elements=TILE_COLUMNS):
             rows = V[j].T.to(U).contiguous()
-            for i in row_tiles(len(X), row_elements=self._temporaries() * columns, tile_elements=limit):
-                result[i] += (rows @ self._evaluate(U[i], L[j]).T).T  # on a CPU several times as fast as K @ V[j]
+            evaluate = self._evaluator(L[j])
+            for i in row_tiles(len(X), row_elements=1, tile_elements=step):
+                result[i] += (rows @ evaluate(U[i]).T).T  # on a CPU several times as fast as K @ V[j]
         return result.to(V.dtype)
+
+    def _evaluator(self, V: Tensor) -> Callable[[Tensor], Tensor]:
+        """U -> `_evaluate(U, V)`, without derivatives; what depends on V alone is computed once."""
+        radial = self.radial
+        if radial is None or radial.norm != 2 or radial.error == 0:
+            return lambda U: self._evaluate(U, V)
+        rows, error = CenteredRows.of(V), radial.error
+        return lambda U: radial.values(squared_distances(U, rows, error=error))
 
     def slopes(self, U: Tensor, V: Tensor) -> Tensor:
         """g [n, m] with grad_u k(u_i, v_j) = -g_ij (u_i - v_j), for prepared inputs and kernels with a `radial` form in
@@ -215,7 +226,8 @@ class Kernel(Storable, abstract=True):
             return self.scale.to(weights)[:, None] * weights
         return weights if self.scale is None else weights * self.scale
 
-    def _tiled(self, U: Tensor, V: Tensor) -> Tensor:
+    def values(self, U: Tensor, V: Tensor) -> Tensor:
+        """k(u_i, v_j) for prepared inputs, as [n, m]; temporaries stay within one tile."""
         limit = tile_size(TILE_ELEMENTS, U.device)
         tiles = list(row_tiles(len(U), row_elements=self._temporaries() * len(V), tile_elements=limit))
         if len(tiles) <= 1:

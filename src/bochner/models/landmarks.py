@@ -33,11 +33,13 @@ class LandmarkModel(Storable):
         self.register_buffer("coefficients", coefficients)
         self.register_buffer("bias", bias)
 
-    def decision(self, X: Tensor) -> Tensor:
+    def decision(self, X: Tensor, *, tile_rows: int | None = None) -> Tensor:
         """f(X) [n, t] for X [n, d], without storing k(X, landmarks); computed in the landmarks' dtype, returned in
-        X's."""
+        X's. `tile_rows` as in `Kernel.matmul`."""
         checks.inputs("X", X, width=self.landmarks.shape[1])
-        return (self.kernel.matmul(X.to(self.landmarks), self.landmarks, self.coefficients) + self.bias).to(X.dtype)
+        points = X.to(self.landmarks)
+        scores = self.kernel.matmul(points, self.landmarks, self.coefficients, tile_rows=tile_rows)
+        return (scores + self.bias).to(X.dtype)
 
     def forward(self, X: Tensor) -> Tensor:
         return self.decision(X)

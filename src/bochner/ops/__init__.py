@@ -8,7 +8,14 @@ from bochner.ops.descent import (
     minibatches_at_once,
     superbatch_steps,
 )
-from bochner.ops.distances import BinaryColumns, Radial, accurate_squared_distances, power_sums, squared_distances
+from bochner.ops.distances import (
+    BinaryColumns,
+    CenteredRows,
+    Radial,
+    accurate_squared_distances,
+    power_sums,
+    squared_distances,
+)
 from bochner.ops.hadamard import hadamard_matrix, hadamard_transform
 from bochner.ops.linalg import TILE_ELEMENTS, row_tiles, tile_size
 from bochner.ops.step import (
@@ -25,6 +32,7 @@ from bochner.ops.step import (
 __all__ = [
     "TILE_ELEMENTS",
     "BinaryColumns",
+    "CenteredRows",
     "FeatureColumns",
     "Radial",
     "accurate_squared_distances",

@@ -33,6 +33,16 @@ class Radial(NamedTuple):
     degree: int = 0
     error: float = 0.0
 
+    def values(self, squares: Tensor) -> Tensor:
+        """k(x, y) for norm 2 and squares ||x - y||^2, in their memory; has no derivatives."""
+        if self.norm != 2:
+            raise ValueError(f"norm must be 2 for values, got {self.norm}.")
+        t = (squares if self.power == 1 else squares.pow_(self.power)).mul_(-self.factor)  # -t
+        if self.degree == 0:
+            return t.exp_()
+        decay = t.exp()
+        return decay.mul_(t.neg_().add_(1) if self.degree == 1 else t.square().div_(3).sub_(t).add_(1))
+
     def slopes(self, squares: Tensor) -> Tensor:
         """g with grad_x k(x, y) = -g (x - y), for norm 2 and squares ||x - y||^2; 0 where they are 0 and k has a kink.
 
@@ -40,31 +50,47 @@ class Radial(NamedTuple):
         """
         if self.norm != 2:
             raise ValueError(f"norm must be 2 for slopes, got {self.norm}.")
-        t = self.factor * (squares if self.power == 1 else squares.pow(self.power))
+        if self.power == 1 and self.degree == 0:
+            return squares.mul(-self.factor).exp_().mul_(2 * self.factor)
+        t = self.factor * squares.pow(self.power)
         decay = t.neg().exp_()
         if self.degree > 0:  # of Matern kernels, with power 1/2: t^2 / squares = factor^2
             return decay.mul_(self.factor**2) if self.degree == 1 else decay.mul_(1 + t).mul_(self.factor**2 / 3)
-        if self.power == 1:
-            return decay.mul_(2 * self.factor)
         return torch.where(squares > 0, decay.mul_(t).mul_(2 * self.power) / squares, 0.0)
 
 
-def squared_distances(X: Tensor, Y: Tensor, *, error: float = math.inf) -> Tensor:
+class CenteredRows(NamedTuple):
+    """Y [m, d] with what `squared_distances` needs of it: its mean [d], V = Y - mean [m, d] and ||v||^2 [m]."""
+
+    Y: Tensor
+    center: Tensor
+    V: Tensor
+    squares: Tensor
+
+    @classmethod
+    def of(cls, Y: Tensor) -> CenteredRows:
+        center = Y.mean(dim=0)
+        V = Y - center
+        return cls(Y, center, V, V.square().sum(dim=1))
+
+
+def squared_distances(X: Tensor, Y: Tensor | CenteredRows, *, error: float = math.inf) -> Tensor:
     """||x_i - y_j||^2 for X [n, d] and Y [m, d], as [n, m].
 
     ||x||^2 + ||y||^2 - 2 x.y loses digits when the points lie far from the origin, so the mean of Y is first subtracted
     from both. An error of about eps ||x||^2 remains, too large between clusters that are far apart: rows where it
-    exceeds `error` are computed from differences. Cost O(nmd), several times as long for such rows.
+    exceeds `error` are computed from differences. Cost O(nmd), several times as long for such rows; calls with the same
+    Y share its part in `CenteredRows`.
 
     >>> X = torch.tensor([[0.0], [1e4], [10001.0]])
     >>> squared_distances(X, X, error=1e-3)[1, 2]
     tensor(1.)
     """
     if len(X) == 1 and error < math.inf:  # without a decision that depends on data, for torch.vmap
-        return (X - Y).square().sum(dim=1)[None]
-    center = Y.mean(dim=0)
-    U, V = X - center, Y - center
-    squares = torch.addmm(V.square().sum(dim=1), U, V.T, alpha=-2)
+        return (X - (Y if isinstance(Y, Tensor) else Y.Y)).square().sum(dim=1)[None]
+    Y, center, V, V_squares = CenteredRows.of(Y) if isinstance(Y, Tensor) else Y
+    U = X - center
+    squares = torch.addmm(V_squares, U, V.T, alpha=-2)
     lengths = U.square().sum(dim=1, keepdim=True)
     squares = squares.add_(lengths).clamp_min_(0)
     if error < math.inf:

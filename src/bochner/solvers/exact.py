@@ -309,10 +309,10 @@ def _refine(kernel: Kernel, X: Tensor, targets: Tensor, shifts: Tensor, factor: 
 def _factorise(kernel: Kernel, X: Tensor, diagonal: Tensor) -> Tensor | None:
     """L with L L^T = K and the given diagonal, or None; in the memory of K, of which one half is computed."""
     n = len(X)
-    K = X.new_empty(n, n)
+    K, U = X.new_empty(n, n), kernel.prepare(X)
     rows = min(2**24 // n, max(64, n // 16))  # narrow blocks, which waste little beside the diagonal
     for tile in row_tiles(n, row_elements=1, tile_elements=rows):
-        K[tile, tile.start :] = kernel(X[tile], X[tile.start :])
+        K[tile, tile.start :] = kernel.values(U[tile], U[tile.start :])
     K.diagonal().copy_(diagonal)
     transposed = K.mT  # in LAPACK's order, which is factorised in place
     failed = torch.empty((), dtype=torch.int32, device=X.device)
