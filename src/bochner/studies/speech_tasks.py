@@ -108,16 +108,17 @@ def candidates(protocol: str, size: Size) -> dict[str, list[dict[str, Any]]]:
     """
     sizes = SIZES[size]
     tricks = {"rank": sizes.rank, "criterion": "erll:1"}
+    basis = {"adapt": "dab", "max_epochs": sizes.max_epochs // 2}  # an epoch takes longer, and fewer suffice
     kernels: list[dict[str, Any]] = []
     networks: list[dict[str, Any]] = []
     wide = (2 * sizes.width,) * 4
     if protocol == "modern":
         for count in sizes.num_features:
             kernels += [
-                {"kernel": "gaussian", "num_features": count, "adapt": "dab", **tricks},
+                {"kernel": "gaussian", "num_features": count, **basis},
                 {"kernel": "gaussian", "num_features": count, "adapt": "agop", **tricks},
                 {"kernel": "laplacian", "num_features": count, **tricks},
-                {"kernel": "gaussian", "num_features": count, "adapt": "dab"},
+                {"kernel": "gaussian", "num_features": count, **basis, **tricks},
                 {"kernel": "gaussian", "num_features": count, "adapt": "agop"},
                 {"kernel": "sparse-gaussian", "num_features": count, **tricks},
                 {"kernel": "laplacian", "num_features": count, "selection": {"rounds": sizes.rounds}, **tricks},
@@ -138,7 +139,7 @@ def candidates(protocol: str, size: Size) -> dict[str, list[dict[str, Any]]]:
         kernels += [{**kernels[0], "selection": {"rounds": sizes.rounds}}, {**kernels[0], "rank": None}]
         networks += [{"hidden": (sizes.width,) * 4, **tricks}, {"hidden": wide, **tricks}, {"hidden": wide}]
         networks = [{**settings, "max_epochs": sizes.max_epochs} for settings in networks]
-    return {KERNEL: [{**settings, "max_epochs": sizes.max_epochs} for settings in kernels], NETWORK: networks}
+    return {KERNEL: [{"max_epochs": sizes.max_epochs, **settings} for settings in kernels], NETWORK: networks}
 
 
 def overrides_of(data: str, effort: Size, context: Context) -> dict[str, object]:
