@@ -13,10 +13,16 @@ import pytest
 import yaml
 
 from bochner.acoustic import experiment as experiment_module
-from bochner.acoustic.experiment import FinishedStage, run_recipe, run_stage, setup
+from bochner.acoustic.decoding import tune_weights
+from bochner.acoustic.experiment import Experiment, FinishedStage, run_recipe, run_stage, setup
+from bochner.acoustic.model import AcousticModel
 from bochner.acoustic.recipe import AsrRecipe, load_recipe
 from bochner.acoustic.results import Results, Row, comparison, read_results
 from bochner.speech.corpora.corpus_directory import SpeechCorpus
+from bochner.speech.frames import FrameStore
+from bochner.speech.frontend.postprocess import normalize
+from bochner.speech.pipeline.alignment import Execution
+from tests.acoustic import aligned_speech
 
 EASY = {"num_words": 12, "snr": [30, 40], "telephone": 0, "babble": 0}
 TINY = {
@@ -102,8 +108,6 @@ def test_results_and_recipe_are_written(ran: Ran) -> None:
 
 
 def test_the_chosen_models_have_names_that_stay_and_can_be_moved(ran: Ran, tmp_path: Path) -> None:
-    from bochner.acoustic.model import AcousticModel
-
     (kernel,) = ran.results.chosen("kernel")
     shutil.copytree(ran.directory / "models" / "kernel", tmp_path / "moved")
     model = AcousticModel.load(tmp_path / "moved")
@@ -118,8 +122,6 @@ def test_the_chosen_models_have_names_that_stay_and_can_be_moved(ran: Ran, tmp_p
 
 
 def test_the_gmm_is_the_best_model_if_it_is_best_on_dev(ran: Ran, tmp_path: Path) -> None:
-    from bochner.acoustic.model import AcousticModel
-
     rows = [replace(row, dev={**row.dev, "ter": 0.0 if row.kind == "gmm" else 0.5}) for row in ran.results.rows]
     for row in rows:
         shutil.copytree(ran.directory / row.directory, tmp_path / row.directory)
@@ -128,8 +130,6 @@ def test_the_gmm_is_the_best_model_if_it_is_best_on_dev(ran: Ran, tmp_path: Path
 
 
 def test_the_combination_with_the_gmm_is_the_best_model_if_it_is_best_on_dev(ran: Ran, tmp_path: Path) -> None:
-    from bochner.acoustic.model import AcousticModel
-
     name = ran.results.chosen("with gmm")[0].model
     rows = [replace(row, dev={**row.dev, "ter": 0.0 if row.model == name else 0.5}) for row in ran.results.rows]
     for row in rows:
@@ -143,8 +143,6 @@ def test_the_combination_with_the_gmm_is_the_best_model_if_it_is_best_on_dev(ran
 
 def test_the_saved_gmm_decodes_as_the_gmm(ran: Ran) -> None:
     import numpy as np
-
-    from bochner.acoustic.model import AcousticModel
 
     aligned = setup(ran.recipe, ran.directory, device="cpu").aligned
     name = aligned.ids("dev")[0]
@@ -177,6 +175,28 @@ def test_models_also_learn_from_train_at_other_speeds(ran: Ran) -> None:
     (plain,) = (row for row in ran.results.rows if row.model == "many")
     assert faster.heldout["ce"] != plain.heldout["ce"]
     assert results.of_kind("gmm")[0].directory == ran.results.of_kind("gmm")[0].directory
+
+
+def test_recordings_transcribed_alone_have_decoding_weights_of_their_own(tmp_path: Path) -> None:
+    """Those of least error on dev, each recording normalised by itself and decoded by the unadapted mixtures."""
+    pytest.importorskip("kaldi_hmm_gmm")
+    aligned, alignment = aligned_speech.aligned(), FinishedStage(tmp_path, "key", {"seconds": 0.0})
+    models = []
+    for alone in (True, False):
+        recipe = tiny(tmp_path, **{"frontend.alone": alone, "alignment.until": "sat"})
+        row = Experiment(recipe, tmp_path, alignment, aligned, Execution(), "cpu").gmm()
+        models.append(AcousticModel.load(tmp_path / row.directory / "acoustic"))
+    model, plain = models
+    raw = FrameStore(aligned.directory / "raw")
+
+    def scores(name: str) -> Any:
+        frames = model.stage.view(normalize(raw[name], model.prior.moments([raw[name]])))
+        return replace(model, stage=replace(model.stage, mixtures=model.unadapted)).log_likelihoods(frames)
+
+    expected = tune_weights(scores, aligned, output_dir=tmp_path / "expected", execution=Execution())
+    assert model.unadapted_weights == model.speaker_independent.weights == expected
+    assert plain.unadapted_weights is None
+    assert plain.speaker_independent.weights == plain.weights == model.weights
 
 
 def test_chosen_models_are_retrained_on_their_own_alignments(ran: Ran) -> None:

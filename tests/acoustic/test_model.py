@@ -107,6 +107,7 @@ def test_posteriors_are_those_of_the_rows_over_the_priors() -> None:
 def test_a_saved_model_can_be_moved_and_transcribes_the_same(members: str, tmp_path: Path) -> None:
     models = [model(kind) for kind in members.split()]
     original = combine(models) if len(models) > 1 else models[0]
+    original = replace(original, unadapted_weights=Weights(0.07, 0.5))
     original.save(tmp_path / "here")
     shutil.move(tmp_path / "here", tmp_path / "there")
     again = AcousticModel.load(tmp_path / "there")
@@ -116,6 +117,7 @@ def test_a_saved_model_can_be_moved_and_transcribes_the_same(members: str, tmp_p
     audio = aligned().corpus.directory / str(utterance.audio)
     assert again.transcribe(audio) == original.transcribe(audio)
     assert np.array_equal(again.unadapted.means, original.unadapted.means)
+    assert again.unadapted_weights == original.unadapted_weights
     assert not [path for path in (tmp_path / "there").rglob("*") if path.suffix in (".pkl", ".pt")]
 
 

@@ -16,6 +16,7 @@ import torch
 
 pytest.importorskip("kaldi_hmm_gmm")
 
+from bochner.acoustic.decoding import Weights
 from bochner.acoustic.model import AcousticModel
 from bochner.acoustic.transcription import TranscriptSettings, transcribe
 from bochner.cli import main
@@ -136,6 +137,9 @@ def test_a_recording_too_short_for_adaptation_is_decoded_by_mixtures_of_unadapte
     expected = replace(own, stage=stage, adapted=False).transcribe(short, settings)
     assert own.transcribe(short, settings).confidences == expected.confidences
     assert replace(own, unadapted=None).transcribe(short, settings).confidences != expected.confidences
+    weights = Weights(2.0 * own.weights.acoustic_weight, 0.5)
+    expected = replace(own, stage=stage, adapted=False, weights=weights).transcribe(short, settings)
+    assert replace(own, unadapted_weights=weights).transcribe(short, settings).confidences == expected.confidences
 
 
 def test_a_long_recording_is_decoded_in_parts(

@@ -355,6 +355,8 @@ class Experiment:
         decoding = asdict(self.recipe.decoding)
         if not decoding["pronunciation_probabilities"]:  # as in directories made before this option
             del decoding["pronunciation_probabilities"]
+        if self.recipe.frontend.alone:
+            decoding["alone"] = "weights of single recordings"
         return run_stage(self.root, "models", name, {**decoding, **settings}, make, after=after)
 
     def _save_tuned(self, model: AcousticModel, directory: Path, weights: Weights | None = None) -> dict[str, Any]:
@@ -362,20 +364,37 @@ class Experiment:
         result = self._on_dev(model.scores(self.aligned.frames), directory, weights)
         best = Weights(result["dev"]["acoustic_weight"], result["dev"]["word_penalty"], "least error on dev")
         shutil.rmtree(directory / ACOUSTIC, ignore_errors=True)  # of a run that was interrupted here
-        replace(model, weights=best).save(directory / ACOUSTIC)
+        replace(model, weights=best, unadapted_weights=self._single_weights(model, directory)).save(
+            directory / ACOUSTIC
+        )
         return result
+
+    def _single_weights(self, model: AcousticModel, directory: Path) -> Weights | None:
+        """The decoding weights of lowest error on dev if each recording is transcribed alone, as training includes.
+
+        Weights that are best for frames adapted to their speaker can be several times too large for others.
+        """
+        if not self.recipe.frontend.alone or model.unadapted is None:
+            return None
+        raw, alone = FrameStore(self.aligned.directory / "raw"), model.speaker_independent
+        return tune_weights(
+            lambda name: alone.log_likelihoods(self.aligned.as_single_recording(raw[name])), self.aligned,
+            output_dir=directory / "alone", search=self._search, execution=self.execution,
+        )  # fmt: skip
 
     def _on_dev(self, scores: Scores, directory: Path, weights: Weights | None = None) -> dict[str, Any]:
         return {"dev": _values(self._decode(scores, directory, "dev", weights), DEV_VALUES)}
 
     def _decode(self, scores: Scores, directory: Path, part: str, weights: Weights | None) -> PartScore:
-        settings = self.recipe.decoding
-        search = Search(beam=settings.beam, max_active=settings.max_active)
         parts = decode_parts(
-            scores, self.aligned, output_dir=directory, parts=[part], weights=weights, search=search,
+            scores, self.aligned, output_dir=directory, parts=[part], weights=weights, search=self._search,
             execution=self.execution,
         )  # fmt: skip
         return parts[part]
+
+    @property
+    def _search(self) -> Search:
+        return Search(beam=self.recipe.decoding.beam, max_active=self.recipe.decoding.max_active)
 
     def _load(self, directory: str) -> AcousticModel:
         return AcousticModel.load(self.root / directory / ACOUSTIC, device=self.device)

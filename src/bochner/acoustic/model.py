@@ -59,7 +59,8 @@ class AcousticModel:
     the language model of the graph. These three are None in models saved by 0.1. `about` describes the settings.
     `shares` are the factors of the log likelihoods of the module and of the mixtures, whose sum decodes; without a
     module, the mixtures decode alone. `unadapted` takes the place of the mixtures of `stage` for frames that are not
-    adapted to their speaker, see `AlignedCorpus.unadapted_mixtures`.
+    adapted to their speaker, see `AlignedCorpus.unadapted_mixtures`, and `unadapted_weights`, unless None, that of
+    `weights`.
     """
 
     module: nn.Module | None
@@ -77,6 +78,7 @@ class AcousticModel:
     grammar: NgramModel | None = None
     shares: tuple[float, float] = (1.0, 0.0)
     unadapted: Mixtures | None = None
+    unadapted_weights: Weights | None = None
 
     @classmethod
     def of(
@@ -113,7 +115,8 @@ class AcousticModel:
         """The model of frames that are not adapted to their speaker."""
         if self.unadapted is None:
             return self
-        return replace(self, stage=replace(self.stage, mixtures=self.unadapted), unadapted=None)
+        stage, weights = replace(self.stage, mixtures=self.unadapted), self.unadapted_weights or self.weights
+        return replace(self, stage=stage, weights=weights, unadapted=None)
 
     @property
     def frame_times(self) -> tuple[float, float]:
@@ -204,6 +207,7 @@ class AcousticModel:
             read_arpa(path / GRAMMAR) if (path / GRAMMAR).exists() else None,
             tuple(description.get("shares", (1.0, 0.0))),
             Mixtures.load(path / UNADAPTED) if (path / UNADAPTED).exists() else None,
+            Weights(**description["unadapted_weights"]) if description.get("unadapted_weights") else None,
         )
 
     def _write(self, directory: Path) -> None:
@@ -228,6 +232,7 @@ class AcousticModel:
             "adapted": self.adapted,
             "silence": self.lexicon.silence,
             "weights": vars(self.weights),
+            "unadapted_weights": None if self.unadapted_weights is None else vars(self.unadapted_weights),
             "likelihood": self.likelihood,
             "shares": self.shares,
             "about": dict(self.about),

@@ -42,7 +42,8 @@ class FrontendSettings:
     Frames of 25 ms start every `frame_shift` seconds: 0.01, or 0.005 as in the papers for TIMIT. Models are also
     trained on the recordings of train at other `speeds`, if there are recordings; with `alone`, also on each recording
     of train normalised by itself and without speaker adaptation, as in the transcription of a single recording, and at
-    the speeds 0.9 and 1.1 if most of them last less than 5 s.
+    the speeds 0.9 and 1.1 if most of them last less than 5 s; the decoding weights of single recordings are then tuned
+    on dev as such.
     With `pitch`, cepstra are extended by pitch and voicing, which distinguish tones.
     """
 

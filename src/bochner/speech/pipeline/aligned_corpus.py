@@ -117,6 +117,11 @@ class AlignedCorpus:
         """The front end of the cepstra; None where the corpus provides frames."""
         return front_end_from(FrameStore(self.directory / "raw").about["frontend"])
 
+    def as_single_recording(self, cepstra: Array) -> Array:
+        """The inputs of the GMM of a recording that is normalised by itself and not adapted to its speaker."""
+        assert self.prior is not None
+        return self.gmm.view(normalize(cepstra, self.prior.moments([cepstra])))
+
     def gmm_scores(self) -> Callable[[str], Array]:
         """Log likelihoods [T, num_states] of an utterance by the mixtures of the GMM."""
         return lambda name: self.gmm.mixtures.log_likelihoods(self.frames[name])
@@ -209,8 +214,7 @@ def single_recordings(aligned: AlignedCorpus) -> tuple[FrameStore, dict[str, Arr
     (UTTERANCE@0.9@alone): without a transform, models need more voices than those of train. The frames are kept in
     `frames_dir`. O(hours of train) per speed.
     """
-    prior, front_end = aligned.prior, aligned.front_end
-    assert prior is not None
+    front_end = aligned.front_end
     utterances = [u for u in aligned.corpus.part("train") if u.id in aligned.frames and u.id in aligned.states]
     is_short = np.median([len(aligned.frames[u.id]) for u in utterances]) < MIN_ADAPTED_FRAMES
     speeds = SINGLE_SPEEDS if is_short and front_end is not None else ()
@@ -221,7 +225,7 @@ def single_recordings(aligned: AlignedCorpus) -> tuple[FrameStore, dict[str, Arr
             ((utterance.id, raw[utterance.id]) for utterance in utterances),
             *(_cepstra(aligned.corpus, utterances, front_end, speed) for speed in speeds if front_end is not None),
         )
-        frames = ((f"{name}@alone", aligned.gmm.view(normalize(x, prior.moments([x])))) for name, x in cepstra)
+        frames = ((f"{name}@alone", aligned.as_single_recording(x)) for name, x in cepstra)
         write_frames(directory, frames, about={"speeds": [1.0, *speeds]})
     store = FrameStore(directory)
     speed_of = {_perturbed_name(u, speed): speed for u in utterances for speed in speeds}
