@@ -1,4 +1,4 @@
-"""Low-rank factors of a kernel matrix by alternating least squares: seconds and errors."""
+"""Low-rank factors of a kernel matrix, by alternating least squares and by pivoted Cholesky: seconds and errors."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from benchmarks.suite import peers
 from benchmarks.suite.race import PLAIN, race
 from benchmarks.suite.sizes import Sizes
 from bochner.kernels import Gaussian
-from bochner.lowrank import fit_als
+from bochner.lowrank import fit_als, fit_pivoted_cholesky
 
 ROUNDS, RIDGE = 3, 0.5
 SEEDS, CHECKED = 3, 1000
-OURS = "fit_als"
 Root = Callable[[Gaussian, Tensor, int, int], Tensor]  # kernel, points, rank, seed
 
 
@@ -25,19 +24,26 @@ def rows(sizes: Sizes) -> Iterator[Row]:
     inputs = points(sizes.factor_points, sizes.inputs)
     X, kernel = torch.from_numpy(inputs).to(sizes.device), Gaussian(bandwidth=median_bandwidth(inputs))
     table = f"Factors of rank {sizes.factor_rank}, {sizes.factor_points:,} points"
-    ways: dict[str, Root] = {OURS: our_root, f"{PLAIN}: on all of K": plain_als}
+    ours: dict[str, Root] = {"fit_als": als_root, "fit_pivoted_cholesky": cholesky_root}
+    theirs: dict[str, Root] = {f"{PLAIN}: on all of K": plain_als}
     if peers.has("GPyTorch"):
-        ways["GPyTorch: pivoted Cholesky"] = gpytorch_root
+        theirs["GPyTorch: pivoted Cholesky"] = gpytorch_root
+    ways = {**ours, **theirs}
     runs = {name: (lambda way=way: way(kernel, X, sizes.factor_rank, 0)) for name, way in ways.items()}
-    yield from race(table, {OURS: runs.pop(OURS)}, runs, sizes, repeats=sizes.slow_repeats)
+    yield from race(table, {name: runs.pop(name) for name in ours}, runs, sizes, repeats=sizes.slow_repeats)
     errors = {name: _errors(way, kernel, X, sizes.factor_rank) for name, way in ways.items()}
-    for name in runs:
-        note = f"||K - U Uᵀ|| / ||K|| in spectral norm on {CHECKED:,} random points, {SEEDS} seeds."
-        yield Row(f"{table}: error", OURS, name, "error", errors[OURS], errors[name], note)
+    note = f"||K - U Uᵀ|| / ||K|| in spectral norm on {CHECKED:,} random points, {SEEDS} seeds."
+    for case in ours:
+        yield from (Row(f"{table}: error", case, peer, "error", errors[case], errors[peer], note) for peer in theirs)
 
 
-def our_root(kernel: Gaussian, X: Tensor, rank: int, seed: int) -> Tensor:
+def als_root(kernel: Gaussian, X: Tensor, rank: int, seed: int) -> Tensor:
     return fit_als(kernel, X, rank=rank, rounds=ROUNDS, generator=Generator().manual_seed(seed)).root
+
+
+def cholesky_root(kernel: Gaussian, X: Tensor, rank: int, seed: int) -> Tensor:
+    """Random pivots, and no more of K than their columns."""
+    return fit_pivoted_cholesky(kernel, X, rank=rank, generator=Generator().manual_seed(seed)).root
 
 
 def plain_als(kernel: Gaussian, X: Tensor, rank: int, seed: int) -> Tensor:
