@@ -116,6 +116,27 @@ def test_the_search_ends_with_its_budget(
     assert tuple(len(rows) for rows in found.values()) == tried
 
 
+def test_models_that_dev_cannot_tell_apart_are_compared_on_heldout_frames() -> None:
+    pytest.importorskip("kaldi_hmm_gmm")
+    from bochner.speech.score import Protocol, score
+    from bochner.studies.speech_training import choose_model
+
+    references = {str(i): "a b c d" for i in range(50)}
+
+    def wrong(*errors: int) -> Any:
+        hypotheses = {name: "x b c d" if int(name) in errors else text for name, text in references.items()}
+        return score(references, hypotheses, protocol=Protocol())
+
+    def row(score: Any, err: float) -> Any:
+        return SimpleNamespace(dev={"ter": score.rate}, heldout={"err": err})
+
+    scores = [wrong(1, 2, 3), wrong(1, 4, 5, 6), wrong(*range(30))]
+    rows = [row(score, err) for score, err in zip(scores, (0.3, 0.2, 0.1), strict=True)]
+    assert choose_model(rows, scores) is rows[1]
+    assert choose_model([rows[0], rows[2]], [scores[0], scores[2]]) is rows[0]
+    assert choose_model(rows[2:], scores[2:]) is rows[2]
+
+
 def test_a_task_runs_from_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("espeakng_loader")
     pytest.importorskip("kaldi_hmm_gmm")

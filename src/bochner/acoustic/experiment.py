@@ -318,9 +318,9 @@ class Experiment:
         scores = self._lazy_scores(row.directory)
         return replace(row, test=_values(self._decode(scores, self.root / row.directory, "test", weights), TEST_VALUES))
 
-    def test_score(self, row: Row) -> Score:
-        """The scored utterances of a row that `test` has decoded."""
-        texts = read_texts(self.root / row.directory / "decoded" / "test", self.aligned.corpus)
+    def score(self, row: Row, part: str) -> Score:
+        """The scored utterances of dev, or of test if `test` has decoded it."""
+        texts = read_texts(self.root / row.directory / "decoded" / part, self.aligned.corpus)
         return score_hypotheses(self.aligned.corpus, texts, self.aligned.protocol)
 
     def _trained(self, name: str, settings: ModelSettings, seed: int) -> FinishedStage:

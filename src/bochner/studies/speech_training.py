@@ -143,7 +143,7 @@ def measure_systems(
         for kind, settings in candidates.items()
     }
     for kind, tried in search_models(models, experiment, cell.seeds[0], budget=budget).items():
-        best = min(tried, key=lambda row: row.dev["ter"])
+        best = choose_model(tried, [experiment.score(row, "dev") for row in tried])
         model = models[kind][tried.index(best)]
         rows = [best, *(experiment.train(model, seed) for seed in cell.seeds[1:])]
         chosen[kind] = [experiment.test(row) for row in rows]
@@ -152,7 +152,7 @@ def measure_systems(
     chosen["combination"] = [experiment.test(experiment.combine(pair)) for pair in pairs]
     with one_at_a_time(experiment.root, f"gmm {experiment.alignment.key}"):  # of both protocols
         chosen["gmm"] = [experiment.test(experiment.gmm())]
-    scores = {kind: [experiment.test_score(row) for row in rows] for kind, rows in chosen.items()}
+    scores = {kind: [experiment.score(row, "test") for row in rows] for kind, rows in chosen.items()}
     for kind, rows in chosen.items():
         rates = [score.rate for score in scores[kind]]
         numbers = {"test_ter": fmean(rates), "spread": stdev(rates) if len(rates) > 1 else 0.0, "seeds": len(rates)}
@@ -188,6 +188,18 @@ def search_models(
             break
         rows[less].append(experiment.train(model, seed))
     return rows
+
+
+def choose_model(rows: Sequence[Row], scores: Sequence[Score]) -> Row:
+    """The model with the lowest frame error on heldout of those whose error on dev is not decidedly above the lowest.
+
+    `scores` are those of dev, which has hundreds of tokens where heldout has tens of thousands of frames. A difference
+    is decided if its 95 % interval excludes zero.
+    """
+    lowest = min(range(len(rows)), key=lambda i: rows[i].dev["ter"])
+    above = differences({str(i): [score] for i, score in enumerate(scores)}, str(lowest))
+    undecided = [row for i, row in enumerate(rows) if i == lowest or above[str(i)][1] <= 0]
+    return min(undecided, key=lambda row: row.heldout["err"])
 
 
 def spent(rows: Sequence[Row], experiment: Experiment) -> float:
