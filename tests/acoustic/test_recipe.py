@@ -8,7 +8,7 @@ import pytest
 import torch
 import yaml
 
-from bochner.acoustic.recipe import AsrRecipe, load_recipe, recipe_descriptions, recipe_names
+from bochner.acoustic.recipe import AsrRecipe, load_recipe, parse_model, recipe_descriptions, recipe_names
 from bochner.acoustic.settings import KernelSettings, NetworkSettings
 from bochner.models.network import Network
 from bochner.search import NetworkPlan, SelectionParams
@@ -187,6 +187,16 @@ def test_a_protocol_sets_what_a_model_does_not(tmp_path: Path) -> None:
         assert (plan.residual, plan.alpha, plan.params.learning_rate) == (False, 0.0, "auto")
     with pytest.raises(ValueError, match=r"protocol must be one of \['modern', 'papers'\], got 'old'"):
         load_recipe(file, overrides={"protocol": "old"})
+
+
+def test_features_trained_with_their_head_have_one_short_cycle() -> None:
+    for given, epochs in (({}, 6), ({"max_epochs": 9}, 9)):
+        settings = parse_model({"kind": "kernel", "num_features": 512, "adapt": "dab", **given}, "modern", 4)
+        params = settings.plan().params
+        assert (params.max_epochs, params.learning_rate) == (epochs, 1e-3)
+        assert (params.optimizer, params.schedule, params.preconditioner_rank) == ("adamw", "one-cycle", 0)
+        assert settings.plan().bandwidth is None  # the median rule, without trials
+    assert parse_model({"kind": "kernel", "adapt": "agop"}, "modern", 4).max_epochs == 60
 
 
 def test_the_ablation_follows_the_protocol() -> None:

@@ -17,8 +17,8 @@ from jsonargparse import ArgumentError, ArgumentParser
 from bochner import checks
 from bochner.acoustic.corpora import KINDS as CORPORA
 from bochner.acoustic.corpora import Corpus
-from bochner.acoustic.settings import KINDS as MODELS
 from bochner.acoustic.settings import (
+    JOINT_EPOCHS,
     PROTOCOLS,
     AblationSizes,
     KernelSettings,
@@ -27,6 +27,7 @@ from bochner.acoustic.settings import (
     dilations_for,
     kind_of,
 )
+from bochner.acoustic.settings import KINDS as MODELS
 from bochner.plain_yaml import read_yaml
 
 SUFFIX = ".yaml"
@@ -222,7 +223,10 @@ def parse_model(values: object, protocol: str, context: int, *, key: str = "mode
     >>> parse_model({"kind": "network", "hidden": [8, 8]}, "papers", 5).activation
     'tanh'
     """
-    model: ModelSettings = _parse_kind(MODELS, _with_dilations(values, context), key, PROTOCOLS[protocol])
+    defaults = PROTOCOLS[protocol]
+    if isinstance(values, Mapping) and values.get("adapt") == "dab":  # one cycle, which does not end earlier
+        defaults = {**defaults, "kernel": {**defaults["kernel"], "max_epochs": JOINT_EPOCHS}}
+    model: ModelSettings = _parse_kind(MODELS, _with_dilations(values, context), key, defaults)
     return model
 
 
