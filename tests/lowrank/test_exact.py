@@ -11,6 +11,7 @@ from torch import Generator, Tensor
 
 from bochner.kernels import Gaussian, Kernel, Matern
 from bochner.lowrank import fit_nystrom, fit_pivoted_cholesky, solve_exact
+from bochner.ops import CenteredRows, squared_distances
 
 
 def points(count: int = 250) -> Tensor:
@@ -67,14 +68,15 @@ def test_shape_and_dtype_are_those_of_y() -> None:
 def test_k_is_never_held(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bochner.kernels.kernel.TILE_ELEMENTS", 250 * 10)
     largest = 0
-    original = Gaussian._evaluate
 
-    def watched(self: Gaussian, U: Tensor, V: Tensor) -> Tensor:
+    def watched(X: Tensor, Y: Tensor | CenteredRows, *, error: float) -> Tensor:
         nonlocal largest
-        largest = max(largest, len(U) * len(V))
-        return original(self, U, V)
+        squares = squared_distances(X, Y, error=error)
+        largest = max(largest, squares.numel())
+        return squares
 
-    monkeypatch.setattr(Gaussian, "_evaluate", watched)
+    monkeypatch.setattr("bochner.kernels.kernel.squared_distances", watched)
+    monkeypatch.setattr(Gaussian, "_evaluate", None)
     X = points()
     solve_exact(Gaussian(bandwidth=1.5), X, targets(X), alpha=1.0)
     assert 0 < largest <= 250 * 10

@@ -65,7 +65,8 @@ class Network(Storable):
         dilations: Sequence[int] = (),
     ) -> None:
         super().__init__()
-        checks.one_of("activation", activation, _FUNCTIONS)
+        if activation != COSINE:
+            checks.one_of("activation", activation, ACTIVATIONS)
         self.dilations = check_dilations(dilations, len(weights))
         self.num_outputs = _check_shapes(list(weights), list(biases), head, len(self.dilations))
         self.weights, self.biases = nn.ParameterList(weights), nn.ParameterList(biases)
