@@ -113,7 +113,8 @@ class KernelSettings(TrainingSettings):
         adapt: "agop" learns a metric on the inputs before the features are drawn. "uab", "sab" and "dab" are adapted
             bases, random features fitted by gradients to the kernel, to alignment with the states, or to the loss.
             "dab" trains features and head together, by one cycle of AdamW over `max_epochs` epochs (6 in recipes) with
-            dropout. Its bandwidth is that of the median rule unless given, and its rate "auto" is 1e-3.
+            dropout. Its bandwidth is that of the median rule unless given, and its rate "auto" is 1e-3;
+            `preconditioner_rank` and `average` do not apply to it.
         num_blocks: Blocks of features that are trained separately; their logits are averaged.
         preconditioner_rank: Number of top eigenvectors of the features in the preconditioner; 0 is plain SGD as in the
             papers, which is far less accurate on small corpora.

@@ -74,8 +74,8 @@ NEWTON_COST, NEWTON_SECONDS = 3.2e-8, 15.0
 # Penalties that are tried on validation rows, as multiples of k(x, x) / n.
 PENALTIES = [10.0**power for power in (-3, -2.5, -2, -1.5, -1, -0.5, 0, 1)]
 EXACT_PENALTIES = PENALTIES[::2]
-# The median size of the frequencies' entries while they are trained by Adam. Its steps have the size of the rate, 2e-3,
-# which then changes a frequency by about 1 %.
+# The median size of the frequencies' entries while they are trained by Adam. Its steps have the size of the rate, 1e-3
+# in recipes, which then changes a frequency by about 1 %.
 BASIS_FREQUENCY = 0.11
 # Numbers that an optimizer stores for each weight, twice: now, and as the epoch began.
 OPTIMIZER_COPIES = {"sgd": 0, "momentum": 2, "adam": 5, "adamw": 5}
