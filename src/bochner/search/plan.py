@@ -215,8 +215,8 @@ class AdaptParams:
     method : {"agop", "uab", "sab", "dab"}
         "agop": a metric on the inputs, the average gradient outer product of least squares on landmarks. The others
         adapt random features by gradients: "uab" to the kernel, "sab" to alignment with the classes, "dab" to the loss.
-        With the optimizer "adam" or "adamw", "dab" trains Fourier features and the head together to the end; otherwise
-        the head is trained after a short adaptation.
+        With the optimizer "adam" or "adamw", "dab" trains Fourier features and the head together to the end, from
+        independent frequencies, whatever `projection`; otherwise the head is trained after a short adaptation.
     rounds : int, default=4
         Maximum number of metrics that "agop" tries; the one with the lowest validation loss is kept.
     num_landmarks : int, default=2048

@@ -223,7 +223,7 @@ PROTOCOL = (
     "of AdamW, fully connected or with time delays. Each side tries "
     "models in a fixed order, with the first seed, until its CPU seconds exceed the budget (on a GPU: seconds), "
     "which is the same for both; then the side that has taken less goes on while another model of its average time "
-    "brings both closer. Of the models whose error on dev is not decidedly above the lowest, by the paired bootstrap, "
+    "brings both closer. Of the models whose error on dev is not significantly above the lowest (paired bootstrap), "
     "the one with the lowest frame error on heldout is trained with the other seeds, and test is read by the chosen "
     "models alone. Differences are of errors averaged over seeds; their 95 % intervals are by the paired "
     "bootstrap over speakers, or over utterances if there are fewer than ten speakers. Results on synthetic speech "

@@ -191,10 +191,10 @@ def search_models(
 
 
 def choose_model(rows: Sequence[Row], scores: Sequence[Score]) -> Row:
-    """The model with the lowest frame error on heldout of those whose error on dev is not decidedly above the lowest.
+    """The model with the lowest frame error on heldout of those whose error on dev is near the lowest.
 
-    `scores` are those of dev, which has hundreds of tokens where heldout has tens of thousands of frames. A difference
-    is decided if its 95 % interval excludes zero.
+    `scores` are those of dev, which has hundreds of tokens where heldout has tens of thousands of frames. An error is
+    near the lowest unless the 95 % interval of their difference excludes zero.
     """
     lowest = min(range(len(rows)), key=lambda i: rows[i].dev["ter"])
     above = differences({str(i): [score] for i, score in enumerate(scores)}, str(lowest))
