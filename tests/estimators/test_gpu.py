@@ -23,7 +23,14 @@ SMALL = {"preset": None, "n_components": 256, "random_state": 0, "verbose": Fals
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"rank": 9, "batch_size": 64}, {"num_blocks": 2}, {"selection": 2}, {"adapt": "dab"}],
+    [
+        {},
+        {"rank": 9, "batch_size": 64},
+        {"num_blocks": 2},
+        {"selection": 2},
+        {"adapt": "dab"},
+        {"adapt": "dab", "optimizer": "adamw", "learning_rate": 1e-2, "schedule": "one-cycle", "batch_size": 64},
+    ],
 )
 def test_stochastic_solvers_learn_as_well(settings) -> None:
     scores = [

@@ -17,8 +17,7 @@ from bochner.features import FourierMap
 from bochner.kernels import Gaussian, SparseGaussian
 from bochner.models.heads import FeatureModel, LinearHead
 from bochner.ops import step as step_operations
-from bochner.solvers import fused, step
-from bochner.solvers import fused as replay
+from bochner.solvers import fused, replay, step
 from bochner.solvers.fused import ColumnSteps, FusedSteps, fused_steps, is_plain
 from bochner.solvers.optimizers import SGDSettings, make_optimizer
 from bochner.solvers.preconditioner import fit_preconditioner

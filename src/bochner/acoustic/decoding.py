@@ -103,7 +103,7 @@ def tune_weights(
     """The acoustic weight of lowest error on dev, then the word penalty of lowest error with it."""
     file = output_dir / TUNING
     if not file.exists():
-        settings: dict[str, Any] = {"search": search, "verbose": execution.verbose}
+        settings: dict[str, Any] = {"search": search, "execution": execution}
         corpus, graph = aligned.corpus, aligned.graph
         first = tune_on_dev(corpus, graph, scores, acoustic_weights=ACOUSTIC_WEIGHTS, word_penalties=(0.0,), **settings)
         grid: dict[str, Any] = {"acoustic_weights": (first["acoustic_weight"],), "word_penalties": WORD_PENALTIES}

@@ -167,7 +167,7 @@ class Network(Storable):
                 A = self._normalize(nn.functional.linear(Z, W), layer, training, refit)
             Z = _FUNCTIONS[self.activation](A)
             if training and self.dropout:
-                kept = torch.empty_like(Z).bernoulli_(1 - self.dropout, generator=self._noise)
+                kept = torch.empty_like(Z).bernoulli_(1 - self.dropout, generator=self.noise)
                 Z = Z * kept / (1 - self.dropout)
             if self.residual and layer and below.shape == Z.shape:
                 Z = Z + below
@@ -200,8 +200,15 @@ class Network(Storable):
 
     def seed_dropout(self, seed: int, *path: int) -> None:
         """Make the units dropped in the next training steps depend on `seed` and `path` only."""
+        self.noise.manual_seed(seeded(seed, "dropout", *path).initial_seed())
+
+    @property
+    def noise(self) -> Generator:
+        """The generator that dropout draws from, on the device of the weights."""
         device = self.weights[0].device
-        self._noise = Generator(device).manual_seed(seeded(seed, "dropout", *path).initial_seed())
+        if self._noise is None or self._noise.device != device:
+            self._noise = Generator(device)
+        return self._noise
 
     @torch.no_grad()
     def folded_layers(self) -> list[tuple[Tensor, Tensor]]:

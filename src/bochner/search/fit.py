@@ -283,7 +283,7 @@ def _fit_basis_and_head(
     W = z.frequencies()  # [d, D]
     typical = torch.where(W == 0, torch.nan, W.abs()).nanmedian(dim=1).values.nan_to_num(1.0)
     scale = Standardize(W.new_zeros(d), BASIS_FREQUENCY / typical)
-    head = start_head(z.num_features, task.dtype, bias, params.rank, seeded(task.seed, "head"))
+    head = start_head(z.num_features, task.dtype, bias, params.rank, seeded(task.seed, "head")).to(task.device)
     network = Network([W.T * scale.std], [z.phases.detach().clone()], COSINE, head, dropout=plan.adapt.dropout)
     alpha = WEIGHT_DECAY if plan.alpha is None and params.optimizer == "adamw" else plan.alpha or 0.0
     settings = params.sgd_settings(task.loss, alpha=alpha, num_rows=num_rows(task.all_rows), seed=task.seed)

@@ -6,11 +6,6 @@ time.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from threading import Lock
-
 import torch
 from torch import Tensor, nn
 
@@ -33,6 +28,7 @@ from bochner.ops import (
 from bochner.ops.descent import Gradient
 from bochner.solvers.optimizers import SGDSettings
 from bochner.solvers.preconditioner import Preconditioner
+from bochner.solvers.replay import Replay
 
 
 class PreconditionedRows:
@@ -63,75 +59,6 @@ class PreconditionedRows:
 
     def _without(self, Z: Tensor, parts: Tensor, *, scale: float) -> Tensor:
         return torch.addmm(Z, parts.to(Z.dtype), self._vectors, beta=scale, alpha=-scale)
-
-
-Work = Callable[[Tensor, Tensor, float], None]
-"""Called with rows X, targets y and a rate; changes its own tensors in place and never synchronises with the GPU."""
-
-_CAPTURES = Lock()
-MIN_CALLS = 4  # equal calls before a capture, which costs as much as a few of them
-
-
-class Replay:
-    """Calls `work`, and after a few equal calls replays it as one CUDA graph, without the overhead of Python.
-
-    Calls are equal when shapes, dtypes and the rate are; others are made directly, and so are all calls on a CPU.
-    Memory: a copy of the rows, and everything that `work` allocates.
-
-    >>> seen = []
-    >>> replay = Replay(lambda X, y, rate: seen.append(len(X)))
-    >>> for _ in range(6):
-    ...     replay(torch.ones(2, 1), torch.ones(2), 0.5)
-    >>> len(seen)
-    6
-    """
-
-    def __init__(self, work: Work) -> None:
-        self._work = work
-        self._kind: tuple[object, ...] = ()
-        self._calls = 0
-        self._graph: torch.cuda.CUDAGraph | None = None
-
-    def __call__(self, X: Tensor, y: Tensor, rate: float) -> None:
-        if X.is_cuda:
-            self._replay(X, y, rate)
-        else:
-            self._work(X, y, rate)
-
-    def _replay(self, X: Tensor, y: Tensor, rate: float) -> None:  # needs a GPU
-        kind = (X.shape, X.dtype, y.shape, y.dtype, rate)
-        if kind != self._kind:
-            self._kind, self._calls, self._graph = kind, 0, None
-            self._X, self._y = X.clone(), y.clone()
-        self._X.copy_(X)  # always the same memory, which the graph refers to
-        self._y.copy_(y)
-        self._calls += 1
-        if self._calls <= MIN_CALLS:
-            self._work(self._X, self._y, rate)
-            return
-        if self._graph is None:
-            self._graph = self._captured(rate)
-        self._graph.replay()
-
-    def _captured(self, rate: float) -> torch.cuda.CUDAGraph:  # needs a GPU
-        """The launches, recorded without being run. Other threads continue: one of them may be reading the next
-        rows, but only one may record, as torch has one stream for that. Nor may garbage be collected in between, since
-        a graph among it would be freed."""
-        graph = torch.cuda.CUDAGraph()
-        with _CAPTURES, _kept_garbage(), torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            self._work(self._X, self._y, rate)
-        return graph
-
-
-@contextmanager
-def _kept_garbage() -> Iterator[None]:  # needs a GPU
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 # Features of a batch that may exist at once: 2^31 elements, 4 GiB in bfloat16. The gradient of a larger batch is summed

@@ -137,10 +137,21 @@ def make_optimizer(model: nn.Module, settings: SGDSettings, rate: float) -> Opti
             return PlainSGD(groups, lr=rate)
         case "momentum":
             return SGD(groups, lr=rate, momentum=0.9)
-        case "adam":
-            return Adam(groups, lr=rate)
-        case _:
-            return AdamW(groups, lr=rate)
+        case name:
+            adam = Adam if name == "adam" else AdamW
+            if not parameters[0].is_cuda:
+                return adam(groups, lr=rate)
+            options: dict[str, Any] = {"fused": True, "capturable": True}  # see `bochner.solvers.replay`
+            return adam(groups, lr=torch.tensor(rate, device=parameters[0].device), **options)
+
+
+def set_rate(optimizer: Optimizer, rate: float) -> None:
+    """Set the learning rate; a rate in a tensor is changed in place."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
 
 
 def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:

@@ -34,6 +34,7 @@ from bochner.solvers.optimizers import (
     make_optimizer,
     optimizer_tensors,
     restore_optimizer,
+    set_rate,
     trainable,
 )
 from bochner.solvers.preconditioner import Preconditioner, fit_preconditioner, stored_preconditioner
@@ -317,8 +318,7 @@ def _epoch(
             if isinstance(schedule, OneCycleSchedule):
                 per_epoch = num_batches(source, settings.batch_size)
                 rate = schedule.rate_at((state.epoch + (state.batch + 0.5) / per_epoch) / settings.max_epochs)
-            for parameters in state.optimizer.param_groups:
-                parameters["lr"] = rate
+            set_rate(state.optimizer, rate)
             if isinstance(model, Network) and model.dropout:
                 model.seed_dropout(settings.seed, state.epoch, state.batch)
             size = next(blocks, 0)

@@ -14,10 +14,12 @@ from bochner.data.batches import in_order
 from bochner.data.blocks import Block, Source
 from bochner.models.heads import FeatureModel
 from bochner.models.losses import LOSSES, Scores
+from bochner.models.network import Network
 from bochner.ops import has_bf16_units, row_tiles
-from bochner.solvers.fused import fused_steps
+from bochner.solvers.fused import ColumnSteps, FusedSteps, fused_steps
 from bochner.solvers.optimizers import Optimizer, SGDSettings, trainable
 from bochner.solvers.preconditioner import Preconditioner
+from bochner.solvers.replay import ReplayedSteps
 
 if TYPE_CHECKING:
     from bochner.solvers.parallel.workers import Workers
@@ -53,15 +55,24 @@ def run_steps(
     """Take one step for each batch of `read(rows)` at the optimizer's rate; yield the number of rows of each block.
 
     `read(rows)` returns blocks of `rows` rows: one batch, or several whole ones where fused steps prefer that; `fuse`
-    False keeps to one ordinary step per block. Work between two blocks belongs in the loop over this iterator.
+    False keeps to one ordinary step per block. On a GPU ordinary steps are recorded and replayed, unless there is a
+    preconditioner. Work between two blocks belongs in the loop over this iterator.
 
     With a `group`, each process takes its share of every block. If `sizes` is given, `read` returns these shares, and
     appends the sizes of the whole blocks.
     """
     device = next(model.parameters()).device
-    fused = None
+    learners, rows = [Learner(model, optimizer, preconditioner)], rows_at_once(model)
+    fused: FusedSteps | ColumnSteps | ReplayedSteps | None = None
     if fuse and group is None and (preconditioner is None or device.type == "cuda"):
         fused = fused_steps(model, settings, preconditioner)
+        if fused is None and device.type == "cuda" and preconditioner is None and ReplayedSteps.suit(optimizer):
+
+            def step(block: Block) -> None:  # needs a GPU
+                take_steps(None, learners, block, settings, rows=rows, size=len(block.y))
+
+            noise = model.noise if isinstance(model, Network) else None
+            fused = ReplayedSteps(step, optimizer, rows=settings.batch_size, noise=noise)
     blocks = read(settings.batch_size if fused is None else fused.rows)
     if sizes is None:
         sizes = deque()  # of blocks that were read and not yet used; a GPU reads one ahead
@@ -69,7 +80,6 @@ def run_steps(
             blocks = group.shares(blocks, sizes)
     if device.type == "cuda":
         blocks = on_device(blocks, device)
-    learners, rows = [Learner(model, optimizer, preconditioner)], rows_at_once(model)
     for block in blocks:
         size = sizes.popleft() if sizes else len(block.y)
         if fused is None:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -235,10 +235,11 @@ def decode_utterances(
         Stage(directory / SETTINGS, inputs).run(dict)  # records the inputs, or checks them
         done = _read(directory / HYPOTHESES)
         remaining = [name for name in ids if name not in done]
-        penalized = graph.with_word_penalty(word_penalty)
-        outcomes = _decoded(penalized, likelihoods, remaining, weight, search, checks.positive_int("workers", workers))
+        decoded = _decoded(graph, likelihoods, remaining, [(weight, word_penalty)], search, workers)
         with (directory / HYPOTHESES).open("a", encoding="utf-8") as file:
-            for outcome in tqdm(outcomes, total=len(remaining), desc="decode", unit="utterance", disable=not verbose):
+            progress = tqdm(decoded, total=len(remaining), desc="decode", unit="utterance", disable=not verbose)
+            for outcomes in progress:
+                outcome = outcomes if isinstance(outcomes, Skipped) else outcomes[0]
                 if isinstance(outcome, Skipped):
                     skipped.append(outcome)
                     continue
@@ -276,29 +277,33 @@ def _decoded(
     graph: DecodingGraph,
     likelihoods: Callable[[str], ArrayLike],
     ids: Sequence[str],
-    weight: float,
-    search: Search,
+    settings: Sequence[Setting],
+    search: Search | None,
     workers: int,
-) -> Iterator[Outcome]:
-    with tempfile.TemporaryDirectory() as directory, process_pool(workers, seconds=CPU_SECONDS * len(ids)) as pool:
+) -> Iterator[list[Outcome] | Skipped]:
+    """The outcomes of each utterance in order, one for each pair of weight and penalty; `Skipped` if it has none."""
+    seconds = CPU_SECONDS * len(ids) * len(settings)
+    workers = checks.positive_int("workers", workers)
+    with tempfile.TemporaryDirectory() as directory, process_pool(workers, seconds=seconds) as pool:
         if pool is not None:
             graph.save(directory)
-        waiting: deque[Outcome | Future[Outcome]] = deque()
+        penalized = {penalty: graph.with_word_penalty(penalty) for _, penalty in settings} if pool is None else {}
+        waiting: deque[list[Outcome] | Skipped | Future[list[Outcome] | Skipped]] = deque()
         for name in ids:
             scores = _scores_or_reason(likelihoods, name)
             if isinstance(scores, Skipped):
                 waiting.append(scores)
             elif pool is None:
-                waiting.append(_outcome(graph, name, scores, weight, search))
+                waiting.append(_outcomes(penalized.__getitem__, name, scores, settings, search))
             else:
-                waiting.append(pool.submit(_remote, directory, name, scores, weight, search))
+                waiting.append(pool.submit(_remote, directory, name, scores, settings, search))
             if pool is None or len(waiting) > 4 * workers:  # bounds the memory of waiting scores
                 yield _result(waiting.popleft())
         while waiting:
             yield _result(waiting.popleft())
 
 
-def _result(waiting: Outcome | Future[Outcome]) -> Outcome:
+def _result(waiting: list[Outcome] | Skipped | Future[list[Outcome] | Skipped]) -> list[Outcome] | Skipped:
     return waiting.result() if isinstance(waiting, Future) else waiting
 
 
@@ -309,8 +314,10 @@ def _scores_or_reason(likelihoods: Callable[[str], ArrayLike], name: str) -> Any
         return Skipped(name, f"no likelihoods ({error})")
 
 
-def _remote(directory: str, name: str, scores: Any, weight: float, search: Search) -> Outcome:
-    return _outcome(_loaded(directory), name, scores, weight, search)
+def _remote(
+    directory: str, name: str, scores: Any, settings: Sequence[Setting], search: Search | None
+) -> list[Outcome] | Skipped:
+    return _outcomes(partial(_penalized, directory), name, scores, settings, search)
 
 
 @lru_cache(maxsize=1)
@@ -318,13 +325,32 @@ def _loaded(directory: str) -> DecodingGraph:
     return DecodingGraph.load(directory)
 
 
-def _outcome(graph: DecodingGraph, name: str, scores: Any, weight: float, search: Search) -> Outcome:
-    try:
-        hypothesis = decode(graph, scores, acoustic_weight=weight, search=search)
-    except ValueError as error:
-        return Skipped(name, str(error))
-    fields = ("graph_cost", "acoustic_cost", "complete")
-    return {"id": name, "words": list(hypothesis.words), **{field: getattr(hypothesis, field) for field in fields}}
+@lru_cache(maxsize=8)
+def _penalized(directory: str, penalty: float) -> DecodingGraph:
+    return _loaded(directory).with_word_penalty(penalty)
+
+
+def _outcomes(
+    graph_of: Callable[[float], DecodingGraph],
+    name: str,
+    scores: Any,
+    settings: Sequence[Setting],
+    search: Search | None,
+) -> list[Outcome] | Skipped:
+    """Where no path survives, the outcome of a setting is skipped; scores that cannot be decoded skip the utterance."""
+    outcomes: list[Outcome] = []
+    for weight, penalty in settings:
+        try:
+            hypothesis = decode(graph_of(penalty), scores, acoustic_weight=weight, search=search)
+        except NoPathError as error:
+            outcomes.append(Skipped(name, str(error)))
+            continue
+        except ValueError as error:
+            return Skipped(name, str(error))
+        fields = ("graph_cost", "acoustic_cost", "complete")
+        values = {field: getattr(hypothesis, field) for field in fields}
+        outcomes.append({"id": name, "words": list(hypothesis.words), **values})
+    return outcomes
 
 
 @dataclass(frozen=True)
@@ -347,13 +373,15 @@ def tune(
     acoustic_weights: Sequence[float] = (0.05, 0.0667, 0.0833, 0.1, 0.125, 0.1667, 0.2),
     word_penalties: Sequence[float] = (0.0, 0.5, 1.0),
     search: Search | None = None,
+    workers: int = 1,
     verbose: bool = False,
 ) -> Tuning:
     """Decode dev with every pair of weight and penalty, and choose that of least `error(references, hypotheses)`.
 
-    `likelihoods` maps an utterance id to log likelihoods [T, num_pdfs]; it is called once per utterance. `utterances`
-    must be of part "dev", since an error rate on test is only valid if nothing was chosen on test. If no path survives,
-    the hypothesis is empty. Of equal errors the first pair is chosen.
+    `likelihoods` maps an utterance id to log likelihoods [T, num_pdfs]; it is called once per utterance, in this
+    process. `utterances` must be of part "dev", since an error rate on test is only valid if nothing was chosen on
+    test. If no path survives, the hypothesis is empty. Of equal errors the first pair is chosen. With `workers` above 1
+    that many processes decode, as in `decode_utterances`.
     """
     utterances = list(utterances)
     if not utterances:
@@ -365,20 +393,18 @@ def tune(
     settings = [(weight, penalty) for penalty, weight in product(word_penalties, weights)]
     if not settings:
         raise ValueError("acoustic_weights and word_penalties must hold at least one number each.")
-    graphs = {penalty: graph.with_word_penalty(penalty) for penalty in word_penalties}
     references: list[Sentence] = []
     hypotheses: dict[Setting, list[Sentence]] = {setting: [] for setting in settings}
     skipped: list[Skipped] = []
-    for utterance in tqdm(utterances, desc="tune", unit="utterance", disable=not verbose):
-        try:
-            scores = likelihoods(utterance.id)
-            words = {(w, p): _words(graphs[p], scores, w, search) for w, p in settings}
-        except (ValueError, KeyError) as problem:
-            skipped.append(Skipped(utterance.id, str(problem)))
+    decoded = _decoded(graph, likelihoods, [utterance.id for utterance in utterances], settings, search, workers)
+    progress = tqdm(decoded, total=len(utterances), desc="tune", unit="utterance", disable=not verbose)
+    for utterance, outcomes in zip(utterances, progress, strict=True):
+        if isinstance(outcomes, Skipped):
+            skipped.append(outcomes)
             continue
         references.append(utterance.tokens)
-        for setting, sentence in words.items():
-            hypotheses[setting].append(sentence)
+        for setting, outcome in zip(settings, outcomes, strict=True):
+            hypotheses[setting].append(() if isinstance(outcome, Skipped) else tuple(outcome["words"]))
     if not references:
         raise ValueError(f"no utterance of {len(skipped)} could be decoded; the first: {skipped[0].reason}")
     errors = {setting: error(references, sentences) for setting, sentences in hypotheses.items()}
@@ -386,10 +412,3 @@ def tune(
         raise ValueError("error must return a number for each setting, got NaN.")
     weight, penalty = min(errors, key=lambda setting: errors[setting])
     return Tuning(weight, penalty, errors[weight, penalty], errors, skipped)
-
-
-def _words(graph: DecodingGraph, scores: ArrayLike, weight: float, search: Search | None) -> Sentence:
-    try:
-        return decode(graph, scores, acoustic_weight=weight, search=search).words
-    except NoPathError:
-        return ()

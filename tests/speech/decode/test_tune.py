@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bochner.speech import runtime
 from bochner.speech.decode import decode, tune
 from bochner.speech.manifest import Utterance
 
@@ -93,3 +94,16 @@ def test_wrong_settings_are_named(recogniser, likelihoods):
         tune(recogniser.graph, likelihoods, utterances(), error=wrong_words, acoustic_weights=(0.1, 0.0))
     with pytest.raises(ValueError, match="at least one number each"):
         tune(recogniser.graph, likelihoods, utterances(), error=wrong_words, word_penalties=())
+
+
+def test_the_number_of_processes_does_not_change_the_result(recogniser, likelihoods, monkeypatch):
+    monkeypatch.setattr(runtime, "MIN_SECONDS", 1e-9)  # processes also for little work
+    settings = {"error": wrong_words, "acoustic_weights": (0.2, 1.0), "word_penalties": (0.0, 5.0)}
+
+    def unknown_first(name):
+        return likelihoods(name) if name != "u1" else np.zeros((3, 1))
+
+    for scores in (likelihoods, unknown_first):
+        one, two = (tune(recogniser.graph, scores, utterances(), **settings, workers=n) for n in (1, 2))
+        assert one == two
+    assert [entry.id for entry in two.skipped] == ["u1"]

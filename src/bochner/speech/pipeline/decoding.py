@@ -205,7 +205,7 @@ def _choose_weights(
         fixed = {"acoustic_weights": weight, "word_penalties": penalty}
         grids: dict[str, Any] = {name: (value,) for name, value in fixed.items() if value is not None}
         scores = scores_of(corpus.part("dev"))
-        write_json(file, tune_on_dev(corpus, graph, scores, search=settings.search, verbose=execution.verbose, **grids))
+        write_json(file, tune_on_dev(corpus, graph, scores, search=settings.search, execution=execution, **grids))
     return read_tuning(file)
 
 
@@ -224,7 +224,7 @@ def tune_on_dev(
     scores: Scores,
     *,
     search: Search | None = None,
-    verbose: bool = False,
+    execution: Execution | None = None,
     **grids: Any,
 ) -> dict[str, Any]:
     """The acoustic weight and word penalty of least error on dev by the corpus's default protocol, as plain values."""
@@ -234,7 +234,8 @@ def tune_on_dev(
         texts = ({str(k): " ".join(words) for k, words in enumerate(side)} for side in (references, hypotheses))
         return score(*texts, protocol=protocol).rate
 
-    tuning = tune(graph, scores, dev, error=error, search=search, verbose=verbose, **grids)
+    options = asdict(execution or Execution())
+    tuning = tune(graph, scores, dev, error=error, search=search, **options, **grids)
     return {
         "acoustic_weight": tuning.acoustic_weight,
         "word_penalty": tuning.word_penalty,

@@ -1,0 +1,81 @@
+"""Replayed steps are those that were recorded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from bochner.data import MappedSource
+from bochner.models.network import Network
+from bochner.solvers import replay
+from bochner.solvers.optimizers import SGDSettings, make_optimizer, set_rate
+from bochner.solvers.replay import ReplayedSteps
+from bochner.solvers.sgd import train
+from tests.solvers.runs import generator, sources
+
+ADAMW = SGDSettings(
+    learning_rate=1e-2, batch_size=64, max_epochs=4, optimizer="adamw", schedule="one-cycle", alpha=0.01, average=False,
+    preconditioner_rank=0,
+)  # fmt: skip
+PLAIN = SGDSettings(learning_rate=0.1, batch_size=64, max_epochs=4, average=False, preconditioner_rank=0, alpha=1e-3)
+
+
+def network(**settings) -> Network:
+    options = {"batch_norm": True, "dropout": 0.3, "residual": True, "activation": "relu", **settings}
+    return Network.draw(num_inputs=2, hidden=[32, 32, 32], num_outputs=3, generator=generator(), **options)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam", "adamw"])
+def test_the_rate_of_an_optimizer_is_set_and_decides_whether_steps_can_be_replayed(optimizer: str) -> None:
+    made = make_optimizer(network(), replace(PLAIN, optimizer=optimizer), 0.1)
+    set_rate(made, 0.25)
+    assert [group["lr"] for group in made.param_groups] == [0.25, 0.25]
+    assert ReplayedSteps.suit(made) == (optimizer == "sgd")
+    for group in made.param_groups:
+        group["lr"] = rate = torch.tensor(0.1)
+        set_rate(made, 0.5)
+        assert group["lr"] is rate
+    assert rate == 0.5
+    assert ReplayedSteps.suit(made)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("settings", "options"),
+    [
+        (ADAMW, {}),
+        (replace(ADAMW, optimizer="adam", precision="tf32"), {"batch_norm": False}),
+        (replace(ADAMW, precision="bf16"), {"dropout": 0.0}),
+        (PLAIN, {"activation": "tanh", "batch_norm": False, "dropout": 0.0}),
+        (replace(PLAIN, optimizer="momentum"), {}),
+    ],
+)
+def test_training_is_the_same_with_and_without_replays(settings, options, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last batch of an epoch is short, and dropout draws the same units."""
+    captured = replay.Replay._captured
+    calls = []
+    monkeypatch.setattr(replay.Replay, "_captured", lambda self, rate: calls.append(rate) or captured(self, rate))
+    histories = []
+    for patience in (1, 10**9):
+        monkeypatch.setattr(replay, "MIN_CALLS", patience)
+        histories.append(train(network(**options).cuda(), *sources(), settings, verbose=False))
+        if patience == 1:
+            assert bool(calls) == (settings.optimizer != "momentum")
+            calls.clear()
+    assert not calls
+    for replayed, direct in zip(*histories, strict=True):
+        assert replayed["ce"] == pytest.approx(direct["ce"], rel=1e-3)
+    assert histories[0][-1]["ce"] < 0.7 * histories[0][0]["ce"]
+
+
+@pytest.mark.gpu
+def test_steps_on_weighted_rows_are_not_replayed() -> None:
+    source, heldout = sources()
+    weighted = MappedSource(source, lambda block: block._replace(weight=torch.ones(len(block.y))))
+    found, wanted = (network(dropout=0.0).cuda() for _ in range(2))
+    histories = [
+        train(part, rows, heldout, ADAMW, verbose=False) for part, rows in ((found, weighted), (wanted, source))
+    ]
+    assert histories[0][-1]["ce"] == pytest.approx(histories[1][-1]["ce"], rel=0.1)
