@@ -19,6 +19,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from torch import nn
+
 from bochner.acoustic.corpora import CorpusDirectory, FolderCorpus
 from bochner.acoustic.decoding import PartScore, Scores, Weights, decode_parts, tune_weights
 from bochner.acoustic.model import AcousticModel, combine
@@ -101,8 +103,14 @@ def _run_recipe(recipe: AsrRecipe, root: Path, *, device: str, workers: int, ver
     return results
 
 
-def setup(recipe: AsrRecipe, root: Path, *, device: str, execution: Execution | None = None) -> Experiment:
-    """Prepare and align the corpus of a recipe below `root`, unless that was done before."""
+def setup(
+    recipe: AsrRecipe, root: Path, *, device: str, execution: Execution | None = None, single_recordings: bool = True
+) -> Experiment:
+    """Prepare and align the corpus of a recipe below `root`, unless that was done before.
+
+    Without `single_recordings` the models that are saved lack mixtures for speakers they are not adapted to, which take
+    several passes over train; experiments do not use them, `bochner transcribe` does.
+    """
     execution, after = execution or Execution(), []
     if isinstance(recipe.corpus, CorpusDirectory) or (
         isinstance(recipe.corpus, FolderCorpus) and recipe.corpus.is_prepared
@@ -136,7 +144,7 @@ def setup(recipe: AsrRecipe, root: Path, *, device: str, execution: Execution | 
     )  # fmt: skip
     aligned = at_speeds(aligned, recipe.frontend.speeds)
     aligned = with_single_recordings(aligned) if recipe.frontend.alone else aligned
-    return Experiment(recipe, root, alignment, aligned, execution, device)
+    return Experiment(recipe, root, alignment, aligned, execution, device, single_recordings)
 
 
 def check_parts(corpus: SpeechCorpus) -> None:
@@ -198,6 +206,7 @@ class Experiment:
     aligned: AlignedCorpus
     execution: Execution
     device: str
+    single_recordings: bool = True
 
     @cached_property
     def train_rows(self) -> SplicedFrames:
@@ -237,7 +246,7 @@ class Experiment:
 
         def make(directory: Path) -> Mapping[str, Any]:
             about = {"recipe": self.recipe.name, "seed": seed, "kind": "gmm", "name": name}
-            return self._save_tuned(AcousticModel.of(None, self.train_rows, self.aligned, about=about), directory)
+            return self._save_tuned(self._model(None, about), directory)
 
         stage = self._decoded(name, make, after=[self.alignment], saved=True)
         return self._row(stage, name, "gmm", {}, seed=seed, seconds=self.alignment.result["seconds"])
@@ -253,7 +262,7 @@ class Experiment:
                     shutil.copy2(trained.directory / file, directory / file)
             module = TrainedModel.load(trained.directory, device=self.device).module
             about = {"recipe": self.recipe.name, "seed": seed, **settings_to_json(settings)}
-            return self._save_tuned(AcousticModel.of(module, self.train_rows, self.aligned, about=about), directory)
+            return self._save_tuned(self._model(module, about), directory)
 
         stage = self._decoded(name, make, after=[trained])
         values = settings_to_json(settings)
@@ -322,6 +331,11 @@ class Experiment:
         """The scored utterances of dev, or of test if `test` has decoded it."""
         texts = read_texts(self.root / row.directory / "decoded" / part, self.aligned.corpus)
         return score_hypotheses(self.aligned.corpus, texts, self.aligned.protocol)
+
+    def _model(self, module: nn.Module | None, about: Mapping[str, Any]) -> AcousticModel:
+        return AcousticModel.of(
+            module, self.train_rows, self.aligned, about=about, single_recordings=self.single_recordings
+        )
 
     def _trained(self, name: str, settings: ModelSettings, seed: int) -> FinishedStage:
         def make(directory: Path) -> Mapping[str, Any]:

@@ -89,17 +89,18 @@ class AcousticModel:
         *,
         weights: Weights | None = None,
         about: Mapping[str, Any] | None = None,
+        single_recordings: bool = True,
     ) -> AcousticModel:
         """The model of a module trained on `rows`, the part train of `aligned`, or the GMM of `aligned`.
 
-        Priors are relative state counts.
+        Priors are relative state counts. Without `single_recordings` there are no `unadapted` mixtures.
         """
         stage = replace(aligned.gmm, alignments=Alignments(), transforms={})
         priors = log_priors(rows.states.numpy(), num_pdfs=aligned.num_states)
         model = cls(
             module, rows.splicer, priors, stage, aligned.corpus.lexicon, aligned.graph, aligned.front_end,
             bool(aligned.gmm.transforms), weights or Weights(), dict(about or {}), aligned.prior, None, aligned.grammar,
-            unadapted=aligned.unadapted_mixtures,
+            unadapted=aligned.unadapted_mixtures if single_recordings else None,
         )  # fmt: skip
         scores = [speech_likelihood(model, aligned.frames[n], aligned.states[n]) for n in aligned.ids("heldout")]
         chunks = np.concatenate([np.zeros(0), *scores])

@@ -25,6 +25,7 @@ PRECONDITIONER_ROWS = 2048
 # Fourier features and head trained together, as networks are.
 JOINT: dict[str, Any] = {"optimizer": "adamw", "schedule": "one-cycle", "average": False, "preconditioner_rank": 0}
 JOINT_RATE = 1e-3
+DROPOUT = AdaptParams.dropout
 JOINT_EPOCHS = 6  # the default of recipes: with 12 epochs of 22 minutes of speech, the heldout error is higher
 AUTO_STEPS = 15_000  # of networks: 15 epochs of an hour of speech
 
@@ -115,6 +116,7 @@ class KernelSettings(TrainingSettings):
             "dab" trains features and head together, by one cycle of AdamW over `max_epochs` epochs (6 in recipes) with
             dropout. Its bandwidth is that of the median rule unless given, and its rate "auto" is 1e-3;
             `preconditioner_rank` and `average` do not apply to it.
+        dropout: The share of the features that each step of "dab" leaves out.
         num_blocks: Blocks of features that are trained separately; their logits are averaged.
         preconditioner_rank: Number of top eigenvectors of the features in the preconditioner; 0 is plain SGD as in the
             papers, which is far less accurate on small corpora.
@@ -131,6 +133,7 @@ class KernelSettings(TrainingSettings):
     bandwidth: float | None = None
     selection: SelectionParams | None = None
     adapt: Literal["agop", "uab", "sab", "dab"] | None = None
+    dropout: float = DROPOUT
     num_blocks: int = 1
     preconditioner_rank: int | Literal["auto"] = "auto"
     average: bool = True
@@ -166,7 +169,9 @@ class KernelSettings(TrainingSettings):
             params = replace(params, learning_rate=rate, **JOINT)
         if self.num_features == "auto":
             raise ValueError('num_features must be a number, got "auto"; see `fitted_to`.')
-        adapt: Any = METRIC if self.adapt == "agop" else self.adapt and AdaptParams(method=self.adapt)
+        adapt: Any = METRIC if self.adapt == "agop" else None
+        if self.adapt is not None and adapt is None:
+            adapt = AdaptParams(method=self.adapt, dropout=self.dropout)
         if self.preset is not None:
             # frames are standardised when read
             return KernelPlan(
@@ -187,6 +192,7 @@ class KernelSettings(TrainingSettings):
     @property
     def title(self) -> str:
         extras = ["selection"] * (self.selection is not None) + ([self.adapt] if self.adapt else [])
+        extras += [f"dropout {self.dropout:g}"] if self.dropout != DROPOUT else []
         extras += [f"{self.num_blocks} blocks"] if self.num_blocks > 1 else []
         return self.name or " ".join([self.kernel, str(self.num_features), *extras, *_tricks(self)])
 

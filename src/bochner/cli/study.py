@@ -74,6 +74,7 @@ def run(
     num_features: list[int] | None = None,
     parts: list[str] | None = None,
     effort: Size | None = None,
+    protocols: list[str] | None = None,
     **options: Any,
 ) -> None:
     """Measure the cells of one study that are not measured yet, and save its rows with their provenance.
@@ -94,11 +95,13 @@ def run(
         num_features: Other numbers of features than those of the size, of adapted-* only.
         parts: Some of the tables and figures of a lowrank-* study, such as "table 5.3".
         effort: Training of another size, of adapted-* only.
+        protocols: "modern" or "papers" alone, of speech-tasks only.
     """
     from bochner.studies.registry import study_named
 
     measurement = Measurement(**options)
-    saved = measurement.run(study_named(name), sets=sets, num_features=num_features, parts=parts, effort=effort)
+    chosen = {"sets": sets, "num_features": num_features, "parts": parts, "effort": effort, "protocols": protocols}
+    saved = measurement.run(study_named(name), **chosen)
     path = saved.path(measurement.output_dir, name, measurement.size)
     print(f"{len(saved.rows):,} of {saved.num_cells:,} cells: {path}")
 

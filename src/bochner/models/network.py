@@ -83,6 +83,7 @@ class Network(Storable):
         self.variances = None if variances is None else nn.ParameterList(_frozen(variances))
         self.dropout = check_dropout(dropout)
         self.residual = bool(residual)
+        self.amplitude = 1.0  # of the units, other than 1 only for cosines
         self.neighbours = _neighbours(self.dilations)
         self._noise: Generator | None = None
         self.eval()
@@ -157,7 +158,8 @@ class Network(Storable):
         for layer, (W, b) in enumerate(zip(self.weights, self.biases, strict=True)):
             below = Z
             if layer < len(self.dilations):
-                around = Z[:, self.neighbours[layer]]  # [N, frames of this layer, 3, d]
+                self.neighbours[layer] = places = self.neighbours[layer].to(Z.device)
+                around = Z[:, places]  # [N, frames of this layer, 3, d]
                 below, Z = around[:, :, KERNEL // 2], around.flatten(2)
                 if Z.shape[1] == 1:
                     below, Z = below.squeeze(1), Z.squeeze(1)
@@ -166,6 +168,8 @@ class Network(Storable):
             else:
                 A = self._normalize(nn.functional.linear(Z, W), layer, training, refit)
             Z = _FUNCTIONS[self.activation](A)
+            if self.amplitude != 1.0:
+                Z = self.amplitude * Z
             if training and self.dropout:
                 kept = torch.empty_like(Z).bernoulli_(1 - self.dropout, generator=self.noise)
                 Z = Z * kept / (1 - self.dropout)

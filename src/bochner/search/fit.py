@@ -77,6 +77,9 @@ EXACT_PENALTIES = PENALTIES[::2]
 # The median size of the frequencies' entries while they are trained by Adam. Its steps have the size of the rate, 1e-3
 # in recipes, which then changes a frequency by about 1 %.
 BASIS_FREQUENCY = 0.11
+# With more features, those of a basis that is trained by Adam are scaled down in proportion. Each step changes every
+# weight of the head by about the rate, and so the scores by a multiple of D; Yang et al. 2022 (Tensor Programs V).
+BASIS_FEATURES = 2048
 # Numbers that an optimizer stores for each weight, twice: now, and as the epoch began.
 OPTIMIZER_COPIES = {"sgd": 0, "momentum": 2, "adam": 5, "adamw": 5}
 
@@ -270,8 +273,9 @@ def _fit_basis_and_head(
 ) -> tuple[FeatureModel, list[Record]]:
     """Frequencies, phases and head trained together for the loss, from random frequencies of the kernel (DAB).
 
-    During training the map is a network with one layer of cosines, whose units are dropped at random. Its inputs are
-    scaled such that the steps of Adam suit every bandwidth. Source: Alber et al. 2017, Section 3.2.
+    During training the map is a network with one layer of cosines, whose units are dropped at random. Its inputs and
+    its cosines are scaled such that the steps of Adam suit every bandwidth and every number of features.
+    Source: Alber et al. 2017, Section 3.2.
     """
     assert isinstance(plan.adapt, AdaptParams)
     params, bias, d = plan.params, LOSSES[task.loss].offset(task.mean), task.train.num_inputs
@@ -285,6 +289,7 @@ def _fit_basis_and_head(
     scale = Standardize(W.new_zeros(d), BASIS_FREQUENCY / typical)
     head = start_head(z.num_features, task.dtype, bias, params.rank, seeded(task.seed, "head")).to(task.device)
     network = Network([W.T * scale.std], [z.phases.detach().clone()], COSINE, head, dropout=plan.adapt.dropout)
+    network.amplitude = min(1.0, BASIS_FEATURES / z.num_features)
     alpha = WEIGHT_DECAY if plan.alpha is None and params.optimizer == "adamw" else plan.alpha or 0.0
     settings = params.sgd_settings(task.loss, alpha=alpha, num_rows=num_rows(task.all_rows), seed=task.seed)
     rows = MappedSource(task.train, scale), MappedSource(task.validation_data, scale)
@@ -292,7 +297,7 @@ def _fit_basis_and_head(
     network.fold_inputs(scale.mean, scale.std)
     z = FourierMap(z.kernel, DenseProjection(network.weights[0].T.contiguous()), network.biases[0])
     weights = head.weights if isinstance(head, LinearHead) else head.first
-    weights.data.div_(z.amplitude)  # the network's cosines have amplitude 1
+    weights.data.mul_(network.amplitude / z.amplitude)
     return FeatureModel(z, head).to(task.device), history
 
 

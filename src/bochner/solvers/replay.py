@@ -8,9 +8,12 @@ from contextlib import contextmanager
 from threading import Lock
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 
 from bochner.data.blocks import Block
+from bochner.models.heads import FeatureModel
+from bochner.models.network import Network
+from bochner.ops import row_tiles
 from bochner.solvers.optimizers import Optimizer, PlainSGD
 
 Work = Callable[[Tensor, Tensor, float], None]
@@ -85,29 +88,36 @@ def _kept_garbage() -> Iterator[None]:  # needs a GPU
             gc.enable()
 
 
-class ReplayedSteps:
-    """Steps of any module on a GPU: `step(block)` is called for the first blocks and replayed for the others.
+BATCHES = 8  # recorded together, since a replay takes several times as long as the steps of a small network
 
-    Launching the kernels of a small network takes several times as long as running them. The optimizer must keep its
-    rate in a tensor (see `make_optimizer`), so that a replay uses the current one, or be `PlainSGD`, whose rate seldom
-    changes.
+
+class ReplayedSteps:
+    """Autograd's steps on a GPU: `step(block)` is called for the first minibatches and replayed for the others.
+
+    Launching the kernels of a small network takes several times as long as running them. `take` accepts several
+    minibatches at once. The optimizer must keep its rate in a tensor (see `make_optimizer`), so that a replay uses the
+    current one, or be `PlainSGD`, whose rate seldom changes.
     """
 
     def __init__(
-        self, step: Callable[[Block], None], optimizer: Optimizer, *, rows: int, noise: Generator | None = None
+        self, step: Callable[[Block], None], optimizer: Optimizer, *, batch_size: int, noise: Generator | None = None
     ) -> None:
-        self.rows, self._step, self._optimizer = rows, step, optimizer
-        self._replay = Replay(lambda X, y, rate: step(Block(X, y)), noise=noise)
+        self.rows, self._batch_size, self._step = BATCHES * batch_size, batch_size, step
+        self._replay = Replay(lambda X, y, rate: self._take(Block(X, y)), noise=noise)
 
     @staticmethod
-    def suit(optimizer: Optimizer) -> bool:
-        """Whether steps of this optimizer can be replayed."""
-        groups = optimizer.param_groups
-        return isinstance(optimizer, PlainSGD) or all(isinstance(group["lr"], Tensor) for group in groups)
+    def suit(model: nn.Module, optimizer: Optimizer) -> bool:
+        """Whether steps of this model and this optimizer can be replayed; another module might wait for the GPU."""
+        has_tensors = all(isinstance(group["lr"], Tensor) for group in optimizer.param_groups)
+        return isinstance(model, (FeatureModel, Network)) and (isinstance(optimizer, PlainSGD) or has_tensors)
 
     def take(self, block: Block, *, rate: float | Tensor) -> None:
-        """A step on `block`, at the rate of the optimizer."""
+        """A step for each minibatch of `block`, at the rate of the optimizer."""
         if block.weight is None:
             self._replay(block.X, block.y, 0.0 if isinstance(rate, Tensor) else rate)
         else:
-            self._step(block)
+            self._take(block)
+
+    def _take(self, block: Block) -> None:
+        for rows in row_tiles(len(block.y), row_elements=1, tile_elements=self._batch_size):
+            self._step(Block(*(None if part is None else part[rows] for part in block)))  # type: ignore[arg-type]

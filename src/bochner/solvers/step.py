@@ -66,13 +66,13 @@ def run_steps(
     fused: FusedSteps | ColumnSteps | ReplayedSteps | None = None
     if fuse and group is None and (preconditioner is None or device.type == "cuda"):
         fused = fused_steps(model, settings, preconditioner)
-        if fused is None and device.type == "cuda" and preconditioner is None and ReplayedSteps.suit(optimizer):
+        if fused is None and device.type == "cuda" and preconditioner is None and ReplayedSteps.suit(model, optimizer):
 
             def step(block: Block) -> None:  # needs a GPU
                 take_steps(None, learners, block, settings, rows=rows, size=len(block.y))
 
             noise = model.noise if isinstance(model, Network) else None
-            fused = ReplayedSteps(step, optimizer, rows=settings.batch_size, noise=noise)
+            fused = ReplayedSteps(step, optimizer, batch_size=settings.batch_size, noise=noise)
     blocks = read(settings.batch_size if fused is None else fused.rows)
     if sizes is None:
         sizes = deque()  # of blocks that were read and not yet used; a GPU reads one ahead

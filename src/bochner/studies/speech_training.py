@@ -9,6 +9,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
+import torch
 
 from bochner.acoustic.decoding import MIN_SPEAKERS
 from bochner.acoustic.experiment import ACOUSTIC, Experiment, run_stage, setup
@@ -20,6 +21,7 @@ from bochner.acoustic.training import tune_bandwidth
 from bochner.models.losses import Criterion
 from bochner.search import SelectionParams
 from bochner.solvers.step import evaluate
+from bochner.speech.pipeline.alignment import Execution
 from bochner.speech.score.error_rates import Counts, Score, resampled_rates
 from bochner.storage import load
 from bochner.studies.results_file import Result
@@ -62,7 +64,8 @@ def set_up_task(
     data: str, effort: Size, directory: Path, *, device: str, overrides: Mapping[str, object] | None = None
 ) -> Experiment:
     """The task with its corpus, alignment and graph, which are computed below `directory` unless they exist."""
-    return setup(recipe_of(data, effort, overrides), directory, device=device)
+    recipe, execution = recipe_of(data, effort, overrides), Execution(workers=torch.get_num_threads())
+    return setup(recipe, directory, device=device, execution=execution, single_recordings=False)
 
 
 def settings_of(cell: Cell, experiment: Experiment) -> ModelSettings:
