@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import pytest
 
@@ -17,3 +18,18 @@ def test_processes_are_started_for_enough_work_only(workers: int, seconds: float
             assert pool._max_workers == processes
         else:
             assert pool is None
+
+
+def test_a_worker_of_a_study_starts_no_processes() -> None:
+    """Daemonic processes may not have children."""
+    context = get_context("fork")
+    results = context.SimpleQueue()
+    worker = context.Process(target=_put_sum, args=(results,), daemon=True)
+    worker.start()
+    worker.join()
+    assert results.get() == 3
+
+
+def _put_sum(results) -> None:
+    with process_pool(2, seconds=1e3) as pool:
+        results.put(sum((map if pool is None else pool.map)(int, "12")))
