@@ -27,6 +27,7 @@ def test_a_worker_of_a_study_starts_no_processes() -> None:
     worker = context.Process(target=_put_sum, args=(results,), daemon=True)
     worker.start()
     worker.join()
+    assert worker.exitcode == 0
     assert results.get() == 3
 
 
