@@ -77,9 +77,16 @@ def test_titles_name_the_settings() -> None:
     selected = KernelSettings(kernel="laplacian", num_features=64, selection=SelectionParams(), criterion="erll:1")
     assert selected.title == "laplacian 64 selection erll:1"
     assert KernelSettings(num_features=64, adapt="dab").title == "gaussian 64 dab"
+    assert KernelSettings(num_features=64, adapt="dab", dropout=0.25).title == "gaussian 64 dab dropout 0.25"
     assert NetworkSettings(hidden=(8, 4), rank=3).title == "relu 8-4 rank 3"
     assert NetworkSettings(hidden=(8, 8), dilations=(1,), activation="gelu").title == "TDNN gelu 2x8"
     assert NetworkSettings(name="the baseline").title == "the baseline"
+
+
+def test_dropout_is_that_of_the_basis() -> None:
+    assert KernelSettings(num_features=64, adapt="dab", dropout=0.25).plan().adapt.dropout == 0.25
+    with pytest.raises(ValueError, match=r"dropout must be at least 0 and less than 1, got 1\.0"):
+        KernelSettings(num_features=64, adapt="dab", dropout=1.0)
 
 
 @pytest.mark.parametrize(("minutes", "features", "epochs"), [(1, 2048, 60), (60, 12288, 11), (6000, 65536, 10)])

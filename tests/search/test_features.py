@@ -159,9 +159,20 @@ def test_a_basis_trained_with_its_head_classifies_better_than_random_features(ke
     assert np.mean(gains) > 0.1
 
 
-@pytest.mark.parametrize("rank", [None, 3])
+def test_the_first_steps_of_a_basis_change_scores_alike_for_every_number_of_features() -> None:
+    """Otherwise large models diverge: a step of Adam has the size of the rate in each of D weights."""
+    X, y = noisy_inputs(0, 256)
+    params = {**joint(0).solver_params, "max_epochs": 1, "learning_rate": 1e-3}
+    sizes = []
+    for D in (2048, 16384):
+        scores = joint(0, n_components=D, solver_params=params).fit(X, y).decision_function(X)
+        sizes.append(np.std(scores - scores.mean(axis=0)))
+    assert 0.5 < sizes[1] / sizes[0] < 2.0
+
+
+@pytest.mark.parametrize(("rank", "amplitude"), [(None, 1.0), (3, 1.0), (None, 0.25)])
 def test_a_basis_trained_with_its_head_predicts_as_its_network_does(
-    rank: int | None, monkeypatch: pytest.MonkeyPatch
+    rank: int | None, amplitude: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained: list[tuple[Network, np.ndarray]] = []
 
@@ -171,6 +182,7 @@ def test_a_basis_trained_with_its_head_predicts_as_its_network_does(
         return history
 
     monkeypatch.setattr(fit, "train", train)
+    monkeypatch.setattr(fit, "BASIS_FEATURES", amplitude * SMALL["n_components"])
     X, y = noisy_inputs(0, 500)
     X = X * np.geomspace(0.01, 100, 20)
     params = {**joint(0).solver_params, "rank": rank, "precision": "float64"}
@@ -179,7 +191,7 @@ def test_a_basis_trained_with_its_head_predicts_as_its_network_does(
     numbers = {name: value.detach().numpy() for name, value in network.named_parameters()}
     sizes = np.median(np.abs(numbers["weights.0"]), axis=0)
     assert 0.05 < sizes.min() < sizes.max() < 0.5  # whatever the units of the inputs
-    Z = np.cos(X / scale @ numbers["weights.0"].T + numbers["biases.0"])
+    Z = amplitude * np.cos(X / scale @ numbers["weights.0"].T + numbers["biases.0"])
     Theta = numbers["head.weights"] if rank is None else numbers["head.second"] @ numbers["head.first"]
     logits = model.model_(torch.from_numpy(X)).detach().numpy()
     np.testing.assert_allclose(logits, Z @ Theta.T + numbers["head.bias"], atol=1e-9)

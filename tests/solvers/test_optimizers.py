@@ -71,3 +71,20 @@ def test_a_fit_does_without_the_compiler() -> None:
     )
     child = run_code(code)
     assert child.returncode == 0, child.stderr
+
+
+@pytest.mark.parametrize("name", ["momentum", "adam", "adamw"])
+def test_restored_state_has_the_memory_layout_of_its_parameter(name: str) -> None:
+    """Fused optimizers of a GPU refuse another one, and checkpoints store all tensors row by row."""
+    model = nn.Linear(5, 4)
+    model.weight = nn.Parameter(torch.randn(5, 4, generator=torch.Generator().manual_seed(0)).T)
+    optimizer = make_optimizer(model, SGDSettings(optimizer=name), 0.1)
+    model(torch.ones(2, 5)).square().sum().backward()
+    optimizer.step()
+    stored = {key: tensor.detach().clone().contiguous() for key, tensor in optimizer_tensors(optimizer).items()}
+    restore_optimizer(optimizer, stored)
+    for key, tensor in optimizer_tensors(optimizer).items():
+        assert torch.equal(tensor, stored[key])
+    assert [v.stride() for v in optimizer.state[model.weight].values() if v.ndim] == [(1, 4)] * (
+        2 - (name == "momentum")
+    )

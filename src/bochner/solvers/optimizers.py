@@ -182,4 +182,7 @@ def restore_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> No
         shapes = {tuple(tensor.shape) for tensor in slots.values() if tensor.ndim}
         if set(slots) != SLOTS[type(optimizer)] or shapes != {tuple(parameters[index].shape)}:
             raise ValueError(f"optimizer.{index} does not fit {type(optimizer).__name__}")
+        for name, tensor in slots.items():
+            if tensor.ndim:  # in the memory layout of its parameter, as fused optimizers need it
+                slots[name] = torch.empty_like(parameters[index], dtype=tensor.dtype).copy_(tensor)
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
