@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 
 from bochner.data import ArraySource, MappedSource
+from bochner.data.blocks import Block
 from bochner.models.network import Network
 from bochner.solvers import replay
 from bochner.solvers.optimizers import SGDSettings, make_optimizer, set_rate
 from bochner.solvers.replay import ReplayedSteps
 from bochner.solvers.sgd import train
+from bochner.solvers.step import take_step
 from tests.solvers.runs import generator, rings, sources
 
 ADAMW = SGDSettings(
@@ -43,6 +46,20 @@ def test_the_rate_of_an_optimizer_is_set_and_decides_whether_steps_can_be_replay
     assert not ReplayedSteps.suit(torch.nn.Linear(2, 3), made)
 
 
+@pytest.mark.parametrize("count", [64, 200])
+def test_a_block_is_a_step_for_each_minibatch(count: int) -> None:
+    """On a CPU nothing is replayed."""
+    X, y = rings(count)
+    models = [network(dropout=0.0) for _ in range(2)]
+    optimizers = [make_optimizer(part, PLAIN, 0.1) for part in models]
+    steps = ReplayedSteps(partial(take_step, models[0], optimizers[0], settings=PLAIN), optimizers[0], batch_size=64)
+    steps.take(Block(X, y), rate=0.1)
+    for rows in torch.arange(count).split(64):
+        take_step(models[1], optimizers[1], Block(X[rows], y[rows]), PLAIN)
+    for found, wanted in zip(*(part.parameters() for part in models), strict=True):
+        assert torch.equal(found, wanted)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize(
     ("settings", "options"),
@@ -59,6 +76,7 @@ def test_training_is_the_same_with_and_without_replays(settings, options, monkey
     captured = replay.Replay._captured
     calls = []
     monkeypatch.setattr(replay.Replay, "_captured", lambda self, rate: calls.append(rate) or captured(self, rate))
+    monkeypatch.setattr(replay, "BATCHES", 2)
     histories = []
     for patience in (1, 10**9):
         monkeypatch.setattr(replay, "MIN_CALLS", patience)
@@ -73,7 +91,8 @@ def test_training_is_the_same_with_and_without_replays(settings, options, monkey
 
 
 @pytest.mark.gpu
-def test_steps_of_time_delay_networks_are_replayed() -> None:
+def test_steps_of_time_delay_networks_are_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "BATCHES", 1)
     (X, y), X_heldout = rings(), rings(60, seed=1)
     rows, heldout = (ArraySource(X.repeat(1, 5), y) for X, y in ((X, y), X_heldout))
     model = Network.draw(num_inputs=10, hidden=[32, 32], num_outputs=3, dilations=(1, 1), generator=generator()).cuda()
