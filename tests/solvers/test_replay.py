@@ -32,18 +32,16 @@ def network(**settings) -> Network:
 
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam", "adamw"])
 def test_the_rate_of_an_optimizer_is_set_and_decides_whether_steps_can_be_replayed(optimizer: str) -> None:
-    model = network()
-    made = make_optimizer(model, replace(PLAIN, optimizer=optimizer), 0.1)
+    made = make_optimizer(network(), replace(PLAIN, optimizer=optimizer), 0.1)
     set_rate(made, 0.25)
     assert [group["lr"] for group in made.param_groups] == [0.25, 0.25]
-    assert ReplayedSteps.suit(model, made) == (optimizer == "sgd")
+    assert ReplayedSteps.suit(made) == (optimizer == "sgd")
     for group in made.param_groups:
         group["lr"] = rate = torch.tensor(0.1)
         set_rate(made, 0.5)
         assert group["lr"] is rate
     assert rate == 0.5
-    assert ReplayedSteps.suit(model, made)
-    assert not ReplayedSteps.suit(torch.nn.Linear(2, 3), made)
+    assert ReplayedSteps.suit(made)
 
 
 @pytest.mark.parametrize("count", [64, 200])

@@ -8,11 +8,9 @@ from contextlib import contextmanager
 from threading import Lock
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
 from bochner.data.blocks import Block
-from bochner.models.heads import FeatureModel
-from bochner.models.network import Network
 from bochner.ops import row_tiles
 from bochner.solvers.optimizers import Optimizer, PlainSGD
 
@@ -92,7 +90,7 @@ BATCHES = 8  # recorded together, since a replay takes several times as long as 
 
 
 class ReplayedSteps:
-    """Autograd's steps on a GPU: `step(block)` is called for the first minibatches and replayed for the others.
+    """Steps of a network on a GPU: `step(block)` is called for the first minibatches and replayed for the others.
 
     Launching the kernels of a small network takes several times as long as running them. `take` accepts several
     minibatches at once. The optimizer must keep its rate in a tensor (see `make_optimizer`), so that a replay uses the
@@ -106,10 +104,10 @@ class ReplayedSteps:
         self._replay = Replay(lambda X, y, rate: self._take(Block(X, y)), noise=noise)
 
     @staticmethod
-    def suit(model: nn.Module, optimizer: Optimizer) -> bool:
-        """Whether steps of this model and this optimizer can be replayed; another module might wait for the GPU."""
+    def suit(optimizer: Optimizer) -> bool:
+        """Whether steps of this optimizer can be replayed."""
         has_tensors = all(isinstance(group["lr"], Tensor) for group in optimizer.param_groups)
-        return isinstance(model, (FeatureModel, Network)) and (isinstance(optimizer, PlainSGD) or has_tensors)
+        return isinstance(optimizer, PlainSGD) or has_tensors
 
     def take(self, block: Block, *, rate: float | Tensor) -> None:
         """A step for each minibatch of `block`, at the rate of the optimizer."""

@@ -55,8 +55,8 @@ def run_steps(
     """Take one step for each batch of `read(rows)` at the optimizer's rate; yield the number of rows of each block.
 
     `read(rows)` returns blocks of `rows` rows: one batch, or several whole ones where fused steps prefer that; `fuse`
-    False keeps to one ordinary step per block. On a GPU ordinary steps are recorded and replayed, unless there is a
-    preconditioner. Work between two blocks belongs in the loop over this iterator.
+    False keeps to one ordinary step per block. On a GPU the steps of networks are recorded and replayed. Work between
+    two blocks belongs in the loop over this iterator.
 
     With a `group`, each process takes its share of every block. If `sizes` is given, `read` returns these shares, and
     appends the sizes of the whole blocks.
@@ -66,13 +66,13 @@ def run_steps(
     fused: FusedSteps | ColumnSteps | ReplayedSteps | None = None
     if fuse and group is None and (preconditioner is None or device.type == "cuda"):
         fused = fused_steps(model, settings, preconditioner)
-        if fused is None and device.type == "cuda" and preconditioner is None and ReplayedSteps.suit(model, optimizer):
+        replays = device.type == "cuda" and preconditioner is None and ReplayedSteps.suit(optimizer)
+        if replays and isinstance(model, Network):  # another module might wait for the GPU, which cannot be recorded
 
             def step(block: Block) -> None:  # needs a GPU
                 take_steps(None, learners, block, settings, rows=rows, size=len(block.y))
 
-            noise = model.noise if isinstance(model, Network) else None
-            fused = ReplayedSteps(step, optimizer, batch_size=settings.batch_size, noise=noise)
+            fused = ReplayedSteps(step, optimizer, batch_size=settings.batch_size, noise=model.noise)
     blocks = read(settings.batch_size if fused is None else fused.rows)
     if sizes is None:
         sizes = deque()  # of blocks that were read and not yet used; a GPU reads one ahead
