@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bochner.studies.costs import SPEEDS
 from bochner.studies.speech_bottleneck import NETWORK, PLAIN, PRECONDITIONED, change
 from bochner.studies.speech_bottleneck import cells as bottleneck_cells
-from bochner.studies.speech_tasks import FINDINGS, PROTOCOLS, RECORDED, SIZES, Cell, candidates, cells
+from bochner.studies.speech_tasks import FINDINGS, PROTOCOLS, RECORDED, SIZES, Cell, candidates, cells, operations
 from bochner.studies.study import run_study
 from tests.studies.made_rows import speech_bottleneck, speech_tasks
 
@@ -156,3 +157,9 @@ def test_a_task_runs_from_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert [row["systems"][name]["seeds"] for name in ("kernel", "network", "gmm")] == [2, 2, 1]
     for value, low, high in row["differences"].values():
         assert low <= value <= high
+
+
+@pytest.mark.parametrize(("size", "device"), [("small", "cpu"), ("paper", "cuda")])
+def test_the_estimated_time_contains_the_budgets_of_both_sides(size: str, device: str) -> None:
+    for cell in cells(size):
+        assert operations(cell) / SPEEDS[device] >= 4 * SIZES[size].budget

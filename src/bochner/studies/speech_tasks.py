@@ -101,10 +101,11 @@ def cells(size: Size, *, protocols: Sequence[str] | None = None) -> list[Cell]:
 
 
 def operations(cell: Cell) -> float:
-    """The budgets of both sides, then two more seeds of each, and decoding."""
+    """The budgets of both sides, in seconds of a core or, at size paper, of a GPU; two more seeds of each; decoding."""
     sizes = SIZES[cell.effort]
     hours = float(str(sizes.recipe.get("corpus.hours", speech_cells.HOURS.get(cell.data, 1.0))))
-    return 4 * sizes.budget * costs.SPEEDS["cpu"] + 4 * len(cell.seeds) * hours * speech_cells.DECODING
+    speed = costs.SPEEDS["cuda" if cell.effort == "paper" else "cpu"]
+    return 4 * sizes.budget * speed + 4 * len(cell.seeds) * hours * speech_cells.DECODING
 
 
 def candidates(protocol: str, size: Size) -> dict[str, list[dict[str, Any]]]:
