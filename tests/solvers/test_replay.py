@@ -11,8 +11,8 @@ import torch
 from bochner.data import ArraySource, MappedSource
 from bochner.data.blocks import Block
 from bochner.models.network import Network
-from bochner.solvers import replay
-from bochner.solvers.optimizers import SGDSettings, make_optimizer, set_rate
+from bochner.solvers import replay, sgd
+from bochner.solvers.optimizers import SGDSettings, make_optimizer
 from bochner.solvers.replay import ReplayedSteps
 from bochner.solvers.sgd import train
 from bochner.solvers.step import take_step
@@ -31,17 +31,29 @@ def network(**settings) -> Network:
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam", "adamw"])
-def test_the_rate_of_an_optimizer_is_set_and_decides_whether_steps_can_be_replayed(optimizer: str) -> None:
+def test_steps_are_replayed_where_the_rate_is_a_tensor_or_seldom_changes(optimizer: str) -> None:
     made = make_optimizer(network(), replace(PLAIN, optimizer=optimizer), 0.1)
-    set_rate(made, 0.25)
-    assert [group["lr"] for group in made.param_groups] == [0.25, 0.25]
     assert ReplayedSteps.suit(made) == (optimizer == "sgd")
     for group in made.param_groups:
-        group["lr"] = rate = torch.tensor(0.1)
-        set_rate(made, 0.5)
-        assert group["lr"] is rate
-    assert rate == 0.5
+        group["lr"] = torch.tensor(0.1)
     assert ReplayedSteps.suit(made)
+
+
+def test_a_rate_in_a_tensor_is_changed_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recorded steps of a GPU read it there; the model is that of a rate in a float."""
+    rates = []
+
+    def with_tensors(model, settings, rate):
+        rates.append(torch.tensor(rate))
+        return torch.optim.AdamW(model.parameters(), lr=rates[-1], weight_decay=0.0, foreach=False)
+
+    settings, (found, wanted) = replace(ADAMW, alpha=0.0), (network(dropout=0.0) for _ in range(2))
+    train(wanted, *sources(), settings, verbose=False)
+    monkeypatch.setattr(sgd, "make_optimizer", with_tensors)
+    train(found, *sources(), settings, verbose=False)
+    assert [float(rate) for rate in rates] == [pytest.approx(0.0, abs=1e-4)]  # at the end of a cycle
+    for a, b in zip(found.parameters(), wanted.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("count", [64, 200])

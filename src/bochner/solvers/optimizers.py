@@ -145,15 +145,6 @@ def make_optimizer(model: nn.Module, settings: SGDSettings, rate: float) -> Opti
             return adam(groups, lr=torch.tensor(rate, device=parameters[0].device), **options)
 
 
-def set_rate(optimizer: Optimizer, rate: float) -> None:
-    """Set the learning rate; a rate in a tensor is changed in place."""
-    for group in optimizer.param_groups:
-        if isinstance(group["lr"], Tensor):
-            group["lr"].fill_(rate)
-        else:
-            group["lr"] = rate
-
-
 def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
     """The state of an optimizer by name, "optimizer.INDEX.SLOT"; plain SGD has none."""
     if isinstance(optimizer, PlainSGD):

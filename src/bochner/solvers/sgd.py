@@ -34,7 +34,6 @@ from bochner.solvers.optimizers import (
     make_optimizer,
     optimizer_tensors,
     restore_optimizer,
-    set_rate,
     trainable,
 )
 from bochner.solvers.preconditioner import Preconditioner, fit_preconditioner, stored_preconditioner
@@ -318,7 +317,9 @@ def _epoch(
             if isinstance(schedule, OneCycleSchedule):
                 per_epoch = num_batches(source, settings.batch_size)
                 rate = schedule.rate_at((state.epoch + (state.batch + 0.5) / per_epoch) / settings.max_epochs)
-            set_rate(state.optimizer, rate)
+            for parameters in state.optimizer.param_groups:
+                last = parameters["lr"]  # of Adam on a GPU a tensor, which recorded steps read
+                parameters["lr"] = last.fill_(rate) if isinstance(last, Tensor) else rate
             if isinstance(model, Network) and model.dropout:
                 model.seed_dropout(settings.seed, state.epoch, state.batch)
             size = next(blocks, 0)
