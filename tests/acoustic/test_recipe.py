@@ -230,6 +230,16 @@ def test_dilations_must_cover_the_context(tmp_path: Path) -> None:
         load_recipe(file)
 
 
+def test_convolutional_kernels_cover_the_context(tmp_path: Path) -> None:
+    model = {"kind": "kernel", "num_features": 64, "adapt": "dab", "dilations": "auto", "width": 32}
+    file = written(tmp_path, {**SMALL, "models": {"kernel": model}})
+    settings = load_recipe(file, overrides={"frontend.context": 4}).models["kernel"]
+    adapt = settings.plan().adapt  # type: ignore[union-attr]
+    assert (adapt.method, adapt.dilations, adapt.width) == ("dab", (1, 3), 32)
+    with pytest.raises(ValueError, match=r"models.kernel.dilations must sum to frontend.context, 5, got \[1\]"):
+        load_recipe(file, overrides={"models.kernel.dilations": [1]})
+
+
 def test_the_papers_timit_can_be_stated() -> None:
     recipe = loaded("timit-papers")
     assert (recipe.protocol, recipe.frontend.frame_shift, recipe.frontend.context) == ("papers", 0.005, 5)

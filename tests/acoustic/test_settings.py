@@ -23,6 +23,7 @@ from bochner.search import SelectionParams
         KernelSettings(kernel="laplacian", rank=8, selection=SelectionParams(rounds=3), adapt="agop", bandwidth=2.0),
         NetworkSettings(hidden=(4, 5), activation="relu", criterion="erll:1"),
         NetworkSettings(hidden=(4, 5), dilations=(1, 3), weight_decay=0.1),
+        KernelSettings(num_features=64, adapt="dab", dilations=(1, 3), width=16),
     ],
 )
 def test_json_keeps_everything(settings: ModelSettings) -> None:
@@ -45,6 +46,8 @@ def test_unknown_settings_are_named() -> None:
         ({"bandwidth": -1.0}, "bandwidth must be .*-1"),
         ({"adapt": "rb"}, "adapt must be one of"),
         ({"adapt": "sab", "selection": SelectionParams()}, "selection must be None with adapt='sab'"),
+        ({"dilations": (1, 3)}, r"dilations must be empty unless .*got \[1, 3\] with kernel='gaussian' and adapt=None"),
+        ({"adapt": "dab", "kernel": "laplacian", "dilations": (1,)}, r"dilations must be empty .*kernel='laplacian'"),
     ],
 )
 def test_invalid_settings_are_errors(wrong: dict[str, object], message: str) -> None:
@@ -78,6 +81,7 @@ def test_titles_name_the_settings() -> None:
     assert selected.title == "laplacian 64 selection erll:1"
     assert KernelSettings(num_features=64, adapt="dab").title == "gaussian 64 dab"
     assert KernelSettings(num_features=64, adapt="dab", dropout=0.25).title == "gaussian 64 dab dropout 0.25"
+    assert KernelSettings(num_features=64, adapt="dab", dilations=(1,)).title == "gaussian 64 dab convolutional"
     assert NetworkSettings(hidden=(8, 4), rank=3).title == "relu 8-4 rank 3"
     assert NetworkSettings(hidden=(8, 8), dilations=(1,), activation="gelu").title == "TDNN gelu 2x8"
     assert NetworkSettings(name="the baseline").title == "the baseline"

@@ -148,6 +148,18 @@ def test_modern_networks(residual: bool, dilations: tuple[int, ...], dtype: torc
 
 
 @both_dtypes
+def test_cosines_of_time_delay_layers(dtype: torch.dtype, path: Path) -> None:
+    """What a convolutional kernel becomes."""
+    weights, biases = (
+        [normal(8, 18, dtype=dtype), normal(7, 24, dtype=dtype)],
+        [normal(8, dtype=dtype), normal(7, dtype=dtype)],
+    )
+    network = Network(weights, biases, "cosine", linear(inputs=7, dtype=dtype), dilations=(1, 1))
+    export_onnx(network, path)
+    assert_same_scores(network, path, normal(1000, 30, dtype=dtype))
+
+
+@both_dtypes
 def test_gelu_is_rounded_to_float32_in_any_dtype(dtype: torch.dtype, path: Path) -> None:
     network = Network.draw(
         num_inputs=6, hidden=[8, 7], num_outputs=4, activation="gelu", generator=seeded(), dtype=dtype

@@ -117,6 +117,9 @@ class KernelSettings(TrainingSettings):
             dropout. Its bandwidth is that of the median rule unless given, and its rate "auto" is 1e-3;
             `preconditioner_rank` and `average` do not apply to it.
         dropout: The share of the features that each step of "dab" leaves out.
+        dilations: Makes the Gaussian kernel of "dab" convolutional over the frames of the context, which must be their
+            sum; "auto" in a recipe is `dilations_for` the context. Levels below the last have `width` features.
+        width: See `dilations`.
         num_blocks: Blocks of features that are trained separately; their logits are averaged.
         preconditioner_rank: Number of top eigenvectors of the features in the preconditioner; 0 is plain SGD as in the
             papers, which is far less accurate on small corpora.
@@ -134,6 +137,8 @@ class KernelSettings(TrainingSettings):
     selection: SelectionParams | None = None
     adapt: Literal["agop", "uab", "sab", "dab"] | None = None
     dropout: float = DROPOUT
+    dilations: tuple[int, ...] = ()
+    width: int = AdaptParams.width
     num_blocks: int = 1
     preconditioner_rank: int | Literal["auto"] = "auto"
     average: bool = True
@@ -147,6 +152,12 @@ class KernelSettings(TrainingSettings):
         features = 2 if self.num_features == "auto" else checks.positive_int("num_features", self.num_features)
         if features % 2 and self._has_bandwidth:
             raise ValueError(f"num_features must be even, sines and cosines, got {self.num_features}.")
+        object.__setattr__(self, "dilations", tuple(self.dilations))
+        if self.dilations and (self.adapt != "dab" or self.kernel != "gaussian"):
+            raise ValueError(
+                f"dilations must be empty unless kernel='gaussian' and adapt='dab', got {list(self.dilations)} with "
+                f"kernel={self.kernel!r} and adapt={self.adapt!r}."
+            )
         super().__post_init__()
 
     @property
@@ -171,7 +182,7 @@ class KernelSettings(TrainingSettings):
             raise ValueError('num_features must be a number, got "auto"; see `fitted_to`.')
         adapt: Any = METRIC if self.adapt == "agop" else None
         if self.adapt is not None and adapt is None:
-            adapt = AdaptParams(method=self.adapt, dropout=self.dropout)
+            adapt = AdaptParams(method=self.adapt, dropout=self.dropout, dilations=self.dilations, width=self.width)
         if self.preset is not None:
             # frames are standardised when read
             return KernelPlan(
@@ -192,6 +203,7 @@ class KernelSettings(TrainingSettings):
     @property
     def title(self) -> str:
         extras = ["selection"] * (self.selection is not None) + ([self.adapt] if self.adapt else [])
+        extras += ["convolutional"] * bool(self.dilations)
         extras += [f"dropout {self.dropout:g}"] if self.dropout != DROPOUT else []
         extras += [f"{self.num_blocks} blocks"] if self.num_blocks > 1 else []
         return self.name or " ".join([self.kernel, str(self.num_features), *extras, *_tricks(self)])

@@ -21,7 +21,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 COSINE = "cosine"  # units of random Fourier features while these are trained, see `bochner.search.fit`
 _FUNCTIONS = {**ACTIVATIONS, COSINE: torch.cos}
 EPSILON = 1e-5  # added to variances, as in torch.nn.BatchNorm1d
-KERNEL = 3  # input frames of a time-delay layer: t - dilation, t and t + dilation
+WINDOW = 3  # input frames of a time-delay layer: t - dilation, t and t + dilation
 
 
 class Network(Storable):
@@ -122,7 +122,7 @@ class Network(Storable):
                 f"got {num_inputs}."
             )
         inputs = [num_inputs // frames, *widths[:-1]]
-        inputs[: len(dilations)] = [KERNEL * width for width in inputs[: len(dilations)]]
+        inputs[: len(dilations)] = [WINDOW * width for width in inputs[: len(dilations)]]
         start = glorot_uniform if activation == "tanh" else _he_uniform
         weights = [start(b, a, generator=generator, dtype=dtype) for a, b in zip(inputs, widths, strict=True)]
         zeros = [torch.zeros(len(W), dtype=dtype, device=W.device) for W in weights]
@@ -141,7 +141,7 @@ class Network(Storable):
     @property
     def num_inputs(self) -> int:
         width = self.weights[0].shape[1]
-        return width // KERNEL * (1 + 2 * sum(self.dilations)) if self.dilations else width
+        return width // WINDOW * (1 + 2 * sum(self.dilations)) if self.dilations else width
 
     @property
     def widths(self) -> list[int]:
@@ -160,7 +160,7 @@ class Network(Storable):
             if layer < len(self.dilations):
                 self.neighbours[layer] = places = self.neighbours[layer].to(Z.device)
                 around = Z[:, places]  # [N, frames of this layer, 3, d]
-                below, Z = around[:, :, KERNEL // 2], around.flatten(2)
+                below, Z = around[:, :, WINDOW // 2], around.flatten(2)
                 if Z.shape[1] == 1:
                     below, Z = below.squeeze(1), Z.squeeze(1)
             if self.scales is None:
@@ -338,8 +338,8 @@ def _check_shapes(weights: list[Tensor], biases: list[Tensor], head: Head, num_d
             f"weights and biases must hold one tensor per layer, at least one, got {len(weights)} and {len(biases)}."
         )
     for i, (W, b) in enumerate(zip(weights, biases, strict=True)):
-        d_in = len(weights[i - 1]) * (KERNEL if i < num_delayed else 1) if i else W.shape[-1]
-        if W.ndim != 2 or W.shape[1] != d_in or b.shape != W.shape[:1] or (i < num_delayed and d_in % KERNEL):
+        d_in = len(weights[i - 1]) * (WINDOW if i < num_delayed else 1) if i else W.shape[-1]
+        if W.ndim != 2 or W.shape[1] != d_in or b.shape != W.shape[:1] or (i < num_delayed and d_in % WINDOW):
             raise ValueError(
                 f"weights[{i}] must be [d_out, {d_in}] and biases[{i}] [d_out], "
                 f"got {tuple(W.shape)} and {tuple(b.shape)}."

@@ -7,24 +7,25 @@ and studies all call it.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from bochner.data.blocks import MappedSource, Source, num_rows, sample_rows, seeded
 from bochner.data.transforms import Standardize, statistics
 from bochner.features import FourierMap
 from bochner.features.projections import DenseProjection
-from bochner.kernels import Kernel
+from bochner.kernels import Gaussian, Kernel, Spectral
 from bochner.models.heads import FeatureModel, LinearHead, LogitAverage
 from bochner.models.inputs import TransformedModel
 from bochner.models.intervals import Uncertainty
 from bochner.models.landmarks import LandmarkModel
 from bochner.models.losses import LOSSES
-from bochner.models.network import COSINE, Network
+from bochner.models.network import COSINE, WINDOW, Network
 from bochner.search.kernel import (
     choose_features,
     choose_kernel,
@@ -270,35 +271,95 @@ def _fit_sgd(
 
 def _fit_basis_and_head(
     plan: KernelPlan, task: Task, kernel: Kernel, run: dict[str, Any]
-) -> tuple[FeatureModel, list[Record]]:
-    """Frequencies, phases and head trained together for the loss, from random frequencies of the kernel (DAB).
+) -> tuple[FeatureModel | Network, list[Record]]:
+    """Features and head trained together for the loss, from random features of the kernel (DAB).
 
-    During training the map is a network with one layer of cosines, whose units are dropped at random. Its inputs and
-    its cosines are scaled such that the steps of Adam suit every bandwidth and every number of features.
-    Source: Alber et al. 2017, Section 3.2.
+    During training the map is a network of cosines, one layer or one for each level of a convolutional kernel, whose
+    units are dropped at random. Its inputs and its cosines are scaled such that the steps of Adam suit every bandwidth
+    and every number of features. Source: Alber et al. 2017, Section 3.2.
     """
     assert isinstance(plan.adapt, AdaptParams)
-    params, bias, d = plan.params, LOSSES[task.loss].offset(task.mean), task.train.num_inputs
-    z = FourierMap.draw(
-        kernel, num_inputs=d, num_features=plan.n_components, form="cosine", projection="iid",
-        generator=seeded(task.seed, "features"), dtype=task.dtype,
-    ).to(task.device)  # fmt: skip
-    assert z.phases is not None
-    W = z.frequencies()  # [d, D]
-    typical = torch.where(W == 0, torch.nan, W.abs()).nanmedian(dim=1).values.nan_to_num(1.0)
-    scale = Standardize(W.new_zeros(d), BASIS_FREQUENCY / typical)
-    head = start_head(z.num_features, task.dtype, bias, params.rank, seeded(task.seed, "head")).to(task.device)
-    network = Network([W.T * scale.std], [z.phases.detach().clone()], COSINE, head, dropout=plan.adapt.dropout)
-    network.amplitude = min(1.0, BASIS_FEATURES / z.num_features)
+    params, bias, dilations = plan.params, LOSSES[task.loss].offset(task.mean), plan.adapt.dilations
+    generator = seeded(task.seed, "features")
+    if dilations:
+        levels = _convolutional_features(plan, task, kernel, generator)
+    else:
+        sizes = {"num_inputs": task.train.num_inputs, "num_features": plan.n_components}
+        levels = [_random_cosines(kernel, task, **sizes, generator=generator)]
+    (W, phases), *above = levels
+    typical = torch.where(W == 0, torch.nan, W.abs())
+    typical = typical.nanmedian() if dilations else typical.nanmedian(dim=0).values.nan_to_num(1.0)
+    spread = (BASIS_FREQUENCY / typical).expand(task.train.num_inputs)
+    scale = Standardize(torch.zeros_like(spread), spread)
+    amplitude = min(1.0, BASIS_FEATURES / plan.n_components)
+    head = start_head(plan.n_components, task.dtype, bias, params.rank, seeded(task.seed, "head")).to(task.device)
+    network = Network(
+        [W * spread[: W.shape[1]], *(upper / amplitude for upper, _ in above)], [phases, *(b for _, b in above)],
+        COSINE, head, dropout=plan.adapt.dropout, dilations=dilations,
+    )  # fmt: skip
+    network.amplitude = amplitude
     alpha = WEIGHT_DECAY if plan.alpha is None and params.optimizer == "adamw" else plan.alpha or 0.0
     settings = params.sgd_settings(task.loss, alpha=alpha, num_rows=num_rows(task.all_rows), seed=task.seed)
     rows = MappedSource(task.train, scale), MappedSource(task.validation_data, scale)
     history = train(network.to(task.device), *rows, settings, checkpoint_dir=params.directory("training"), **run)
-    network.fold_inputs(scale.mean, scale.std)
-    z = FourierMap(z.kernel, DenseProjection(network.weights[0].T.contiguous()), network.biases[0])
+    first, *upper_weights = network.weights
     weights = head.weights if isinstance(head, LinearHead) else head.first
-    weights.data.mul_(network.amplitude / z.amplitude)
+    if dilations:
+        first.data.div_(spread[0])
+        for W in (*upper_weights, weights):
+            W.data.mul_(amplitude)
+        network.amplitude = 1.0
+        return network, history
+    assert isinstance(kernel, Spectral)
+    network.fold_inputs(scale.mean, scale.std)
+    z = FourierMap(kernel, DenseProjection(first.T.contiguous()), network.biases[0])
+    weights.data.mul_(amplitude / z.amplitude)
     return FeatureModel(z, head).to(task.device), history
+
+
+def _random_cosines(
+    kernel: Kernel, task: Task, *, num_inputs: int, num_features: int, generator: Generator
+) -> tuple[Tensor, Tensor]:
+    """Frequencies [D, d] and phases [D] of random features of the kernel."""
+    z = FourierMap.draw(
+        kernel, num_inputs=num_inputs, num_features=num_features, form="cosine", projection="iid",
+        generator=generator, dtype=task.dtype,
+    ).to(task.device)  # fmt: skip
+    assert z.phases is not None
+    return z.frequencies().T, z.phases.detach().clone()
+
+
+def _convolutional_features(
+    plan: KernelPlan, task: Task, kernel: Kernel, generator: Generator
+) -> list[tuple[Tensor, Tensor]]:
+    """Frequencies and phases of each level of a convolutional Gaussian kernel.
+
+        k_1(w, w') = exp(-||w - w'||^2 / 2 s_1^2)                      for windows of three frames
+        k_l(w, w') = exp(-||z_{l-1}(w) - z_{l-1}(w')||^2 / 2 s_l^2)    for three windows of the level below
+
+    z_l are cosines cos(W_l u + b_l) of the inputs u of level l. s_1 is the bandwidth of the kernel of whole rows for
+    three of their frames, s_l^2 the number of inputs of level l: cosines of unrelated windows have that squared
+    distance. Source: Mairal et al. 2014, *Convolutional Kernel Networks*; Mairal 2016 (trained for the loss).
+    """
+    assert isinstance(plan.adapt, AdaptParams)
+    dilations, d = plan.adapt.dilations, task.train.num_inputs
+    frames = 1 + 2 * sum(dilations)
+    if not isinstance(kernel, Gaussian) or kernel.scale is not None or kernel.metric is not None:
+        raise ValueError(
+            f"kernel must be 'gaussian' without a scale or metric of inputs with dilations, got {kernel!r}."
+        )
+    if d % frames:
+        raise ValueError(
+            f"X must have a multiple of {frames} columns, the frames of dilations={list(dilations)}, got {d}."
+        )
+    levels = []
+    num_inputs, bandwidth = WINDOW * d // frames, kernel.bandwidth * math.sqrt(WINDOW / frames)
+    for D in (*[plan.adapt.width] * (len(dilations) - 1), plan.n_components):
+        sizes = {"num_inputs": num_inputs, "num_features": D}
+        levels.append(_random_cosines(Gaussian(bandwidth=bandwidth), task, **sizes, generator=generator))
+        num_inputs = WINDOW * D
+        bandwidth = math.sqrt(num_inputs)
+    return levels
 
 
 def _fit_ridge(plan: KernelPlan, task: Task, z: Any) -> nn.Module:

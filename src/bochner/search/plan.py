@@ -217,6 +217,7 @@ class AdaptParams:
         adapt random features by gradients: "uab" to the kernel, "sab" to alignment with the classes, "dab" to the loss.
         With the optimizer "adam" or "adamw", "dab" trains Fourier features and the head together to the end, from
         independent frequencies, whatever `projection`; otherwise the head is trained after a short adaptation.
+        `dilations` and `dropout` are for features and head that are trained together.
     rounds : int, default=4
         Maximum number of metrics that "agop" tries; the one with the lowest validation loss is kept.
     num_landmarks : int, default=2048
@@ -224,7 +225,12 @@ class AdaptParams:
     num_rows : int, default=65536
         Rows that metrics are learned from: a metric is d x d numbers, which this many rows determine well.
     dropout : float, default=0.5
-        The share of the features that each step of "dab" leaves out if features and head are trained together.
+        The share of the features that each step of "dab" leaves out.
+    dilations : tuple of int, default=()
+        Makes the kernel of "dab" convolutional: a row is 1 + 2 sum(dilations) frames. The first level has features of
+        windows of three frames, each further level those of three windows of the level below, at these distances.
+    width : int, default=256
+        Features of a window in the levels of a convolutional kernel below the last.
     """
 
     method: Literal["agop", "uab", "sab", "dab"]
@@ -232,10 +238,16 @@ class AdaptParams:
     num_landmarks: int = 2048
     num_rows: int = 2**16
     dropout: float = 0.5
+    dilations: tuple[int, ...] = ()
+    width: int = 256
 
     def __post_init__(self) -> None:
         checks.one_of("adapt", self.method, ["agop", *BASES])
         check_dropout(self.dropout)
+        object.__setattr__(self, "dilations", check_dilations(self.dilations, len(self.dilations)))
+        if self.dilations and self.method != "dab":
+            raise ValueError(f"dilations must be empty with adapt={self.method!r}, got {list(self.dilations)}.")
+        checks.positive_int("width", self.width)
         for name in ("rounds", "num_landmarks", "num_rows"):
             checks.positive_int(name, getattr(self, name))
 

@@ -112,7 +112,7 @@ def candidates(protocol: str, size: Size) -> dict[str, list[dict[str, Any]]]:
     """Settings of models, by kind, in the order in which they are tried until the budget is spent.
 
     >>> [len(settings) for settings in candidates("modern", "small").values()]
-    [7, 6]
+    [8, 6]
     """
     sizes = SIZES[size]
     tricks = {"rank": sizes.rank, "criterion": "erll:1"}
@@ -140,9 +140,11 @@ def _papers_candidates(sizes: Sizes, tricks: Mapping[str, Any]) -> Candidates:
 
 def _modern_candidates(sizes: Sizes, tricks: Mapping[str, Any]) -> Candidates:
     basis = {"adapt": "dab", "max_epochs": sizes.basis_epochs}  # an epoch takes longer, and fewer suffice
+    levels = {"dilations": "auto", "dropout": 0.3}  # chosen on broadcast-like
     kernels: list[dict[str, Any]] = []
     for count in sizes.num_features:
         kernels += [
+            {"kernel": "gaussian", "num_features": count, **basis, **levels},
             {"kernel": "gaussian", "num_features": count, **basis},
             {"kernel": "gaussian", "num_features": count, "adapt": "agop", **tricks},
             {"kernel": "laplacian", "num_features": count, **tricks},

@@ -20,7 +20,7 @@ from bochner.models import LandmarkModel, LogitAverage
 from bochner.models.heads import BottleneckHead, FeatureModel, Head, LinearHead
 from bochner.models.inputs import TransformedModel
 from bochner.models.losses import SMALLEST_PROBABILITY
-from bochner.models.network import KERNEL, Network
+from bochner.models.network import WINDOW, Network
 from bochner.models.onnx.features import features, kernel_values
 from bochner.models.onnx.graph import Graph, Value, element_name, onnx
 from bochner.models.onnx.inputs import transformed
@@ -94,20 +94,20 @@ def scores(model: nn.Module, X: Value, *, raw: Value | None = None, dtype: torch
 def _hidden_layers(network: Network, X: Value) -> Value:
     """z_L in evaluation mode; the frames of time-delay layers are [N, frames, d]."""
     if network.dilations:
-        width = network.weights[0].shape[1] // KERNEL
+        width = network.weights[0].shape[1] // WINDOW
         X = X.apply("Reshape", torch.tensor([-1, 1 + 2 * sum(network.dilations), width]))
     d_in = network.num_inputs
     for layer, (W, b) in enumerate(network.folded_layers()):
         below = X
         if layer < len(network.dilations):
             places = network.neighbours[layer]
-            below = X.apply("Gather", places[:, KERNEL // 2], axis=1)
+            below = X.apply("Gather", places[:, WINDOW // 2], axis=1)
             X = X.apply("Gather", places.flatten(), axis=1)
             frames = [] if len(places) == 1 else [len(places)]
             X = X.apply("Reshape", torch.tensor([-1, *frames, W.shape[1]]))
             if not frames:
                 below = below.apply("Squeeze", torch.tensor([1]))
-            d_in = W.shape[1] // KERNEL
+            d_in = W.shape[1] // WINDOW
         X = _activated(X @ W.T + b, network.activation)
         if network.residual and layer and d_in == len(W):
             X = X + below
@@ -119,7 +119,7 @@ def _activated(A: Value, activation: str) -> Value:
     if activation == "gelu":
         scaled = (A * math.sqrt(0.5)).to(torch.float32)  # ONNX Runtime has Erf in float32 only
         return A * 0.5 * (scaled.apply("Erf").to(A.graph.dtype) + 1.0)
-    return A.apply({"tanh": "Tanh", "relu": "Relu"}[activation])
+    return A.apply({"tanh": "Tanh", "relu": "Relu", "cosine": "Cos"}[activation])
 
 
 def _partitioned(model: PartitionedModel, X: Value) -> Value:
