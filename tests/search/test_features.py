@@ -147,7 +147,7 @@ def joint(seed: int, **changes: Any) -> KernelClassifier:
     """A basis adapted to the loss, trained together with its head."""
     params = {"batch_size": 64, "max_epochs": 12, "optimizer": "adamw", "schedule": "one-cycle", "learning_rate": 5e-3}
     options = {"adapt": {"method": "dab", "dropout": 0.2}, **SMALL, "solver_params": {**params, "average": False}}
-    return KernelClassifier(solver="sgd", random_state=seed, **{**options, **changes})
+    return KernelClassifier(random_state=seed, **{"solver": "sgd", **options, **changes})
 
 
 @pytest.mark.parametrize("kernel_name", ["gaussian", "sparse-gaussian"])
@@ -293,6 +293,8 @@ def test_a_convolutional_kernel_is_stored_and_a_function_of_the_seed(tmp_path: P
     [
         ({"kernel": "laplacian"}, 20, r"kernel must be 'gaussian'.*Laplacian"),
         ({"standardize": True}, 20, "kernel must be 'gaussian' without a scale"),
+        ({"solver_params": {"max_epochs": 1}}, 20, "dilations need solver='sgd' with the optimizer .*'sgd'"),
+        ({"solver": "ridge"}, 20, "dilations need solver='sgd' .*'ridge'"),
         ({}, 18, r"X must have a multiple of 5 columns.*dilations=\[1, 1\], got 18"),
         ({"adapt": {"method": "uab", "dilations": (1,)}}, 20, r"dilations must be empty with adapt='uab', got \[1\]"),
         ({"adapt": {"method": "dab", "dilations": (0,)}}, 20, r"dilations\[0\] must be .* at least 1, got 0"),

@@ -146,6 +146,11 @@ def fit_model(
     if plan.basis == "dab" and solver == "sgd" and plan.params.is_adaptive and kernel.spectral:
         model, history = _fit_basis_and_head(plan, task, kernel, run)
         return Fitted(model, solver, kernel, history, choices | ({"rate": history[0]["rate"]} if history else {}))
+    if isinstance(plan.adapt, AdaptParams) and plan.adapt.dilations:
+        raise ValueError(
+            f"dilations need solver='sgd' with the optimizer 'adamw' or 'adam' and a Gaussian kernel, got {solver!r}, "
+            f"{plan.params.optimizer!r} and {kernel!r}."
+        )
     maps, facts = choose_features(kernel, plan, task, verbose=verbose, group=group)
     if plan.basis is not None:
         choices |= facts
