@@ -24,10 +24,11 @@ from bochner.acoustic.decoding import (
     decode_parts,
 )
 from bochner.acoustic.experiment import best_combination, realign
-from bochner.acoustic.model import AcousticModel, combine
+from bochner.acoustic.model import UNADAPTED_SHARES, AcousticModel, combine
 from bochner.acoustic.settings import KernelSettings, NetworkSettings
 from bochner.acoustic.training import frame_scores, train_model
 from bochner.cli import main
+from bochner.speech.frames import FrameStore
 from bochner.speech.lexicon import Lexicon
 from bochner.speech.pipeline.aligned_corpus import open_aligned
 from bochner.speech.pipeline.decoding import with_probabilities
@@ -119,6 +120,21 @@ def test_a_saved_model_can_be_moved_and_transcribes_the_same(members: str, tmp_p
     assert np.array_equal(again.unadapted.means, original.unadapted.means)
     assert again.unadapted_weights == original.unadapted_weights
     assert not [path for path in (tmp_path / "there").rglob("*") if path.suffix in (".pkl", ".pt")]
+
+
+def test_a_classifier_and_the_unadapted_mixtures_decode_a_single_recording_together() -> None:
+    name = aligned().ids("dev")[0]
+    frames = aligned().as_single_recording(FrameStore(aligned().directory / "raw")[name])
+    kernel, gmm = model("kernel"), model("gmm")
+    share = UNADAPTED_SHARES[1]
+    assert 0 < share < 1
+    gaussians = gmm.speaker_independent.log_likelihoods(frames)
+    assert gaussians != pytest.approx(gmm.log_likelihoods(frames), abs=0.1)  # not the mixtures of SAT
+    expected = UNADAPTED_SHARES[0] * kernel.log_likelihoods(frames) + share * gaussians
+    difference = kernel.speaker_independent.log_likelihoods(frames) - expected
+    assert difference == pytest.approx(np.broadcast_to(difference[:, :1], difference.shape), abs=1e-3)
+    both = combine([kernel, gmm], shares=[0.25, 0.75])
+    assert both.speaker_independent.shares == both.shares
 
 
 def test_a_directory_with_files_is_not_overwritten(tmp_path: Path) -> None:

@@ -45,6 +45,9 @@ PRIORS, PRIOR, LEXICON = "priors.safetensors", "speaker_prior.safetensors", "lex
 UNADAPTED = "unadapted_mixtures.safetensors"
 PROBABILITIES = "lexiconp.txt"  # of pronunciations
 TILE_ROWS = 1024  # rows whose features are computed at once: 400 MB at 100,000 features
+# Factors of the log likelihoods of a classifier and of the unadapted mixtures. Diagonal Gaussians count correlated
+# dimensions several times, so that a smaller factor gives the mixtures about the same influence.
+UNADAPTED_SHARES = (0.7, 0.3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +62,7 @@ class AcousticModel:
     the language model of the graph. These three are None in models saved by 0.1. `about` describes the settings.
     `shares` are the factors of the log likelihoods of the module and of the mixtures, whose sum decodes; without a
     module, the mixtures decode alone. `unadapted` takes the place of the mixtures of `stage` for frames that are not
-    adapted to their speaker, see `AlignedCorpus.unadapted_mixtures`, and `unadapted_weights`, unless None, that of
-    `weights`.
+    adapted to their speaker, see `speaker_independent`, and `unadapted_weights`, unless None, that of `weights`.
     """
 
     module: nn.Module | None
@@ -113,11 +115,16 @@ class AcousticModel:
 
     @cached_property
     def speaker_independent(self) -> AcousticModel:
-        """The model of frames that are not adapted to their speaker."""
+        """The model of frames that are not adapted to their speaker.
+
+        A classifier and the mixtures of unadapted frames (`AlignedCorpus.unadapted_mixtures`) decode together, since
+        they make different errors on voices unlike those of train. A combination with a GMM keeps its `shares`.
+        """
         if self.unadapted is None:
             return self
         stage, weights = replace(self.stage, mixtures=self.unadapted), self.unadapted_weights or self.weights
-        return replace(self, stage=stage, weights=weights, unadapted=None)
+        shares = self.shares if self.uses_mixtures else UNADAPTED_SHARES
+        return replace(self, stage=stage, weights=weights, shares=shares, unadapted=None)
 
     @property
     def frame_times(self) -> tuple[float, float]:
