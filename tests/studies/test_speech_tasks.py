@@ -145,7 +145,7 @@ def test_a_task_runs_from_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     small = replace(SIZES["smoke"], budget=0.01, seeds=(0, 1))
     models = {kind: settings[:1] for kind, settings in candidates("modern", "smoke").items()}
-    models["kernel"] = [{**settings, "adapt": None, "bandwidth": 8.0} for settings in models["kernel"]]
+    models["kernel"] = [{**settings, "adapt": None, "dilations": (), "bandwidth": 8.0} for settings in models["kernel"]]
     monkeypatch.setattr(module, "candidates", lambda *_: models)
     monkeypatch.setattr(module, "SIZES", {**SIZES, "smoke": small})
     monkeypatch.setattr(module, "PROTOCOLS", ("modern",))
