@@ -56,3 +56,48 @@ def test_the_best_sentences_come_first_by_cost() -> None:
     sentences, costs = zip(*lattice.nbest(3), strict=True)
     assert sentences == (("c", "c"), ("a", "b"), ("a", "c"))
     assert costs == pytest.approx((2.1, 2.5, 4.0))
+
+
+def layers(num_frames: int, width: int, generator: np.random.Generator) -> WordLattice:
+    """A lattice of all arcs between `width` states of each frame and those of the next; a third of them has a word."""
+    ends = range(1, 1 + width * num_frames, width)
+    arcs = [(0, 1 + k) for k in range(width)]
+    arcs += [(first + i, first + width + j) for first in ends[:-1] for i in range(width) for j in range(width)]
+    arcs += [(ends[-1] + k, -1) for k in range(width)]
+    source, target = np.array(arcs).T
+    word = np.maximum(generator.integers(-5, 4, len(arcs)), 0) * (target >= 0)
+    cost = generator.uniform(-1.0, 1.0, len(arcs))
+    return WordLattice(source, target, word, cost / 2, cost / 2, target >= 0, ("a", "b", "c"), 1.0)
+
+
+def test_the_best_sentences_are_those_of_all_paths() -> None:
+    generator = np.random.default_rng(0)
+    for _ in range(5):
+        small = layers(4, 3, generator)
+        arcs = {}
+        for arc, source in enumerate(small.source.tolist()):
+            arcs.setdefault(source, []).append(arc)
+        best: dict[tuple[str, ...], float] = {}
+        paths = [(0, (), 0.0)]
+        while paths:
+            state, words, cost = paths.pop()
+            if state == -1:
+                best[words] = min(cost, best.get(words, math.inf))
+                continue
+            for arc in arcs[state]:
+                longer = (*words, small.words[small.word[arc] - 1]) if small.word[arc] else words
+                total = cost + small.graph_cost[arc] + small.acoustic_cost[arc]
+                paths.append((int(small.target[arc]), longer, total))
+        expected = sorted(best.items(), key=lambda pair: pair[1])
+        found = small.nbest(1000)
+        assert [words for words, _ in found] == [words for words, _ in expected]
+        assert [cost for _, cost in found] == pytest.approx([cost for _, cost in expected])
+
+
+def test_sentences_of_a_lattice_with_very_many_paths_are_found_in_time() -> None:
+    """Such as that of noise: determinisation would need a state for each of very many sets of states."""
+    large = layers(100, 30, np.random.default_rng(0))
+    sentences = large.nbest(20)
+    assert len({words for words, _ in sentences}) == 20
+    total = np.array([cost for _, cost in sentences])
+    assert (np.diff(total) >= 0).all()

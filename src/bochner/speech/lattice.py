@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bochner import checks
-from bochner.speech.kaldi import kaldifst
 
 
 class WordPosterior(NamedTuple):
@@ -125,22 +126,44 @@ class WordLattice:
         checks.positive_int("num_sentences", num_sentences)
         weight = self.acoustic_weight if acoustic_weight is None else acoustic_weight
         cost = self.graph_cost + checks.positive_float("acoustic_weight", weight) * self.acoustic_cost
-        fst = self._acceptor(cost + word_penalty * (self.word > 0))
-        kaldifst.determinize_star(fst)  # one path for each sentence
-        paths = kaldifst.convert_nbest_to_vector(kaldifst.shortest_path(fst, n=num_sentences))
-        return sorted((self._sentence(path) for path in paths), key=lambda sentence: sentence[1])
+        cost += word_penalty * (self.word > 0)
+        found: list[tuple[tuple[str, ...], float]] = []
+        for words, total in self._sentences(cost):
+            found.append((tuple(self.words[word - 1] for word in words), total))
+            if len(found) == num_sentences:
+                break
+        return found
 
-    def _sentence(self, path: Any) -> tuple[tuple[str, ...], float]:
-        _, labels, _, weight = kaldifst.get_linear_symbol_sequence(path)
-        return tuple(self.words[label - 1] for label in labels), weight.value
+    def _sentences(self, cost: NDArray[np.float64]) -> Iterator[tuple[tuple[int, ...], float]]:
+        """Distinct sequences of words and their costs, best first, by the A* algorithm.
 
-    def _acceptor(self, cost: NDArray[np.float64]) -> Any:
-        columns = (self.source.tolist(), self.target.tolist(), self.word.tolist(), cost.tolist())
-        lines = (
-            f"{source} {c!r}" if target < 0 else f"{source} {target} {word} {word} {c!r}"
-            for source, target, word, c in zip(*columns, strict=True)
-        )
-        return kaldifst.compile("\n".join(lines) + "\n")
+        A node is a state with the words that lead to it, of which only the best path is continued; its priority is the
+        cost of the best path through it. The number of nodes is at most that of the states times that of the beginnings
+        of the sentences found.
+        """
+        source, target, word, costs = (x.tolist() for x in (self.source, self.target, self.word, cost))
+        remaining = {-1: 0.0}  # costs from a state to the end
+        leaving: dict[int, list[int]] = {}
+        for arc in reversed(self._order):
+            leaving.setdefault(source[arc], []).append(arc)
+            total = costs[arc] + remaining[target[arc]]
+            remaining[source[arc]] = min(total, remaining.get(source[arc], math.inf))
+        start, numbers = source[self._order[0]], count()
+        queue = [(remaining[start], next(numbers), start, 0.0, ())]
+        done = set()
+        while queue:
+            total, _, state, spent, words = heapq.heappop(queue)
+            if state == -1:
+                if words not in done:
+                    done.add(words)
+                    yield words, total
+            elif (state, words) not in done:
+                done.add((state, words))
+                for arc in leaving[state]:
+                    there, cost_there = target[arc], spent + costs[arc]
+                    extended = (*words, word[arc]) if word[arc] else words
+                    priority = cost_there + remaining[there]
+                    heapq.heappush(queue, (priority, next(numbers), there, cost_there, extended))
 
 
 def parse_lattice(lattice: Any, words: tuple[str, ...], acoustic_weight: float) -> WordLattice:
