@@ -13,17 +13,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from scipy.stats import norm
 
 pytest.importorskip("kaldi_hmm_gmm")
 
 from bochner.acoustic.decoding import Weights
 from bochner.acoustic.model import AcousticModel
-from bochner.acoustic.transcription import TranscriptSettings, transcribe
+from bochner.acoustic.transcription import UNLIKELY, TranscriptSettings, _likely, transcribe
 from bochner.cli import main
 from bochner.speech.audio import read_samples, write_audio
 from bochner.speech.frames import FrameStore
 from bochner.speech.frontend.postprocess import normalize
 from bochner.speech.lm import estimate
+from bochner.speech.manifest import Segment
 from tests.acoustic.test_model import aligned, model
 from tests.processes import run_code
 
@@ -72,10 +74,32 @@ def test_less_than_a_frame_has_no_words(tmp_path: Path) -> None:
 
 
 def test_bursts_of_noise_are_rejected_by_confidence(tmp_path: Path) -> None:
-    generator = np.random.default_rng(0)
-    envelope = np.repeat(generator.uniform(0, 1, 20) ** 2, RATE // 10)
-    write_audio(tmp_path / "a.wav", (0.2 * envelope * generator.standard_normal(2 * RATE)).astype("float32"), rate=RATE)
-    assert not model("kernel").transcribe(tmp_path / "a.wav", TranscriptSettings(min_confidence=0.5)).words
+    confidences = []
+    for seed in range(8):
+        generator = np.random.default_rng(seed)
+        envelope = np.repeat(generator.uniform(0, 1, 20) ** 2, RATE // 10)
+        noise = (0.2 * envelope * generator.standard_normal(2 * RATE)).astype("float32")
+        write_audio(tmp_path / "a.wav", noise, rate=RATE)
+        confidences += model("kernel").transcribe(tmp_path / "a.wav", TranscriptSettings(confidences=True)).confidences
+    assert np.mean(np.array(confidences) >= 0.5) <= 0.1
+
+
+def test_a_short_word_is_judged_with_the_speech_around_it() -> None:
+    """Two words of 10 frames, likely and unlikely, in 25 frames of speech have the same likelihood."""
+    own = model("kernel")
+    words = (Segment("a", 0.0, 0.1), Segment("b", 0.1, 0.2))
+    scores = np.linspace(-10.0, -100.0, 25)
+    frames = np.zeros((25, 1))
+    speech = ~np.isin(own.hmm.table.pdf, list(own.stage.silence_pdfs))
+    ids = np.flatnonzero(speech)[-1:].repeat(25)
+    mixtures = SimpleNamespace(log_likelihoods=lambda rows: np.repeat(scores[:, None], own.hmm.num_pdfs, axis=1))
+    judged = SimpleNamespace(
+        likelihood=(0.0, 20.0), hmm=own.hmm, frame_times=(0.01, 0.0),
+        stage=SimpleNamespace(mixtures=mixtures, silence_pdfs=own.stage.silence_pdfs),
+    )  # fmt: skip
+    expected = norm.cdf(scores.mean() / 20.0) / UNLIKELY
+    assert expected < 1.0
+    assert _likely(judged, frames, ids, words) == pytest.approx([expected, expected])
 
 
 def test_confidences_are_probabilities_and_words_below_the_least_are_left_out(talks: Path) -> None:

@@ -260,17 +260,25 @@ def nbest_confidences(words: Sequence[str], sentences: Iterable[tuple[tuple[str,
 
 
 def _likely(model: AcousticModel, frames: Array, ids: Array, words: Sequence[Segment]) -> list[float]:
-    """A factor for each word: 1, or less if it is less likely than 99 % of the speech of heldout."""
+    """A factor for each word: 1, or less if the speech there is less likely than 99 % of that of heldout.
+
+    A word of fewer than 25 frames is judged with the frames of speech around it, since heldout was judged in chunks of
+    25: some frames of noise always look like speech.
+    """
     if model.likelihood is None:
         return [1.0] * len(words)
     mean, std = model.likelihood
     states = tied_states(model.hmm, ids)
-    scores = model.stage.mixtures.log_likelihoods(np.asarray(frames))[np.arange(len(states)), states]
+    speech = np.flatnonzero(~np.isin(states, list(model.stage.silence_pdfs)))
+    scores = model.stage.mixtures.log_likelihoods(np.asarray(frames)[speech])[np.arange(len(speech)), states[speech]]
     shift, offset = model.frame_times
     factors = []
     for word in words:
-        first = max(0, round((word.start - offset) / shift))
-        own = scores[first : max(first + 1, round((word.end - offset) / shift))]
+        edges = [round((time - offset) / shift) for time in (word.start, word.end)]
+        first, last = np.searchsorted(speech, edges).tolist()
+        missing = max(0, CHUNK_FRAMES - (last - first))
+        first = max(0, min(first - missing // 2, len(speech) - CHUNK_FRAMES))
+        own = scores[first : max(last, first + CHUNK_FRAMES)]
         factors.append(min(1.0, float(norm.cdf((own.mean() - mean) / std)) / UNLIKELY) if len(own) else 0.0)
     return factors
 
