@@ -149,8 +149,10 @@ class WordLattice:
             total = costs[arc] + remaining[target[arc]]
             remaining[source[arc]] = min(total, remaining.get(source[arc], math.inf))
         start, numbers = source[self._order[0]], count()
-        queue = [(remaining[start], next(numbers), start, 0.0, ())]
-        done = set()
+        queue: list[tuple[float, int, int, float, tuple[int, ...]]] = [
+            (remaining[start], next(numbers), start, 0.0, ())
+        ]
+        done: set[object] = set()
         while queue:
             total, _, state, spent, words = heapq.heappop(queue)
             if state == -1:
