@@ -84,6 +84,16 @@ def test_boundary_offsets_are_those_of_the_classes_of_phones() -> None:
     assert not other.boundary_offsets.any()
 
 
+def test_vowels_and_liquids_pass_gradually_into_one_another() -> None:
+    model = load_model("en")
+    assert model.about["sonorants"] == ENGLISH["sonorants"]
+    place = model.hmm.phones.index
+    for before, after, expected in (("AA", "R", True), ("L", "IY", True), ("S", "AA", False), ("AA", "SIL", False)):
+        assert model.gradual[place(before), place(after)] == expected
+    other = replace(model, about={key: value for key, value in model.about.items() if key != "sonorants"})
+    assert not other.gradual.any()
+
+
 def test_a_changed_file_is_found(tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(model_directory("en"), copy)

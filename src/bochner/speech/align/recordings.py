@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from bochner.speech.align.boundaries import refined_starts
+from bochner.speech.align.boundaries import EXPONENT, SpectralChange, refined_starts
 from bochner.speech.align.forced import GraphCompiler, Search, best_path
 from bochner.speech.align.labels import word_segments
 from bochner.speech.audio import AudioError, recording_length, sample_blocks
@@ -468,10 +468,10 @@ def align_samples(
     """The phones of consecutive blocks of samples with their times, and the log ratio of each 10 ms frame.
 
     The path by Viterbi's algorithm gives the phones. Their boundaries are medians of posterior distributions, given the
-    phones, by frames every 5 ms, less the model's average errors of such boundaries.
+    phones and the changes of the spectrum, by frames every 5 ms, less the model's average errors of such boundaries.
     """
-    fine = model.with_frame_shift(model.frontend.frame_shift / 2)
-    cepstra = fine.cepstra(blocks)
+    fine, change = model.with_frame_shift(model.frontend.frame_shift / 2), SpectralChange(model.frontend.rate)
+    cepstra = fine.cepstra(change.through(blocks))
     compiler, coarse = GraphCompiler(model.hmm, lexicon), np.ascontiguousarray(cepstra[::2])
     if len(coarse) < (needed := compiler.min_frames(tokens)):
         seconds = model.frontend.frame_shift * np.array([len(coarse), needed])
@@ -483,8 +483,10 @@ def align_samples(
     starts = phone_starts(model.hmm, path)
     phones = model.hmm.table.phone[path[starts]] - 1
     states = 3 * phones[:, None] + np.arange(3)  # three states for each phone, in order
-    frames = refined_starts(states, 2 * starts, len(cepstra), partial(fine.scores, cepstra))
-    times = fine.offset + fine.frontend.frame_shift * frames
+    exponents = np.append(0.0, np.where(model.gradual[phones[:-1], phones[1:]], 0.0, EXPONENT))
+    log_changes = change.log_changes(fine.offset + fine.frontend.frame_shift * np.arange(len(cepstra)))
+    frames = refined_starts(states, 2 * starts, partial(fine.scores, cepstra), log_changes, exponents)
+    times: Array = fine.offset + fine.frontend.frame_shift * frames
     times[1:] -= model.boundary_offsets[phones[:-1], phones[1:]]
     end = fine.offset + fine.frontend.frame_shift * len(cepstra)
     edges = np.append(_in_order(times, end), end).round(6).tolist()

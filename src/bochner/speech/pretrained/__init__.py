@@ -69,6 +69,12 @@ class PretrainedModel:
         return table[np.ix_(rows, rows)]
 
     @cached_property
+    def gradual(self) -> Array:
+        """Whether one phone passes gradually into the next [phones, phones], as vowels and liquids do: `sonorants`."""
+        sonorant = np.isin(self.hmm.phones, self.about.get("sonorants", []))
+        return np.logical_and.outer(sonorant, sonorant)
+
+    @cached_property
     def pronunciations(self) -> dict[str, tuple[Pronunciation, ...]]:
         """The words of the model's own lexicon, in lower case."""
         entries: dict[str, tuple[Pronunciation, ...]] = {}

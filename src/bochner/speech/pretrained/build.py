@@ -22,12 +22,12 @@ PHONE_CLASSES = {
 }
 # Milliseconds, aligned minus hand-labelled, of the classes of the phones before (rows) and after the boundary.
 BOUNDARY_OFFSETS = [
-    [6.3, 2.6, -2.2, -3.1, 0.4, 19.2],
-    [-2.9, -21.1, 2.8, -2.3, -15.3, -4.8],
-    [0.0, 0.9, 1.7, -0.5, -8.2, -7.6],
-    [6.1, 5.4, 0.7, -1.9, -1.2, 14.2],
-    [4.9, 10.3, 0.9, 3.3, 6.4, 18.3],
-    [-4.1, -19.3, -17.0, -7.0, -12.7, 0.0],
+    [4.9, -0.6, -0.9, -2.3, -1.4, 11.8],
+    [-2.5, -5.0, 0.7, -2.1, -11.2, -11.8],
+    [-0.1, -1.5, -0.8, -3.7, -3.3, -8.4],
+    [2.4, 11.1, 1.9, -7.3, 3.5, 7.7],
+    [6.9, 3.0, 1.0, 0.9, 6.1, 13.1],
+    [1.6, -6.5, -3.2, -4.8, -7.9, 0.0],
 ]
 OFFSETS_SOURCE = (
     "The offsets subtracted from boundaries are average errors on 12 of the 16 speakers of TIMIT's sample, by the "
@@ -40,6 +40,7 @@ ENGLISH = {
     "trained on recordings of people that Sphinx does not list",
     "source": "the directory model/en-us of PocketSphinx",
     "licence": "BSD-2-Clause, Copyright (c) 2015 Alpha Cephei Inc. and Carnegie Mellon University; see LICENCE.txt",
+    "sonorants": [*PHONE_CLASSES["vowel"], *PHONE_CLASSES["liquid"]],
     "boundary_offsets": {"classes": PHONE_CLASSES, "milliseconds": BOUNDARY_OFFSETS, "source": OFFSETS_SOURCE},
 }
 DICTIONARY_LICENCE = """
