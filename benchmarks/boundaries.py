@@ -8,9 +8,14 @@ DATA contains timit_nltk_sample.zip. The model included in the package is compar
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +40,7 @@ from bochner.speech.align import (
 from bochner.speech.align.agreement import matching_labels
 from bochner.speech.align.forced import Scores
 from bochner.speech.align.recordings import align_samples
-from bochner.speech.audio import read_audio
+from bochner.speech.audio import read_audio, write_audio
 from bochner.speech.corpora.timit import prepare_timit
 from bochner.speech.decode import log_priors, scaled_likelihoods
 from bochner.speech.frames import Array
@@ -56,6 +61,7 @@ CMU = {
 }  # fmt: skip
 BLOCK, LOUD, WHITE = 800, 0.005, 0.3  # samples, mean square, correlation of neighbouring samples
 PRIOR_BOUNDARIES = 5
+RATE, HOUR = 16_000, 3600
 CONTEXT = 4  # frames on each side of that which the kernel model classifies
 KERNEL = KernelSettings(kernel="laplacian", num_features=4096, max_epochs=15)
 HEADS = ["model", "given", "sentences", "boundaries", *(f"<= {limit} ms" for limit in LIMITS), "median", "mean"]
@@ -282,6 +288,34 @@ def kernel_scores(gmm: GmmHmm, frames: Mapping[str, Array], train: list[Utteranc
     return FunctionScores(scores)
 
 
+def hour_of_audio(sample: Sample) -> str:
+    """A sentence with the cost of `bochner align` for an hour of the sample's sentences, in one file."""
+    samples: list[Array] = []
+    words: list[str] = []
+    pause, total = np.zeros(RATE // 2, np.float32), 0
+    for u in cycle(sample.utterances):
+        if total >= HOUR * RATE:
+            break
+        samples += [sample.audio[u.id], pause]
+        words += u.tokens
+        total += len(samples[-2]) + len(pause)
+    with tempfile.TemporaryDirectory() as directory:
+        audio = Path(directory, "hour.wav")
+        write_audio(audio, np.concatenate(samples), rate=RATE)
+        audio.with_suffix(".txt").write_text(" ".join(words))
+        command = [sys.executable, "-m", "bochner", "align", str(audio), "--output_dir", str(Path(directory, "out"))]
+        start = time.perf_counter()
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - start
+    if status:
+        raise RuntimeError(f"bochner align ended with status {status}.")
+    return (
+        f"An hour of these sentences in one file takes `bochner align` {seconds:.0f} s, "
+        f"{usage.ru_utime + usage.ru_stime:.0f} CPU seconds and {usage.ru_maxrss / 2**20:.2f} GB."
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
@@ -328,6 +362,7 @@ def main() -> None:
     lines += [protocol, "", *table(HEADS, rows), "", OFFSETS.strip(), ""]
     cells = zip(PHONE_CLASSES, milliseconds, strict=True)
     lines += table(["before, after", *PHONE_CLASSES], [[name, *map(str, line)] for name, line in cells])
+    lines += ["", hour_of_audio(sample)]
     write_section(PAGE, "\n".join(lines) + "\n", command="python -m benchmarks.boundaries")
 
 

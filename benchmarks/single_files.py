@@ -2,8 +2,9 @@
 
     python -m benchmarks.single_files DATA [--output_dir out/single_files] [--tasks digits sentences]
 
-DATA contains fsdd.zip and timit_nltk_sample.zip. The models of the recipe `own` decode each part dev twice: as
-`bochner asr run` does, with the speaker of each recording known, and file by file as `bochner transcribe` does.
+DATA contains fsdd.zip, timit_nltk_sample.zip and an4_cepstra.zip. The models of the recipe `own` decode each part dev
+as `bochner asr run` does, with the speaker of each recording known, and as `bochner transcribe` does, all files
+together and each by itself.
 Finished stages are kept in the output directory.
 """
 
@@ -11,12 +12,14 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
 
+import numpy as np
 import torch
 
 from benchmarks.boundaries import is_damaged, table
@@ -25,11 +28,15 @@ from bochner.acoustic.decoding import MIN_SPEAKERS
 from bochner.acoustic.experiment import ACOUSTIC, Experiment, setup
 from bochner.acoustic.model import AcousticModel
 from bochner.acoustic.recipe import load_recipe
-from bochner.acoustic.transcription import transcribe
+from bochner.acoustic.transcription import group_by_speaker, transcribe
 from bochner.speech.audio import read_audio
+from bochner.speech.corpora.an4 import prepare_an4
 from bochner.speech.corpora.corpus_directory import PreparedCorpus, SpeechCorpus, relative, write_corpus
 from bochner.speech.corpora.digits import prepare_digits
 from bochner.speech.corpora.timit import prepare_timit
+from bochner.speech.frontend.postprocess import average_moments, group_moments, normalize
+from bochner.speech.frontend.speaker_clusters import cluster_recordings
+from bochner.speech.frontend.speaker_prior import SpeakerPrior
 from bochner.speech.pipeline.scoring import score_hypotheses
 from bochner.speech.score import Score
 from bochner.speech.score.error_rates import compare
@@ -40,15 +47,16 @@ RECORDINGS = 12  # of each digit and speaker
 SENTENCE_FOLDS = 4
 MODEL = "laplacian"
 HEADS = [
-    "task", "part", "system", "files", "tokens", "run", "single files", "lost, points (95 % interval)", "speaker given",
-    "CPU s",
+    "task", "part", "system", "files", "tokens", "run", "files together", "lost, points (95 % interval)",
+    "single files", "lost, points (95 % interval)", "speaker given", "CPU s",
 ]  # fmt: skip
 PROTOCOL = f"""
-Errors by speakers that are not in train: "run" with the speaker of each recording known, as `bochner asr run` decodes,
-"single files" by `bochner transcribe`, each file by itself, and "speaker given" by `bochner transcribe --speaker same`.
-"Lost" is the error rate of single files minus that of the run, with an interval by the paired bootstrap over files, or
-over speakers if there are at least {MIN_SPEAKERS}. CPU seconds are those of training the classifier of one fold,
-besides the alignment. Recipe `own`, one seed. Decoding weights are chosen on dev, which is also scored.
+Errors by speakers that are not in train: "run" with the speaker of each recording known, as `bochner asr run` decodes;
+"files together" by `bochner transcribe` of all recordings of dev, heldout and test in one command, which finds those of
+the same speaker; "single files" by `bochner transcribe`, each file by itself; and "speaker given" by `bochner
+transcribe --speaker same`. "Lost" is the error rate minus that of the run, with an interval by the paired bootstrap
+over files, or over speakers if there are at least {MIN_SPEAKERS}. CPU seconds are those of training the classifier of
+one fold, besides the alignment. Recipe `own`, one seed. Decoding weights are chosen on dev, which is also scored.
 """
 TASKS = {
     "digits": f"""
@@ -77,6 +85,7 @@ class Measured:
     """The scores of one system on a part of one fold or, joined, of all folds."""
 
     run: Score
+    together: Score
     single: Score
     same: Score
     cpu_seconds: float | None
@@ -135,11 +144,28 @@ def measure(fold: Fold, output_dir: Path) -> dict[tuple[str, str], Measured]:
     measured = {}
     for name, row in rows.items():
         model = AcousticModel.load(experiment.root / row.directory / ACOUSTIC)
+        together = transcribed_together(model, experiment)
         for part in fold.parts:
             row = experiment.test(row) if part == "test" else row
             single, same = transcribed(model, experiment, part)
-            measured[part, name] = Measured(experiment.score(row, part), single, same, row.cpu_seconds)
+            own = {u.id: together[u.id] for u in experiment.aligned.corpus.part(part)}
+            joint = score_hypotheses(experiment.aligned.corpus, own, experiment.aligned.protocol)
+            measured[part, name] = Measured(experiment.score(row, part), joint, single, same, row.cpu_seconds)
     return measured
+
+
+def transcribed_together(model: AcousticModel, experiment: Experiment) -> dict[str, str]:
+    """The texts of all recordings that are not in train, of speakers that are found."""
+    corpus = experiment.aligned.corpus
+    names = {
+        corpus.directory / str(u.audio): u.id for part in ("dev", "heldout", "test") for u in corpus.part(part)
+    }  # fmt: skip
+    groups = group_by_speaker(model, list(names))
+    return {
+        names[path]: transcript.text
+        for group in groups
+        for path, transcript in zip(group, transcribe(model, group), strict=True)
+    }
 
 
 def transcribed(model: AcousticModel, experiment: Experiment, part: str) -> tuple[Score, Score]:
@@ -160,12 +186,12 @@ def transcribed(model: AcousticModel, experiment: Experiment, part: str) -> tupl
 
 def joined(folds: Sequence[Measured]) -> Measured:
     """The scores of all folds, which have different speakers."""
-    run, single, same = (
+    run, together, single, same = (
         replace(scores[0], utterances=tuple(chain.from_iterable(score.utterances for score in scores)))
-        for scores in zip(*((fold.run, fold.single, fold.same) for fold in folds), strict=True)
+        for scores in zip(*((fold.run, fold.together, fold.single, fold.same) for fold in folds), strict=True)
     )
     seconds = [fold.cpu_seconds for fold in folds if fold.cpu_seconds is not None]
-    return Measured(run, single, same, fmean(seconds) if seconds else None)
+    return Measured(run, together, single, same, fmean(seconds) if seconds else None)
 
 
 def resampled_units(score: Score) -> str:
@@ -174,20 +200,28 @@ def resampled_units(score: Score) -> str:
 
 
 def row(task: str, part: str, system: str, result: Measured) -> list[str]:
-    lost, (low, high, _), _ = compare(result.run, result.single, seed=0, by=resampled_units(result.run))
-    errors = [str(score.counts.errors) for score in (result.run, result.single)]
-    points = [f"{100 * value:.1f}" for value in (lost, low, high)]
     seconds = "" if result.cpu_seconds is None else f"{result.cpu_seconds:.0f}"
     return [
-        task, part, system, f"{len(result.run.utterances):,}", f"{result.run.counts.tokens:,}", *errors,
-        f"{points[0]} ({points[1]} to {points[2]})", str(result.same.counts.errors), seconds,
+        task, part, system, f"{len(result.run.utterances):,}", f"{result.run.counts.tokens:,}",
+        str(result.run.counts.errors), *lost(result.run, result.together), *lost(result.run, result.single),
+        str(result.same.counts.errors), seconds,
     ]  # fmt: skip
 
 
+def lost(run: Score, other: Score) -> list[str]:
+    """The errors of `other`, and how much its error rate is above that of the run, in points."""
+    difference, (low, high, _), _ = compare(run, other, seed=0, by=resampled_units(run))
+    points = [f"{100 * value:.1f}" for value in (difference, low, high)]
+    return [str(other.counts.errors), f"{points[0]} ({points[1]} to {points[2]})"]
+
+
 def by_speaker(result: Measured) -> str:
-    """Errors in the run and of single files of each speaker."""
-    pairs = zip(result.run.by_speaker.items(), result.single.by_speaker.values(), strict=True)
-    return "; ".join(f"{name} {run.errors}, {single.errors}" for (name, run), single in pairs)
+    """Errors in the run, of files together and of single files of each speaker."""
+    others = (result.together.by_speaker, result.single.by_speaker)
+    return "; ".join(
+        f"{name} {run.errors}, {', '.join(str(other[name].errors) for other in others)}"
+        for name, run in result.run.by_speaker.items()
+    )
 
 
 def page(tasks: Mapping[str, Systems]) -> str:
@@ -196,9 +230,33 @@ def page(tasks: Mapping[str, Systems]) -> str:
     lines = [f"Written by `{COMMAND}`; do not edit.", PROTOCOL, *(TASKS[task] for task in tasks), ""]
     lines += table(HEADS, [row(*key, result) for key, result in results.items()])
     for task in tasks:
-        lines += ["", f"{task.capitalize()} of dev by speaker, Laplacian, in the run and by single files: "
-                  f"{by_speaker(results[task, 'dev', 'Laplacian'])}."]  # fmt: skip
+        errors = by_speaker(results[task, "dev", "Laplacian"])
+        lines += [
+            "",
+            f"{task.capitalize()} of dev by speaker, Laplacian (run, files together, single files): {errors}.",
+        ]
     return "\n".join(lines)
+
+
+def clusters_of_an4(data: Path, directory: Path) -> str:
+    """How many speakers of AN4 are found from the cepstra that it distributes."""
+    if not directory.exists():
+        prepare_an4(data / "an4_cepstra.zip", directory)
+    corpus = SpeechCorpus.read(directory)
+    frames = {u.id: np.load(directory / str(u.frames)) for u in corpus.utterances}
+    train = [u for u in corpus.utterances if u.part == "train"]
+    moments = group_moments((u.speaker, frames[u.id]) for u in train)
+    normalized = (normalize(frames[u.id], moments[u.speaker]) for u in train)
+    prior, parts = SpeakerPrior.fit(average_moments(moments.values()), normalized), []
+    for part in ("dev", "heldout", "test"):
+        speakers = [u.speaker for u in corpus.part(part)]
+        clusters = cluster_recordings(prior, (frames[u.id] for u in corpus.part(part)))
+        pure = sum(max(Counter(speakers[k] for k in members).values()) for members in clusters) / len(speakers)
+        parts.append(f"{part}, {len(set(speakers))} speakers: {len(clusters)}, {100 * pure:.0f} %")
+    return (
+        "Clusters of AN4's recordings, which the penalty was not chosen on, and the share of recordings that belong to "
+        f"the main speaker of their cluster: {'; '.join(parts)}."
+    )
 
 
 FOLDS = {"digits": digit_folds, "sentences": sentence_folds}
@@ -219,7 +277,8 @@ def main() -> None:
             for key, measured in measure(fold, arguments.output_dir / fold.corpus.name).items():
                 systems.setdefault(key, []).append(measured)
                 print(" ".join(row(task, *key, measured)), flush=True)
-    write_section(PAGE, page(tasks), command=COMMAND)
+    clusters = clusters_of_an4(arguments.data, arguments.output_dir / "corpora" / "an4")
+    write_section(PAGE, f"{page(tasks)}\n\n{clusters}", command=COMMAND)
 
 
 if __name__ == "__main__":

@@ -17,9 +17,10 @@ from scipy.stats import norm
 
 pytest.importorskip("kaldi_hmm_gmm")
 
+from bochner.acoustic import transcription
 from bochner.acoustic.decoding import Weights
 from bochner.acoustic.model import AcousticModel
-from bochner.acoustic.transcription import UNLIKELY, TranscriptSettings, _likely, transcribe
+from bochner.acoustic.transcription import UNLIKELY, TranscriptSettings, _likely, group_by_speaker, transcribe
 from bochner.cli import main
 from bochner.speech.audio import read_samples, write_audio
 from bochner.speech.frames import FrameStore
@@ -122,6 +123,33 @@ def test_recordings_of_one_speaker_are_normalised_together(talks: Path) -> None:
     references = [utterance.tokens for utterance in aligned().corpus.part("train")[:2]]
     hits = [len(set(t.text.split()) & set(r)) / len(set(r)) for t, r in zip(together, references, strict=True)]
     assert np.mean(hits) > 0.5
+
+
+def test_recordings_are_grouped_by_speaker(talks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two recordings of one person, the same at a tenth of the level through another microphone, and silence."""
+    files = sorted(talks.iterdir())
+    for file in files:
+        samples = read_samples(file, rate=RATE)
+        write_audio(tmp_path / file.name, 0.1 * np.diff(samples, prepend=samples[:1]).astype(np.float32), rate=RATE)
+    others, silence = [tmp_path / file.name for file in files], quiet(tmp_path, "zeros")
+    own, mixed = model("kernel"), [files[0], others[0], silence, files[1], others[1]]
+    assert group_by_speaker(own, mixed) == [files, others, [silence]]
+    assert group_by_speaker(own, []) == []
+    monkeypatch.setattr(transcription, "MAX_GROUP_FRAMES", 10)
+    assert group_by_speaker(own, files) == [[file] for file in files]
+    assert group_by_speaker(replace(own, prior=None), files) == [[file] for file in files]
+
+
+def test_recordings_that_sound_alike_are_transcribed_together(
+    saved: Path, talks: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outputs = {}
+    for speaker in ("auto", "same", "file"):
+        main(["transcribe", str(saved), str(talks / "1.wav"), str(talks / "0.wav"), "--format", "json"]
+             + (["--speaker", speaker] if speaker != "auto" else []))  # fmt: skip
+        outputs[speaker] = capsys.readouterr().out
+        assert [json.loads(line)["name"] for line in outputs[speaker].splitlines()] == ["1", "0"]
+    assert outputs["auto"] == outputs["same"] != outputs["file"]
 
 
 def test_a_short_recording_is_normalised_by_the_prior_of_the_model(

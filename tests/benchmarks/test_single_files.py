@@ -62,19 +62,21 @@ def by_part(utterances: list[Utterance]) -> dict[str, set[str]]:
 
 def test_folds_are_joined_and_compared() -> None:
     folds = [
-        Measured(scored("ann", 1), scored("ann", 2), scored("ann", 0), 10.0),
-        Measured(scored("bob", 0), scored("bob", 0), scored("bob", 1), 20.0),
+        Measured(scored("ann", 1), scored("ann", 3), scored("ann", 2), scored("ann", 0), 10.0),
+        Measured(scored("bob", 0), scored("bob", 1), scored("bob", 0), scored("bob", 1), 20.0),
     ]
     result = joined(folds)
     cells = row("digits", "dev", "Laplacian", result)
-    assert cells[:7] == ["digits", "dev", "Laplacian", "8", "8", "1", "2"]
-    assert cells[7].startswith("12.5 (0.0 to ")
-    assert cells[8:] == ["1", "15"]
-    assert by_speaker(result) == "ann 1, 2; bob 0, 0"
-    assert row("digits", "dev", "GMM", Measured(*[folds[0].run] * 3, None))[7:] == ["0.0 (0.0 to 0.0)", "1", ""]
+    assert cells[:7] == ["digits", "dev", "Laplacian", "8", "8", "1", "4"]
+    assert cells[7].startswith("37.5 (")
+    assert cells[8] == "2"
+    assert cells[9].startswith("12.5 (0.0 to ")
+    assert cells[10:] == ["1", "15"]
+    assert by_speaker(result) == "ann 1, 3, 2; bob 0, 1, 0"
+    assert row("digits", "dev", "GMM", Measured(*[folds[0].run] * 4, None))[9:] == ["0.0 (0.0 to 0.0)", "1", ""]
 
 
 def test_ten_speakers_are_resampled_as_such() -> None:
-    few = [Measured(*[scored(str(k), 1)] * 3, None) for k in range(9)]
+    few = [Measured(*[scored(str(k), 1)] * 4, None) for k in range(9)]
     assert resampled_units(joined(few).run) == "utterance"
-    assert resampled_units(joined([*few, Measured(*[scored("9", 0)] * 3, None)]).run) == "speaker"
+    assert resampled_units(joined([*few, Measured(*[scored("9", 0)] * 4, None)]).run) == "speaker"

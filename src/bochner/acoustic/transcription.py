@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise, product
 from pathlib import Path
@@ -20,6 +20,7 @@ from bochner.speech.align.em import ADAPTATION_ROUNDS, estimate_fmllr
 from bochner.speech.audio import AudioError, sample_blocks
 from bochner.speech.decode import Hypothesis, NoPathError, decode, decode_lattice
 from bochner.speech.frontend.postprocess import group_moments, normalize
+from bochner.speech.frontend.speaker_clusters import cluster_recordings
 from bochner.speech.lattice import WordLattice
 from bochner.speech.levels import LevelMeter, shows_speech
 from bochner.speech.lexicon import Lexicon
@@ -36,6 +37,7 @@ Array = NDArray[Any]
 SPEAKER = "speaker"  # the name of the only speaker of some recordings
 CHUNK_FRAMES = 25  # frames of speech, about a word, whose mean log likelihood is compared with that of heldout
 UNLIKELY = 0.01  # words whose likelihood is below this quantile of heldout lose confidence
+MAX_GROUP_FRAMES = 360_000  # of recordings that `group_by_speaker` finds to be of one speaker
 ADAPTATION_PASSES = 2  # hypotheses from which the transform is estimated
 RESCORED = 100  # sentences rescored by another language model
 
@@ -107,41 +109,80 @@ def transcribe(
     and model inputs of all recordings, and of the likelihoods of one part.
     """
     settings = settings or TranscriptSettings()
-    front_end = model.front_end
-    if front_end is None:
-        raise ValueError("the model was trained on frames provided by a corpus; it cannot transcribe recordings.")
-    shift, offset = model.frame_times
-    meters, parts = [], {}  # frames by the place of their recording and their first frame
+    durations: list[float] = []
+    parts: dict[tuple[int, int], Array] = {}  # frames by the place of their recording and their first frame
     for place, path in enumerate(recordings):
-        meters.append(meter := LevelMeter(front_end.rate))
-        blocks = sample_blocks(path, rate=front_end.rate, channel=settings.channel)
-        try:
-            frames = front_end.of_blocks(meter.through(blocks))
-        except AudioError:
-            raise
-        except ValueError:  # shorter than one frame
-            continue
-        starts, levels = zip(*meter.parts(), strict=True)
-        edges = [*(max(0, round((start - offset) / shift)) for start in starts), len(frames)]
-        for (first, last), level in zip(pairwise(edges), levels, strict=True):
-            if shows_speech(level):
-                parts[place, first] = frames[first:last]
+        duration, own = _speech_parts(model, path, settings.channel)
+        durations.append(duration)
+        parts |= {(place, first): frames for first, frames in own.items()}
     if not parts:
-        return [Transcript(duration=meter.duration) for meter in meters]
+        return [Transcript(duration=duration) for duration in durations]
     if model.prior is not None:
         moments = model.prior.moments(parts.values())
     else:
         moments = group_moments((SPEAKER, frames) for frames in parts.values())[SPEAKER]
     normalized = {f"{place} {first}": normalize(frames, moments) for (place, first), frames in parts.items()}
     model, inputs = _inputs(model, normalized)
-    decoded: list[list[Transcript]] = [[] for _ in meters]
+    decoded: list[list[Transcript]] = [[] for _ in durations]
+    shift, _ = model.frame_times
     for place, first in parts:
         transcript = _transcript(model, inputs.pop(f"{place} {first}"), settings)
         decoded[place].append(delayed(transcript, shift * first))
     return [
-        replace(_joined(transcripts, settings.nbest), duration=meter.duration)
-        for transcripts, meter in zip(decoded, meters, strict=True)
+        replace(_joined(transcripts, settings.nbest), duration=duration)
+        for transcripts, duration in zip(decoded, durations, strict=True)
     ]
+
+
+def group_by_speaker(
+    model: AcousticModel, recordings: Sequence[Path], *, channel: int | None = None
+) -> list[list[Path]]:
+    """The recordings of each speaker and microphone, for `transcribe`; see `cluster_recordings`.
+
+    A group has at most an hour of speech, for the sake of memory. Recordings without speech are groups by themselves,
+    and so are all recordings if the model, of version 0.1, has no prior of speakers.
+    """
+    if model.prior is None or len(recordings) < 2:
+        return [[path] for path in recordings]
+    lengths: dict[int, int] = {}
+
+    def cepstra() -> Iterator[Array]:
+        for place, path in enumerate(recordings):
+            if parts := _speech_parts(model, path, channel)[1]:
+                frames = np.concatenate(list(parts.values()))
+                lengths[place] = len(frames)
+                yield frames
+
+    clusters = cluster_recordings(model.prior, cepstra())
+    places, groups = list(lengths), [[place] for place in range(len(recordings)) if place not in lengths]
+    for members in clusters:
+        size = MAX_GROUP_FRAMES
+        for place in (places[k] for k in members):
+            size += lengths[place]
+            if size > MAX_GROUP_FRAMES:
+                groups.append([])
+                size = lengths[place]
+            groups[-1].append(place)
+    return [[recordings[place] for place in group] for group in sorted(groups)]
+
+
+def _speech_parts(model: AcousticModel, path: Path, channel: int | None) -> tuple[float, dict[int, Array]]:
+    """The duration of a recording, and the cepstra [T, d] of its parts that are not silent by their first frames."""
+    front_end = model.front_end
+    if front_end is None:
+        raise ValueError("the model was trained on frames provided by a corpus; it cannot transcribe recordings.")
+    shift, offset = model.frame_times
+    meter = LevelMeter(front_end.rate)
+    try:
+        frames = front_end.of_blocks(meter.through(sample_blocks(path, rate=front_end.rate, channel=channel)))
+    except AudioError:
+        raise
+    except ValueError:  # shorter than one frame
+        return meter.duration, {}
+    starts, levels = zip(*meter.parts(), strict=True)
+    edges = [*(max(0, round((start - offset) / shift)) for start in starts), len(frames)]
+    spoken = zip(pairwise(edges), levels, strict=True)
+    return meter.duration, {first: frames[first:last] for (first, last), level in spoken if shows_speech(level)}
 
 
 def speech_likelihood(model: AcousticModel, frames: Array, states: Array) -> Array:

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+from tqdm import tqdm
+
 logger = logging.getLogger(__name__)
 Format = Literal["text", "json", "srt", "vtt", "ctm", "textgrid"]
 SUFFIXES = {"text": ".txt", "json": ".json", "srt": ".srt", "vtt": ".vtt", "ctm": ".ctm", "textgrid": ".TextGrid"}
@@ -31,7 +33,7 @@ def transcribe(
     rescore_lm: Path | None = None,
     lexicon: Path | None = None,
     lattices: Path | None = None,
-    speaker: Literal["file", "folder", "same"] = "file",
+    speaker: Literal["auto", "file", "folder", "same"] = "auto",
     channel: int | None = None,
     stream: bool = False,
     device: str = "auto",
@@ -49,8 +51,8 @@ def transcribe(
 
     The directory of a model is self-contained: front end, transforms, classifier, HMM, lexicon, language model and
     graph. Recordings of any format, rate and number of channels that libsndfile reads are accepted. Only words of the
-    lexicon are recognised. Silence and hum give no words. Recordings of one person can be normalised and adapted
-    together, see --speaker. Requires `pip install 'bochner[speech]'`.
+    lexicon are recognised. Silence and hum give no words. Recordings of one person are normalised and adapted together,
+    see --speaker. Requires `pip install 'bochner[speech]'`.
 
     Args:
         model: The directory of a saved acoustic model.
@@ -66,8 +68,8 @@ def transcribe(
         lexicon: A file of lines `word phone phone ...`, whose words are added to those of the model.
         lattices: Directory for the lattice of each recording, in Kaldi's text format; further parts of recordings of
             more than 30 s are named talk-2, talk-3, ...
-        speaker: Which recordings are of one speaker, and so normalised and adapted together: each "file" by itself, all
-            in one "folder", or all the "same".
+        speaker: Which recordings are of one speaker, and so normalised and adapted together: those that sound alike
+            ("auto"), each "file" by itself, all in one "folder", or all the "same".
         channel: The channel of recordings with several, counted from 0. Default: their mean.
         stream: Decode a WAV stream from the standard input (AUDIO is -) as it arrives. Each sentence is printed
             when half a second of silence ends it, before that on a terminal as far as it is decoded. With json, one
@@ -96,21 +98,20 @@ def transcribe(
         confidences=format in ("json", "ctm") or lattices is not None,
     )  # fmt: skip
     with _recordings(audio) as recordings:
-        failed = 0
-        for group in _groups(recordings, speaker):
-            transcripts = _transcribed(loaded, group, settings, alone=len(recordings) == 1)
-            failed += len(group) - len(transcripts)
-            for name, transcript in transcripts.items():
-                if lattices is not None and transcript.lattices:
-                    parts = [name, *(f"{name}-{number}" for number in range(2, len(transcript.lattices) + 1))]
-                    texts = (lattice.to_kaldi(part) for lattice, part in zip(transcript.lattices, parts, strict=True))
-                    _write(lattices / f"{name}.lat", "".join(texts))
-                several = len(recordings) > 1 and output_dir is None
-                text = _formatted(name, transcript, format, nbest=nbest, several=several)
-                if output_dir is None:
-                    print(text, end="", flush=True)
-                else:
-                    _write(output_dir / f"{name}{SUFFIXES[format]}", text)
+        several = len(recordings) > 1
+        count = 0
+        for name, transcript in _transcripts(loaded, recordings, speaker, settings):
+            count += 1
+            if lattices is not None and transcript.lattices:
+                parts = [name, *(f"{name}-{number}" for number in range(2, len(transcript.lattices) + 1))]
+                texts = (lattice.to_kaldi(part) for lattice, part in zip(transcript.lattices, parts, strict=True))
+                _write(lattices / f"{name}.lat", "".join(texts))
+            text = _formatted(name, transcript, format, nbest=nbest, several=several and output_dir is None)
+            if output_dir is None:
+                print(text, end="", flush=True)
+            else:
+                _write(output_dir / f"{name}{SUFFIXES[format]}", text)
+        failed = len(recordings) - count
     if failed:
         raise ValueError(f"{failed} of {len(recordings)} recordings could not be read.")
 
@@ -166,31 +167,42 @@ def _recordings(audio: list[str]) -> Iterator[dict[str, Path]]:
         yield recordings
 
 
-def _groups(recordings: dict[str, Path], speaker: str) -> list[dict[str, Path]]:
-    """The recordings of each speaker."""
-    groups: dict[str, dict[str, Path]] = {}
-    for name, path in recordings.items():
-        key = {"file": name, "folder": str(path.resolve().parent), "same": ""}[speaker]
-        groups.setdefault(key, {})[name] = path
-    return list(groups.values())
+def _transcripts(model: Any, recordings: dict[str, Path], speaker: str, settings: Any) -> Iterator[tuple[str, Any]]:
+    """The transcripts of the recordings that can be read, by name; with "auto", all are decoded before the first."""
+    from bochner.acoustic.transcription import group_by_speaker, transcribe
+
+    if speaker != "auto":
+        groups: dict[str, dict[str, Path]] = {}
+        for name, path in recordings.items():
+            key = {"file": name, "folder": str(path.resolve().parent), "same": ""}[speaker]
+            groups.setdefault(key, {})[name] = path
+        for group in groups.values():
+            readable = _readable(model, group, settings.channel, alone=len(recordings) == 1)
+            yield from zip(readable, transcribe(model, list(readable.values()), settings), strict=True)
+        return
+    readable = _readable(model, recordings, settings.channel, alone=len(recordings) == 1)
+    transcripts: dict[Path, Any] = {}
+    speakers = group_by_speaker(model, list(readable.values()), channel=settings.channel)
+    for paths in tqdm(speakers, unit="speaker", disable=None if len(speakers) > 1 else True):
+        transcripts |= zip(paths, transcribe(model, paths, settings), strict=True)
+    yield from ((name, transcripts[path]) for name, path in readable.items())
 
 
-def _transcribed(model: Any, group: dict[str, Path], settings: Any, *, alone: bool) -> dict[str, Any]:
-    """The transcripts of the recordings that can be read; those that cannot are reported, or an error if `alone`."""
-    from bochner.acoustic.transcription import transcribe
+def _readable(model: Any, recordings: dict[str, Path], channel: int | None, *, alone: bool) -> dict[str, Path]:
+    """The recordings that can be read; those that cannot are reported, or an error if `alone`."""
     from bochner.speech.audio import AudioError, sample_blocks
 
     readable = {}
-    for name, path in group.items():
+    for name, path in recordings.items():
         try:
             rate = model.front_end.rate if model.front_end else 16000
-            deque(sample_blocks(path, rate=rate, channel=settings.channel), maxlen=0)
+            deque(sample_blocks(path, rate=rate, channel=channel), maxlen=0)
             readable[name] = path
         except AudioError as error:
             if alone:
                 raise
             logger.warning("skipped: %s", error)
-    return dict(zip(readable, transcribe(model, list(readable.values()), settings), strict=True)) if readable else {}
+    return readable
 
 
 def _formatted(name: str, transcript: Any, kind: str, *, nbest: int, several: bool) -> str:

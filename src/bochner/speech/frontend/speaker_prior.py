@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ NUM_GAUSSIANS = 64
 MAX_FRAMES = 20_000  # evenly spaced, from which the mixture and the moments of a speaker are estimated
 EM_ITERATIONS = 12  # after each doubling of the mixture
 PRIOR_FRAMES = 20  # weight of the average speaker; the errors of 5 to 50 on spoken digits are alike
+ASSIGNMENT_PRIOR_FRAMES = 100  # the same where recordings are compared; 20 to 100 were tried
 ITERATIONS = 8  # of EM for the moments of a speaker; further ones change little
 VERSION = 1
 
@@ -80,14 +82,37 @@ class SpeakerPrior:
 
         Source: Gales 1998 (diagonal constrained transforms); Gauvain & Lee 1994 (priors as counts).
         """
-        weight = checks.positive_float("prior_frames", prior_frames)
-        scale = np.where(self.average.std > 0, self.average.std, 1.0)
+        scale = self._scale
         z = (_thinned(frames) - self.average.mean) / scale
         a, c = np.ones(z.shape[1]), np.zeros(z.shape[1])
         for _ in range(ITERATIONS):
-            sums = _statistics(self.mixtures, z, a * z + c) + weight * self.statistics
-            a, c = _best_affine(sums, len(z) + weight)
+            (a, c), _ = self.best_affine(_statistics(self.mixtures, z, a * z + c), len(z), prior_frames=prior_frames)
         return Moments(sum(map(len, frames)), self.average.mean - scale * c / a, scale / a)
+
+    def affine_statistics(self, frames: Array) -> Array:
+        """The sums [5, d] over frames [T, d] from which `best_affine` computes the moments of several recordings.
+
+        Gaussians are chosen by moments near the average speaker: those of one word would explain it by other phones.
+        """
+        moments = self.fitted([frames], prior_frames=ASSIGNMENT_PRIOR_FRAMES)
+        z = (_thinned([frames]) - self.average.mean) / self._scale
+        y = (z * self._scale + self.average.mean - moments.mean) / moments.std
+        return _statistics(self.mixtures, z, y) * (len(frames) / len(z))
+
+    def best_affine(
+        self, statistics: Array, num_frames: Array | int, *, prior_frames: float = PRIOR_FRAMES
+    ) -> tuple[tuple[Array, Array], Array]:
+        """a and c [..., d] of `fitted` given sums [..., 5, d] over frames [...], and the maximum [...]."""
+        weight = checks.positive_float("prior_frames", prior_frames)
+        sums, N = statistics + weight * self.statistics, np.asarray(num_frames)[..., None] + weight
+        a, c = _best_affine(sums, N)
+        L, Lz, Lzz, M, Mz = np.moveaxis(sums, -2, 0)
+        maximum = N * np.log(a) - (a * a * Lzz + 2 * a * c * Lz + c * c * L) / 2 + a * Mz + c * M
+        return (a, c), maximum.sum(axis=-1)
+
+    @cached_property
+    def _scale(self) -> Array:
+        return np.where(self.average.std > 0, self.average.std, 1.0)
 
     def of_speaker(self, moments: Moments) -> SpeakerPrior:
         """The prior of recordings of a known speaker."""
@@ -128,12 +153,12 @@ def _statistics(mixtures: Mixtures, z: Array, y: Array) -> Array:
     return np.stack([part.sum(axis=0) for part in (L, L * z, L * z * z, M, M * z)])
 
 
-def _best_affine(sums: Array, num_frames: float) -> tuple[Array, Array]:
-    """a > 0 and c that maximise N log a - sum_t (L_t (a z_t + c)^2 / 2 - M_t (a z_t + c)), given `_statistics`.
+def _best_affine(sums: Array, num_frames: Array) -> tuple[Array, Array]:
+    """a > 0 and c that maximise N log a - sum_t (L_t (a z_t + c)^2 / 2 - M_t (a z_t + c)), from sums [..., 5, d].
 
     c = (sum M - a sum L z) / sum L; then N / a - a A + B = 0, whose positive root is the maximum.
     """
-    L, Lz, Lzz, M, Mz = sums
+    L, Lz, Lzz, M, Mz = np.moveaxis(sums, -2, 0)
     A, B = Lzz - Lz**2 / L, Mz - M * Lz / L
     varies = 1e-10 * num_frames < A
     a = np.where(varies, (B + np.sqrt(B * B + 4 * A * num_frames)) / (2 * np.where(varies, A, 1.0)), 1.0)
