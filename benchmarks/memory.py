@@ -17,12 +17,13 @@ def peak_of(run: Callable[[], object]) -> int:
     gc.collect()
     with suppress(OSError):  # reset the peak of the preparation where the kernel allows it
         Path("/proc/self/clear_refs").write_text("5")
-    before = _peak_bytes()
+    before = peak_bytes()
     run()
-    return _peak_bytes() - before
+    return peak_bytes() - before
 
 
-def _peak_bytes() -> int:
+def peak_bytes() -> int:
+    """The largest resident set of this process."""
     # ru_maxrss only as a fallback: on Linux a new process inherits that of its parent.
     if STATUS.exists():
         line = next(line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM"))
