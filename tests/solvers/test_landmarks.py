@@ -81,7 +81,8 @@ def test_fused_products_are_refined_where_float32_does_not_resolve_the_solution(
     monkeypatch.setattr(
         Gaussian, "fused_products", lambda self, like: None if like.dtype == torch.float64 else Products
     )
-    options = {"tolerance": 1e-5, "max_iterations": 3000, "memory_budget": 0}  # about 500 with bandwidth 10
+    # With bandwidth 10, rounding errors in float64 leave about 1e-5 of the residual.
+    options = {"tolerance": 1e-4, "max_iterations": 3000, "memory_budget": 0}
     model = fit_landmark_ridge(kernel, X[:50], Rows(X, numbers(X)), alpha=1e-9, **options)
     assert set(used) == {torch.float32}
     right = dense_landmark_ridge(kernel, X[:50], X, numbers(X).double(), torch.ones(len(X)), 1e-9)
