@@ -4,26 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from bochner.acoustic.adaptation import AlignedData, RecordedData, align_data, read_data
 from bochner.acoustic.model import AcousticModel
 from bochner.speech.align import tied_states
+from bochner.speech.align.problems import Problem
 from bochner.speech.decode import NoPathError, decode
 
 MIN_GAP = 1.0  # outliers: log likelihood per frame by which the free path must exceed the transcript
 MADS = 6.0  # outliers: scaled median absolute deviations above the median of all utterances
 TO_STD = 1.4826  # the standard deviation of a normal distribution in units of its median absolute deviation
-
-
-class Problem(NamedTuple):
-    """An utterance, the kind of problem (audio, words, transcript), and a description."""
-
-    id: str
-    kind: str
-    detail: str
 
 
 def validate(model: AcousticModel, data: Path, *, speakers: str | None = None) -> tuple[RecordedData, list[Problem]]:

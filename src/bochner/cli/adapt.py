@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Literal
 
@@ -80,35 +81,47 @@ def validate(
 
     Examples:
 
+        bochner validate en recordings
         bochner validate out/own/models/best recordings
         bochner validate out/own/models/best corpus --output problems.tsv
 
-    Prints a line for each problem: the utterance, its kind (audio, words, transcript) and the detail. Words must be in
-    the lexicon; audio is checked for samples, silence, clipping, truncation and damage; a transcript does not match if
-    a free path through the decoding graph is better than the forced alignment by far more than for other utterances.
-    The exit code is 0 without problems, 3 with some, and 1 if the model or the data cannot be read.
+    Prints a line for each problem: the utterance, its kind and the detail. Kinds are recording (cannot be aligned),
+    audio (no samples, silence, clipping, truncation, damage), words (not in the lexicon) and transcript (does not
+    match). By a saved acoustic model, a transcript does not match if a free path through the decoding graph is better
+    than the forced alignment by far more than for other utterances; by a pre-trained model, if the confidence of its
+    alignment is low. The exit code is 0 without problems, 3 with some, and 1 if the model or the data cannot be read.
 
     Args:
-        model: The directory of a saved acoustic model, whose lexicon and likelihoods are used.
+        model: The directory of a saved acoustic model, or the name of a pre-trained one, see
+            `bochner speech models list`.
         data: A directory of recordings with transcripts, or a corpus directory.
         speakers: The speaker of a recording: its folder (default), the prefix of its name up to - or _, the file by
-            itself, or the same for all.
+            itself, or the same for all. Not for pre-trained models, which do not adapt to speakers.
         output: A file for the problems, tab-separated, in place of the standard output.
-        device: "cpu", "cuda", or "auto", which is the GPU if there is one.
+        device: "cpu", "cuda", or "auto", which is the GPU if there is one. Pre-trained models use the CPU.
     """
-    from bochner.acoustic.model import AcousticModel
-    from bochner.acoustic.validation import validate as validated
-    from bochner.search.plan import resolve_device
+    from bochner.speech.pretrained import list_models
     from bochner.storage import write_atomically
 
-    loaded = AcousticModel.load(model, device=str(resolve_device(device)))
-    recorded, problems = validated(loaded, data, speakers=speakers)
+    if str(model) in list_models() and not model.exists():
+        if speakers is not None:
+            raise ValueError(f"speakers must not be given with the pre-trained model {str(model)!r}, got {speakers!r}.")
+        from bochner.speech.align.problems import find_problems
+
+        total, problems = find_problems(data, model=str(model), verbose=sys.stderr.isatty())
+    else:
+        from bochner.acoustic.model import AcousticModel
+        from bochner.acoustic.validation import validate as validated
+        from bochner.search.plan import resolve_device
+
+        loaded = AcousticModel.load(model, device=str(resolve_device(device)))
+        recorded, problems = validated(loaded, data, speakers=speakers)
+        total = len(recorded.utterances) + len(recorded.skipped)
     lines = "".join(f"{problem.id}\t{problem.kind}\t{problem.detail}\n" for problem in problems)
     if output is None:
         print(lines, end="")
     else:
         write_atomically(output, lines.encode())
-    total = len(recorded.utterances) + len(recorded.skipped)
     print(labelled("problems", f"{len({problem.id for problem in problems})} of {total} utterances"))
     if problems:
         raise SystemExit(PROBLEMS)

@@ -11,8 +11,6 @@ from bochner.cli.logs import labelled
 logger = logging.getLogger(__name__)
 SHOWN = 20  # unknown words in a message
 INCOMPLETE = 3  # exit code: some recordings could not be aligned
-ENGLISH = "en"
-MIN_CONFIDENCE = 0.4  # of a recording; see AlignedRecording.confidence. Nine of ten wrong texts of TIMIT are below
 
 
 def align(
@@ -62,6 +60,7 @@ def align(
     """
     from bochner.checks import one_of
     from bochner.speech.align.output import FORMATS, GUESSED, write_alignments
+    from bochner.speech.align.problems import MIN_CONFIDENCE, is_doubtful
     from bochner.speech.align.recordings import align_files, check_outputs
     from bochner.speech.lexicon import read_lexicon
 
@@ -86,11 +85,10 @@ def align(
             f"{len(aligned.unknown)} words have no pronunciation and are marked <unk>: {shown}. Write them as they are "
             f"spoken, or add them to a --lexicon."
         )
-    doubtful = [r for r in aligned.recordings if r.confidence < MIN_CONFIDENCE] if model == ENGLISH else []
-    if doubtful:
+    if doubtful := [recording for recording in aligned.recordings if is_doubtful(recording, model)]:
         shown = ", ".join(f"{r.name} ({r.confidence:.2f})" for r in doubtful[:SHOWN])
         logger.warning(
-            f"{len(doubtful)} recordings may not match their texts (confidence below {MIN_CONFIDENCE}): {shown}"
+            f"{len(doubtful)} recordings may not match their texts (confidence below {MIN_CONFIDENCE[model]}): {shown}"
             f"{', ...' if len(doubtful) > SHOWN else ''}. Check them."
         )
     for entry in aligned.skipped:
