@@ -92,20 +92,21 @@ def validate(
     alignment is low. The exit code is 0 without problems, 3 with some, and 1 if the model or the data cannot be read.
 
     Args:
-        model: The directory of a saved acoustic model, or the name of a pre-trained one, see
+        model: The directory of a saved acoustic model, or the name or directory of a pre-trained one, see
             `bochner speech models list`.
         data: A directory of recordings with transcripts, or a corpus directory.
         speakers: The speaker of a recording: its folder (default), the prefix of its name up to - or _, the file by
             itself, or the same for all. Not for pre-trained models, which do not adapt to speakers.
         output: A file for the problems, tab-separated, in place of the standard output.
-        device: "cpu", "cuda", or "auto", which is the GPU if there is one. Pre-trained models use the CPU.
+        device: "cpu", "cuda", or "auto", which is the GPU if there is one. Pre-trained models run on the CPU only.
     """
-    from bochner.speech.pretrained import list_models
+    from bochner.speech.pretrained import is_pretrained
     from bochner.storage import write_atomically
 
-    if str(model) in list_models() and not model.exists():
-        if speakers is not None:
-            raise ValueError(f"speakers must not be given with the pre-trained model {str(model)!r}, got {speakers!r}.")
+    if is_pretrained(str(model)):
+        for name, value in {"speakers": speakers, "device": None if device in ("auto", "cpu") else device}.items():
+            if value is not None:
+                raise ValueError(f"{name} must not be given with the pre-trained model {str(model)!r}, got {value!r}.")
         from bochner.speech.align.problems import find_problems
 
         total, problems = find_problems(data, model=str(model), verbose=sys.stderr.isatty())

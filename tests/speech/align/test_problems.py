@@ -13,6 +13,7 @@ pytest.importorskip("espeakng_loader")
 
 from bochner.cli import main
 from bochner.speech.align.problems import find_problems
+from bochner.speech.pretrained import model_directory
 from bochner.speech.synthesis.espeak import RATE, speak
 
 TEXT = "please call seven friends and ask them to come to the store today"
@@ -61,6 +62,16 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         main(["validate", "en", str(tmp_path / "data"), "--output", str(tmp_path / "problems.tsv")])
     assert ended.value.code == 3
     assert (tmp_path / "problems.tsv").read_text().startswith("good\trecording\tno text")
-    with pytest.raises(SystemExit):
-        main(["validate", "en", str(tmp_path / "data"), "--speakers", "same"])
-    assert "'same'" in capsys.readouterr().err
+    for option, value in (("speakers", "same"), ("device", "cuda")):
+        with pytest.raises(SystemExit):
+            main(["validate", "en", str(tmp_path / "data"), f"--{option}", value])
+        error = capsys.readouterr().err
+        assert option in error
+        assert f"'{value}'" in error
+
+
+def test_the_command_reads_the_directory_of_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "data").mkdir()
+    record(tmp_path / "data" / "good.wav", TEXT)
+    main(["validate", str(model_directory("en")), str(tmp_path / "data")])
+    assert capsys.readouterr().out == "problems  0 of 1 utterances\n"

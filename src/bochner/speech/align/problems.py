@@ -37,11 +37,12 @@ def find_problems(
     are not in the dictionary of the model (words); and, if the model is English, texts that do not match (transcript).
     `audio` and `model` are those of `align_files`.
     """
-    aligned = align_files(audio, model=model, verbose=verbose)
+    loaded = load_model(model)
+    aligned = align_files(audio, model=loaded, verbose=verbose)
     found = find_recordings(audio, None, tier=None, skipped=[])
     problems = [Problem(entry.id, "recording", entry.reason) for entry in aligned.skipped]
     problems += [Problem(r.name, "audio", reason) for r in found if (reason := truncation(r.path)) is not None]
-    by_character = load_model(model).about.get("tokens") == "characters"
+    by_character = loaded.about.get("tokens") == "characters"
     guessed, unknown = aligned.guessed, set(aligned.unknown)
     for recording in found:
         words = _words(recording, by_character)

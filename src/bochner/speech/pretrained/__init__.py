@@ -141,6 +141,15 @@ def model_directory(name: str) -> Path:
     raise ValueError(f"model must be one of {', '.join(known)} or a directory with {RECORD}, got {name!r}.")
 
 
+def is_pretrained(name: str) -> bool:
+    """Whether `name` is that of a model of the package or the directory of such a model, not of an `AcousticModel`.
+
+    >>> is_pretrained("en"), is_pretrained("out/own/models/best")
+    (True, False)
+    """
+    return name in list_models() or (Path(name) / ACOUSTIC).is_file()
+
+
 def describe_model(name: str) -> dict[str, Any]:
     """What model.json says about a model."""
     path = model_directory(name) / RECORD
