@@ -83,13 +83,13 @@ def test_paired_intervals_are_narrower_than_those_of_the_rates() -> None:
     errors = random.integers(0, 7, 60)
     worse = np.minimum(errors + 1, 8)
     systems = {
-        "network": [score(references, hypotheses(worse), protocol=Protocol())],
+        "network": [score(references, hypotheses(worse), protocol=Protocol())] * 2,
         "kernel": [score(references, hypotheses(each), protocol=Protocol()) for each in (errors, worse)],
     }
     found = differences(systems, "network")
     assert set(found) == {"kernel"}
     value, low, high = found["kernel"]
-    assert value == pytest.approx(-1 / 16)  # one error of eight tokens, for one seed of two
+    assert value == pytest.approx(-1 / 16)  # one error of eight tokens, in one draw of two
     assert low == pytest.approx(high) == pytest.approx(value)  # every utterance differs alike
 
 
@@ -110,11 +110,12 @@ def test_the_search_ends_with_its_budget(
     from bochner.studies.speech_training import search_models
 
     experiment: Any = SimpleNamespace(
-        device="cpu", train=lambda model, seed: SimpleNamespace(cpu_seconds=model, seconds=99.0)
+        device="cpu", fit=lambda model, seed: SimpleNamespace(result={"cpu_seconds": model, "seconds": 99.0})
     )
     models: Any = {"kernel": kernels, "network": networks}
-    found = search_models(models, experiment, 0, budget=budget)
-    assert tuple(len(rows) for rows in found.values()) == tried
+    trained = search_models(models, experiment, 0, budget=budget)
+    assert tuple(len(models) for models, _ in trained.values()) == tried
+    assert [seconds for _, seconds in trained.values()] == [sum(kernels[: tried[0]]), sum(networks[: tried[1]])]
 
 
 def test_models_that_dev_cannot_tell_apart_are_compared_on_heldout_frames() -> None:
@@ -138,25 +139,30 @@ def test_models_that_dev_cannot_tell_apart_are_compared_on_heldout_frames() -> N
     assert choose_model(rows[2:], scores[2:]) is rows[2]
 
 
-def test_a_task_runs_from_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_task_runs_from_scratch(protocol: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("espeakng_loader")
     pytest.importorskip("kaldi_hmm_gmm")
     from bochner.studies import speech_tasks as module
 
-    small = replace(SIZES["smoke"], budget=0.01, seeds=(0, 1))
-    models = {kind: settings[:1] for kind, settings in candidates("modern", "smoke").items()}
-    models["kernel"] = [{**settings, "adapt": None, "dilations": (), "bandwidth": 8.0} for settings in models["kernel"]]
+    small = replace(SIZES["smoke"], budget=1000.0, seeds=(0, 1))
+    kernel, network = (settings[0] for settings in candidates(protocol, "smoke").values())
+    kernel = {**kernel, "adapt": None, "bandwidth": 8.0}
+    models = {"kernel": [kernel, {**kernel, "num_features": 32}], "network": [network]}
     monkeypatch.setattr(module, "candidates", lambda *_: models)
     monkeypatch.setattr(module, "SIZES", {**SIZES, "smoke": small})
-    monkeypatch.setattr(module, "PROTOCOLS", ("modern",))
+    monkeypatch.setattr(module, "PROTOCOLS", (protocol,))
     (study,) = module.STUDIES
     (row,) = run_study(study, tmp_path, tmp_path / "out", size="smoke").rows
     assert Cell(**{name: row[name] for name in ("data", "protocol", "effort", "seeds")}) == cells("smoke")[0]
     assert set(row["systems"]) == {"kernel", "network", "combination", "gmm"}
-    assert row["systems"]["kernel"]["tried"] == row["systems"]["network"]["tried"] == 1
-    assert [row["systems"][name]["seeds"] for name in ("kernel", "network", "gmm")] == [2, 2, 1]
+    assert [row["systems"][kind]["tried"] for kind in ("kernel", "network")] == [2, 1]
+    assert (" + " in row["systems"]["kernel"]["model"]) == (protocol == "modern")  # of papers, a single model
+    assert {system["seeds"] for system in row["systems"].values()} == {2}
     for value, low, high in row["differences"].values():
         assert low <= value <= high
+    corpora = [path.read_text() for path in tmp_path.glob("out/cache/corpus/*/utterances.jsonl")]
+    assert len(set(corpora)) == len(corpora) == 2  # one for each seed
 
 
 @pytest.mark.parametrize(("size", "device"), [("small", "cpu"), ("paper", "cuda")])

@@ -19,15 +19,16 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import torch
 from torch import nn
 
 from bochner.acoustic.corpora import CorpusDirectory, FolderCorpus
 from bochner.acoustic.decoding import PartScore, Scores, Weights, decode_parts, tune_weights
-from bochner.acoustic.model import AcousticModel, combine
+from bochner.acoustic.model import AcousticModel, Combination, combine
 from bochner.acoustic.recipe import AsrRecipe
 from bochner.acoustic.results import GMM_COMBINATION, HEADINGS, SEQUENCE_KINDS, Results, Row
 from bochner.acoustic.sequence import sequence_trained
-from bochner.acoustic.settings import ModelSettings, settings_from_json, settings_to_json
+from bochner.acoustic.settings import ModelSettings, kind_of, settings_from_json, settings_to_json
 from bochner.acoustic.spliced_frames import SplicedFrames
 from bochner.acoustic.training import CHOICES, HISTORY, SELECTION, TrainedModel, frame_scores, train_model
 from bochner.search.plan import resolve_device
@@ -254,7 +255,7 @@ class Experiment:
     def train(self, settings: ModelSettings, seed: int) -> Row:
         """Train a model and decode with it."""
         name = f"{settings.title} seed {seed}"
-        trained = self._trained(name, settings, seed)
+        trained = self.fit(settings, seed)
 
         def make(directory: Path) -> Mapping[str, Any]:
             for file in (HISTORY, CHOICES, SELECTION):  # reported with the results
@@ -271,6 +272,24 @@ class Experiment:
             stage, settings.title, kind, values, seed=seed, seconds=result["seconds"], heldout=result["heldout"]
         )
         return replace(row, cpu_seconds=result.get("cpu_seconds"))  # unknown for models of earlier versions
+
+    def average(self, models: Sequence[ModelSettings], seed: int) -> Row:
+        """Train several models of a kind, and decode with the mean of their log posteriors."""
+        name, trained = " + ".join(settings.title for settings in models), [self.fit(each, seed) for each in models]
+        members = [settings_to_json(settings) for settings in models]
+
+        def make(directory: Path) -> Mapping[str, Any]:
+            modules = [TrainedModel.load(stage.directory, device=self.device).module for stage in trained]
+            shares = torch.full((len(modules),), 1 / len(modules), device=self.device)
+            module = Combination(modules, shares)
+            heldout = frame_scores(module, self.heldout_rows, silence_states=self.aligned.silence_states)
+            model = self._model(module, {"recipe": self.recipe.name, "seed": seed, "members": members})
+            return {"heldout": heldout, **self._save_tuned(model, directory)}
+
+        stage = self._decoded(f"{name} seed {seed}", make, after=trained)
+        values, seconds = {"members": members}, sum(stage.result["seconds"] for stage in trained)
+        kind = f"{kind_of(models[0])} average"
+        return self._row(stage, name, kind, values, seed=seed, seconds=seconds, heldout=stage.result["heldout"])
 
     def realign(self, row: Row) -> Row:
         """Train the model of a row again, on its own forced alignment of train and heldout."""
@@ -337,7 +356,9 @@ class Experiment:
             module, self.train_rows, self.aligned, about=about, single_recordings=self.single_recordings
         )
 
-    def _trained(self, name: str, settings: ModelSettings, seed: int) -> FinishedStage:
+    def fit(self, settings: ModelSettings, seed: int) -> FinishedStage:
+        """Train a model without decoding; the result has its scores on `heldout`, `seconds` and `cpu_seconds`."""
+
         def make(directory: Path) -> Mapping[str, Any]:
             start = time.process_time()
             trained = train_model(
@@ -355,7 +376,7 @@ class Experiment:
         if self.recipe.frontend.alone:
             inputs["alone"] = "also at other speeds"  # where recordings are short, see `with_single_recordings`
         inputs["order"] = self.recipe.decoding.order  # speakers of heldout are adapted by hypotheses of this n-gram
-        return run_stage(self.root, "training", name, inputs, make, after=[self.alignment])
+        return run_stage(self.root, "training", f"{settings.title} seed {seed}", inputs, make, after=[self.alignment])
 
     def _decoded(
         self,

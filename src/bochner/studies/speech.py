@@ -44,18 +44,21 @@ def prepare_best(context: Context) -> Callable[[BestCell], Result]:
 
 
 def task_setup(
-    context: Context, overrides: Callable[[str, Size], Mapping[str, object]] | None = None
-) -> Callable[[str, Size], Experiment]:
-    """Each task is set up once, when its first cell is measured; `overrides` replace those of the sizes."""
+    context: Context, overrides: Callable[..., Mapping[str, object]] | None = None
+) -> Callable[..., Experiment]:
+    """A function of a task, an effort and further arguments of `overrides`, which replace those of the sizes.
+
+    Each task is set up once, when its first cell is measured.
+    """
     temporary = TemporaryDirectory() if context.cache_dir is None else None  # lives as long as `setup`
 
     @cache
-    def setup(data: str, effort: Size) -> Experiment:
+    def setup(data: str, effort: Size, *options: object) -> Experiment:
         from bochner.studies.speech_training import set_up_task  # needs the extra
 
         directory = Path(temporary.name) if temporary else context.cache_dir
         assert directory is not None
-        chosen = None if overrides is None else overrides(data, effort)
+        chosen = None if overrides is None else overrides(data, effort, *options)
         with one_at_a_time(directory, data):  # the other workers of this machine wait for the first
             return set_up_task(data, effort, directory, device=context.device, overrides=chosen)
 

@@ -135,62 +135,89 @@ def measure_bottleneck(cell: BottleneckCell, experiment: Experiment, *, max_epoc
 
 
 def measure_systems(
-    cell: TaskCell, experiment: Experiment, candidates: Mapping[str, Sequence[Mapping[str, Any]]], *, budget: float
+    cell: TaskCell,
+    setup: Callable[[int], Experiment],
+    candidates: Mapping[str, Sequence[Mapping[str, Any]]],
+    *,
+    budget: float,
 ) -> Result:
-    """The chosen kernel model and network, their combination and the GMM on test, with paired intervals."""
-    context = experiment.recipe.frontend.context
-    chosen: dict[str, list[Row]] = {}
+    """Kernel models, networks, both together and the GMM on test, with paired intervals.
+
+    `setup` gives the task with a draw of its corpus by the seed. The models of each side are determined in the first
+    draw: by protocol modern, all that it could train are averaged; by protocol papers, one of them is chosen.
+    """
+    chosen: dict[str, list[ModelSettings]] = {}
     systems: dict[str, dict[str, Any]] = {}
-    models = {
-        kind: [parse_model({**values, "kind": kind}, cell.protocol, context) for values in settings]
-        for kind, settings in candidates.items()
-    }
-    for kind, tried in search_models(models, experiment, cell.seeds[0], budget=budget).items():
-        best = choose_model(tried, [experiment.score(row, "dev") for row in tried])
-        model = models[kind][tried.index(best)]
-        rows = [best, *(experiment.train(model, seed) for seed in cell.seeds[1:])]
-        chosen[kind] = [experiment.test(row) for row in rows]
-        systems[kind] = {"model": best.model, "tried": len(tried), "seconds": spent(tried, experiment)}
-    pairs = zip(chosen["kernel"], chosen[NETWORK], strict=True)
-    chosen["combination"] = [experiment.test(experiment.combine(pair)) for pair in pairs]
-    with one_at_a_time(experiment.root, f"gmm {experiment.alignment.key}"):  # of both protocols
-        chosen["gmm"] = [experiment.test(experiment.gmm())]
-    scores = {kind: [experiment.score(row, "test") for row in rows] for kind, rows in chosen.items()}
-    for kind, rows in chosen.items():
-        rates = [score.rate for score in scores[kind]]
-        numbers = {"test_ter": fmean(rates), "spread": stdev(rates) if len(rates) > 1 else 0.0, "seeds": len(rates)}
-        heldout = {name: fmean(row.heldout[name] for row in rows) for name in HELDOUT if rows[0].heldout}
-        systems[kind] = {**systems.get(kind, {}), **numbers, **heldout, "ter": fmean(row.dev["ter"] for row in rows)}
+    rows: dict[str, list[Row]] = {}
+    scores: dict[str, list[Score]] = {}
+    for seed in cell.seeds:
+        experiment = setup(seed)
+        if not chosen:
+            context = experiment.recipe.frontend.context
+            models = {
+                kind: [parse_model({**values, "kind": kind}, cell.protocol, context) for values in settings]
+                for kind, settings in candidates.items()
+            }
+            for kind, (tried, seconds) in search_models(models, experiment, seed, budget=budget).items():
+                chosen[kind] = tried if cell.protocol == "modern" else [_chosen(tried, experiment, seed)]
+                systems[kind] = {"tried": len(tried), "seconds": seconds}
+        drawn = {
+            kind: experiment.average(models, seed) if len(models) > 1 else experiment.train(models[0], seed)
+            for kind, models in chosen.items()
+        }
+        drawn["combination"] = experiment.combine((drawn["kernel"], drawn[NETWORK]))
+        with one_at_a_time(experiment.root, f"gmm {experiment.alignment.key}"):  # of both protocols
+            drawn["gmm"] = experiment.gmm()
+        for kind, row in drawn.items():
+            rows.setdefault(kind, []).append(experiment.test(row))
+            scores.setdefault(kind, []).append(experiment.score(row, "test"))
+    for kind, of_kind in rows.items():
+        rates, total = [score.rate for score in scores[kind]], pooled(scores[kind])
+        numbers = {"test_ter": total.rate, "spread": stdev(rates) if len(rates) > 1 else 0.0, "seeds": len(rates)}
+        heldout = {name: fmean(row.heldout[name] for row in of_kind) for name in HELDOUT if of_kind[0].heldout}
+        about = {"model": of_kind[0].model, "ter": fmean(row.dev["ter"] for row in of_kind)}
+        systems[kind] = {**about, **systems.get(kind, {}), **numbers, **heldout}
     return {
         "systems": systems,
         "differences": differences(scores, NETWORK),
-        "test_tokens": scores["gmm"][0].counts.tokens,
+        "test_tokens": pooled(scores["gmm"]).tokens,
         "budget": budget,
     }
 
 
 def search_models(
     models: Mapping[str, Sequence[ModelSettings]], experiment: Experiment, seed: int, *, budget: float
-) -> dict[str, list[Row]]:
+) -> dict[str, tuple[list[ModelSettings], float]]:
     """Train the models of two kinds in order, each kind until it has taken `budget` seconds, at least one model.
 
-    The last model of a kind exceeds the budget. So the kind that has taken less time goes on as long as a model of its
-    average time brings both closer.
+    Returns the models and the CPU seconds (on a GPU: seconds) of each kind. The last model of a kind exceeds the
+    budget. So the kind that has taken less time goes on as long as a model of its average time brings both closer.
     """
-    rows: dict[str, list[Row]] = {kind: [] for kind in models}
+    trained: dict[str, list[ModelSettings]] = {kind: [] for kind in models}
+    spent = dict.fromkeys(models, 0.0)
+
+    def train(kind: str, model: ModelSettings) -> None:
+        result = experiment.fit(model, seed).result
+        trained[kind].append(model)
+        spent[kind] += result["cpu_seconds" if experiment.device == "cpu" else "seconds"]
+
     for kind, settings in models.items():
         for model in settings:
-            if rows[kind] and spent(rows[kind], experiment) >= budget:
+            if trained[kind] and spent[kind] >= budget:
                 break
-            rows[kind].append(experiment.train(model, seed))
-    less, more = sorted(rows, key=lambda kind: spent(rows[kind], experiment))
-    limit = spent(rows[more], experiment)
-    for model in models[less][len(rows[less]) :]:
-        seconds = spent(rows[less], experiment)
-        if seconds / len(rows[less]) >= 2 * (limit - seconds):
+            train(kind, model)
+    less, more = sorted(spent, key=lambda kind: spent[kind])
+    for model in models[less][len(trained[less]) :]:
+        if spent[less] / len(trained[less]) >= 2 * (spent[more] - spent[less]):
             break
-        rows[less].append(experiment.train(model, seed))
-    return rows
+        train(less, model)
+    return {kind: (trained[kind], spent[kind]) for kind in models}
+
+
+def _chosen(models: Sequence[ModelSettings], experiment: Experiment, seed: int) -> ModelSettings:
+    """The model of `choose_model`, after decoding dev with each."""
+    rows = [experiment.train(model, seed) for model in models]
+    return models[rows.index(choose_model(rows, [experiment.score(row, "dev") for row in rows]))]
 
 
 def choose_model(rows: Sequence[Row], scores: Sequence[Score]) -> Row:
@@ -205,38 +232,40 @@ def choose_model(rows: Sequence[Row], scores: Sequence[Score]) -> Row:
     return min(undecided, key=lambda row: row.heldout["err"])
 
 
-def spent(rows: Sequence[Row], experiment: Experiment) -> float:
-    """The CPU seconds of training; on a GPU, the wall-clock seconds."""
-    if experiment.device != "cpu":
-        return sum(row.seconds for row in rows)
-    return sum(row.seconds if row.cpu_seconds is None else row.cpu_seconds for row in rows)
-
-
 def differences(systems: Mapping[str, Sequence[Score]], reference: str) -> dict[str, tuple[float, float, float]]:
     """The error rate of each system minus that of `reference`, and the limits of its 95 % interval.
 
-    Errors are averaged over the scores of a system, one per seed. All systems share the resampled speakers, or
-    utterances where there are fewer than ten speakers. Source: Bisani and Ney, 2004.
+    A system has one score per draw of the corpus, whose errors and tokens are added up; a speaker may be in several.
+    All systems share the resampled speakers, or utterances where there are fewer than ten speakers. Source: Bisani and
+    Ney, 2004.
     """
-    first = systems[reference][0]
-    by_speaker = len(first.by_speaker) >= MIN_SPEAKERS
-
-    def counts(score: Score) -> dict[str, Counts]:
-        return score.by_speaker if by_speaker else {scored.id: scored.counts for scored in score.utterances}
-
-    units = counts(first)
-    errors = []
-    for scores in systems.values():
-        by_score = [counts(score) for score in scores]
-        errors.append([fmean(counted[name].errors for counted in by_score) for name in units])
+    by_speaker = len({name for score in systems[reference] for name in score.by_speaker}) >= MIN_SPEAKERS
+    counted = {name: _by_unit(scores, by_speaker) for name, scores in systems.items()}
+    units = counted[reference]
+    errors = [[counts[unit].errors for unit in units] for counts in counted.values()]
     rates = resampled_rates(errors, list(units.values()), replications=REPLICATIONS, seed=0)
-    means = {name: fmean(score.rate for score in scores) for name, scores in systems.items()}
     base, differences = rates[list(systems).index(reference)], {}
     for name, drawn in zip(systems, rates, strict=True):
         if name != reference:
             low, high = np.nanquantile(drawn - base, [0.025, 0.975])
-            differences[name] = (means[name] - means[reference], float(low), float(high))
+            difference = pooled(systems[name]).rate - pooled(systems[reference]).rate
+            differences[name] = (difference, float(low), float(high))
     return differences
+
+
+def pooled(scores: Sequence[Score]) -> Counts:
+    """The errors and tokens of several scores together."""
+    return sum((score.counts for score in scores), Counts())
+
+
+def _by_unit(scores: Sequence[Score], by_speaker: bool) -> dict[str, Counts]:
+    """The counts of each speaker, or of each utterance, in all scores together."""
+    totals: dict[str, Counts] = {}
+    for score in scores:
+        units = score.by_speaker if by_speaker else {scored.id: scored.counts for scored in score.utterances}
+        for name, counts in units.items():
+            totals[name] = totals.get(name, Counts()) + counts
+    return totals
 
 
 def metrics_of(row: Row, experiment: Experiment) -> dict[str, float]:
