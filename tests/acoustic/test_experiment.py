@@ -223,6 +223,23 @@ def test_chosen_models_are_trained_by_the_sequence_objective(ran: Ran) -> None:
         assert further.test is not None
 
 
+def test_an_ensemble_averages_all_models_of_a_kind(ran: Ran, refusing: Callable[..., None]) -> None:
+    import torch
+
+    refusing(experiment_module, "train_model")
+    results = run_recipe(tiny(ran.directory, ensemble=True, combine=False), ran.directory)
+    (row,) = results.of_kind("kernel ensemble")
+    assert results.of_kind("network ensemble") == []  # of a single network
+    assert (row.model, row.seconds) == ("few + many", sum(r.seconds for r in ran.results.of_kind("kernel")))
+    assert row.test is not None
+    aligned = setup(ran.recipe, ran.directory, device="cpu").aligned
+    frames = aligned.frames[aligned.ids("dev")[0]]
+    members = [AcousticModel.load(ran.directory / r.directory / "acoustic") for r in ran.results.of_kind("kernel")]
+    mean = sum(torch.from_numpy(member.log_posteriors(frames)) for member in members) / 2
+    together = AcousticModel.load(ran.directory / row.directory / "acoustic").log_posteriors(frames)
+    assert torch.allclose(torch.from_numpy(together), mean.log_softmax(dim=1), atol=1e-5)
+
+
 def test_sequence_true_is_the_kernel_model(ran: Ran, refusing: Callable[..., None]) -> None:
     both = run_recipe(tiny(ran.directory, sequence="both", combine=False), ran.directory)
     refusing(experiment_module, "sequence_trained")

@@ -26,7 +26,7 @@ from bochner.acoustic.corpora import CorpusDirectory, FolderCorpus
 from bochner.acoustic.decoding import PartScore, Scores, Weights, decode_parts, tune_weights
 from bochner.acoustic.model import AcousticModel, Combination, combine
 from bochner.acoustic.recipe import AsrRecipe
-from bochner.acoustic.results import GMM_COMBINATION, HEADINGS, SEQUENCE_KINDS, Results, Row
+from bochner.acoustic.results import ENSEMBLES, GMM_COMBINATION, HEADINGS, SEQUENCE_KINDS, Results, Row
 from bochner.acoustic.sequence import sequence_trained
 from bochner.acoustic.settings import ModelSettings, kind_of, settings_from_json, settings_to_json
 from bochner.acoustic.spliced_frames import SplicedFrames
@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 ACOUSTIC = "acoustic"  # in the directory of a decoded model: what `AcousticModel.load` and `bochner transcribe` read
 RECORD, SEQUENCE = "stage.json", "sequence.json"
 KEY_DIGITS = 10
-CLASSIFIERS = ("kernel", "network", *SEQUENCE_KINDS.values())
+CLASSIFIERS = ("kernel", "network", *SEQUENCE_KINDS.values(), *ENSEMBLES.values())
 SHARES = (0.5, 0.25, 0.75)  # of the first of two combined models; decoding weights are tuned for the first share
 TEST_VALUES = ("ter", "low", "high", "tokens")
 DEV_VALUES = ("ter", "acoustic_weight", "word_penalty")
@@ -64,9 +64,9 @@ def run_recipe(
     """Run the recipe below `output_dir`, or continue there; returns the content of results.json.
 
     Every model is trained once per seed and decoded on dev. The kernel model and the network with the lowest mean error
-    on dev are chosen; only these, the GMM, the combination of the two and the best combination with the GMM are decoded
-    on test. The chosen models of the first seed are linked as models/kernel, models/network, models/gmm and, the best
-    of all on dev, models/best. `output_dir` is locked during the run.
+    on dev are chosen; only these, the ensembles, the GMM, the combination of the two and the best combination with the
+    GMM are decoded on test. The chosen models of the first seed are linked as models/kernel, models/network, models/gmm
+    and, the best of all on dev, models/best. `output_dir` is locked during the run.
     """
     with locked(Path(output_dir)):
         return _run_recipe(recipe, Path(output_dir), device=device, workers=workers, verbose=verbose)
@@ -78,6 +78,9 @@ def _run_recipe(recipe: AsrRecipe, root: Path, *, device: str, workers: int, ver
     experiment = setup(recipe, root, device=str(resolve_device(device)), execution=execution)
 
     rows = [experiment.train(settings, seed) for settings in experiment.models for seed in recipe.seeds]
+    if recipe.ensemble:
+        kinds = [[model for model in experiment.models if kind_of(model) == kind] for kind in ENSEMBLES]
+        rows += [experiment.ensemble(models, seed) for models in kinds if len(models) > 1 for seed in recipe.seeds]
     rows.append(experiment.gmm())
     if recipe.realign:
         results = experiment.results(rows)
@@ -273,23 +276,23 @@ class Experiment:
         )
         return replace(row, cpu_seconds=result.get("cpu_seconds"))  # unknown for models of earlier versions
 
-    def average(self, models: Sequence[ModelSettings], seed: int) -> Row:
+    def ensemble(self, models: Sequence[ModelSettings], seed: int) -> Row:
         """Train several models of a kind, and decode with the mean of their log posteriors."""
         name, trained = " + ".join(settings.title for settings in models), [self.fit(each, seed) for each in models]
-        members = [settings_to_json(settings) for settings in models]
+        members = [{"recipe": self.recipe.name, "seed": seed, **settings_to_json(settings)} for settings in models]
 
         def make(directory: Path) -> Mapping[str, Any]:
             modules = [TrainedModel.load(stage.directory, device=self.device).module for stage in trained]
             shares = torch.full((len(modules),), 1 / len(modules), device=self.device)
             module = Combination(modules, shares)
             heldout = frame_scores(module, self.heldout_rows, silence_states=self.aligned.silence_states)
-            model = self._model(module, {"recipe": self.recipe.name, "seed": seed, "members": members})
+            model = self._model(module, {"combination": members, "shares": shares.tolist()})
             return {"heldout": heldout, **self._save_tuned(model, directory)}
 
         stage = self._decoded(f"{name} seed {seed}", make, after=trained)
-        values, seconds = {"members": members}, sum(stage.result["seconds"] for stage in trained)
-        kind = f"{kind_of(models[0])} average"
-        return self._row(stage, name, kind, values, seed=seed, seconds=seconds, heldout=stage.result["heldout"])
+        seconds = sum(member.result["seconds"] for member in trained)
+        kind, settings = ENSEMBLES[kind_of(models[0])], {"members": members}
+        return self._row(stage, name, kind, settings, seed=seed, seconds=seconds, heldout=stage.result["heldout"])
 
     def realign(self, row: Row) -> Row:
         """Train the model of a row again, on its own forced alignment of train and heldout."""

@@ -105,7 +105,9 @@ class AsrRecipe:
     `bochner.acoustic.settings.PROTOCOLS`); a key of a model overrides it.
     `realign` trains the chosen kernel model and the chosen network again, on states from their own alignments.
     `sequence` trains the chosen kernel model (also true), the chosen network or both further by the sequence objective
-    (lattice-free MMI). `combine` also decodes with their average, and with each of them and the GMM together.
+    (lattice-free MMI). `ensemble` also decodes with the average of all kernel models, and with that of all networks.
+    `combine` also decodes with the average of the chosen kernel model and network, and with each of the chosen models
+    and the GMM together.
     """
 
     name: str
@@ -118,6 +120,7 @@ class AsrRecipe:
     decoding: DecodingSettings = field(default_factory=DecodingSettings)
     realign: bool = False
     sequence: bool | Literal["kernel", "network", "both"] = False
+    ensemble: bool = False
     combine: bool = True
     seeds: tuple[int, ...] = (0,)
 

@@ -14,6 +14,7 @@ from bochner.stages import write_json
 
 FILE = "results.json"
 SEQUENCE_KINDS = {"kernel": "sequence", "network": "network sequence"}  # trained by the sequence objective
+ENSEMBLES = {"kernel": "kernel ensemble", "network": "network ensemble"}  # all models of the kind, averaged
 GMM_COMBINATION = "with gmm"
 
 
@@ -22,10 +23,10 @@ class Row:
     """One model of one seed.
 
     `heldout` has ce, perplexity, perplexity_silence_collapsed, ent, erll and err; it is empty for a GMM or a
-    combination. `dev` has ter, acoustic_weight and word_penalty. `test`, for chosen models only, has ter with its
-    interval low to high, and tokens. Rates are fractions. `seconds` is the training time and `cpu_seconds` the CPU
-    time, where known; after an interruption, those since the last start. `directory` is relative to that of
-    results.json.
+    combination of a kernel model and a network. `dev` has ter, acoustic_weight and word_penalty. `test`, for chosen
+    models only, has ter with its interval low to high, and tokens. Rates are fractions. `seconds` is the training time
+    and `cpu_seconds` the CPU time, where known; after an interruption, those since the last start. `directory` is
+    relative to that of results.json.
     """
 
     model: str
@@ -93,6 +94,7 @@ HEADINGS = {
     "kernel": "best kernel",
     "network sequence": "network MMI",
     "sequence": "kernel MMI",
+    **{kind: kind for kind in reversed(ENSEMBLES.values())},
     "combination": "both",
     "gmm": "GMM",
     GMM_COMBINATION: "with GMM",

@@ -162,7 +162,7 @@ def measure_systems(
                 chosen[kind] = tried if cell.protocol == "modern" else [_chosen(tried, experiment, seed)]
                 systems[kind] = {"tried": len(tried), "seconds": seconds}
         drawn = {
-            kind: experiment.average(models, seed) if len(models) > 1 else experiment.train(models[0], seed)
+            kind: experiment.ensemble(models, seed) if len(models) > 1 else experiment.train(models[0], seed)
             for kind, models in chosen.items()
         }
         drawn["combination"] = experiment.combine((drawn["kernel"], drawn[NETWORK]))
