@@ -39,7 +39,7 @@ from bochner.speech.align.agreement import matching_labels
 from bochner.speech.align.forced import Scores
 from bochner.speech.align.recordings import align_samples
 from bochner.speech.audio import read_audio, write_audio
-from bochner.speech.corpora.timit import prepare_timit
+from bochner.speech.corpora.timit import is_noise, prepare_timit
 from bochner.speech.decode import log_priors, scaled_likelihoods
 from bochner.speech.frames import Array
 from bochner.speech.frontend.postprocess import group_moments, normalize
@@ -57,7 +57,6 @@ CMU = {
     "ix": "IH", "nx": "N", "ux": "UW", "h#": "SIL", "pau": "SIL", "epi": "SIL", "q": "SIL",
     **{closure: releases[0].upper() for closure, releases in CLOSURES.items()},
 }  # fmt: skip
-BLOCK, LOUD, WHITE = 800, 0.005, 0.3  # samples, mean square, correlation of neighbouring samples
 PRIOR_BOUNDARIES = 5
 RATE, HOUR = 16_000, 3600
 CONTEXT = 4  # frames on each side of that which the kernel model classifies
@@ -101,14 +100,6 @@ OFFSETS = """
 The average errors (ms, aligned minus hand-labelled) of 12 speakers that the model subtracts, by the class of the phone
 before the boundary (rows) and after it:
 """
-
-
-def is_damaged(samples: Array) -> bool:
-    """Whether a block of 50 ms is loud white noise, unlike speech."""
-    blocks = samples[: len(samples) // BLOCK * BLOCK].reshape(-1, BLOCK)
-    power = (blocks**2).mean(axis=1)
-    correlation = (blocks[:, 1:] * blocks[:, :-1]).mean(axis=1) / np.maximum(power, 1e-12)
-    return bool(((power > LOUD) & (np.abs(correlation) < WHITE)).any())
 
 
 def folded(phones: Sequence[Segment]) -> tuple[Segment, ...]:
@@ -324,7 +315,7 @@ def main() -> None:
         corpus = prepare_timit(archive, directory, tokens="words").utterances
         audio = {u.id: read_audio(u, corpus_dir=directory) for u in corpus}
     references = {u.id: folded(u.phones) for u in corpus}
-    damaged = {u.id: is_damaged(audio[u.id]) for u in corpus}
+    damaged = {u.id: is_noise(audio[u.id]) for u in corpus}
     utterances = [u for u in corpus if not damaged[u.id]]
     sample, model = Sample(utterances, audio, references), load_model("en")
     train, test = (

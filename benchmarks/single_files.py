@@ -22,7 +22,7 @@ from statistics import fmean
 import numpy as np
 import torch
 
-from benchmarks.boundaries import is_damaged, table
+from benchmarks.boundaries import table
 from benchmarks.report import write_section
 from bochner.acoustic.decoding import MIN_SPEAKERS
 from bochner.acoustic.experiment import ACOUSTIC, Experiment, setup
@@ -33,7 +33,7 @@ from bochner.speech.audio import read_audio
 from bochner.speech.corpora.an4 import prepare_an4
 from bochner.speech.corpora.corpus_directory import PreparedCorpus, SpeechCorpus, relative, write_corpus
 from bochner.speech.corpora.digits import prepare_digits
-from bochner.speech.corpora.timit import prepare_timit
+from bochner.speech.corpora.timit import is_noise, prepare_timit
 from bochner.speech.frontend.postprocess import average_moments, group_moments, normalize
 from bochner.speech.frontend.speaker_clusters import cluster_recordings
 from bochner.speech.frontend.speaker_prior import SpeakerPrior
@@ -112,7 +112,7 @@ def digit_folds(data: Path, directory: Path) -> list[Fold]:
 def sentence_folds(data: Path, directory: Path) -> list[Fold]:
     """Each quarter of the sample's speakers as dev; of the next quarter, one is heldout and one test."""
     prepared = prepare_timit(data / "timit_nltk_sample.zip", directory / "sentences", fold="61-48")
-    kept = [u for u in prepared.utterances if not is_damaged(read_audio(u, corpus_dir=prepared.directory))]
+    kept = [u for u in prepared.utterances if not is_noise(read_audio(u, corpus_dir=prepared.directory))]
     prepared, speakers = replace(prepared, utterances=kept), sorted({u.speaker for u in kept})
     groups = [speakers[place::SENTENCE_FOLDS] for place in range(SENTENCE_FOLDS)]
     folds = []

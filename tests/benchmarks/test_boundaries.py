@@ -1,10 +1,10 @@
-"""The benchmark of boundaries: folded labels, damaged recordings, errors."""
+"""The benchmark of boundaries: folded labels, errors."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.boundaries import boundary_errors, folded, is_damaged, row
+from benchmarks.boundaries import boundary_errors, folded, row
 from bochner.speech.manifest import Segment
 
 
@@ -17,15 +17,6 @@ def test_closures_and_glottal_stops_belong_to_the_phone_after_them() -> None:
     assert [(p.label, p.start) for p in phones] == [
         ("SIL", 0.0), ("AA", 1.0), ("T", 3.0), ("K", 5.0), ("SIL", 6.0), ("JH", 8.0), ("SIL", 10.0),
     ]  # fmt: skip
-
-
-def test_white_noise_in_speech_is_found() -> None:
-    generator = np.random.default_rng(0)
-    tone = 0.3 * np.sin(np.arange(16000) / 10)
-    quiet = 1e-4 * generator.standard_normal(16000)
-    assert not is_damaged(tone + quiet)
-    assert not is_damaged(quiet)
-    assert is_damaged(np.concatenate([tone, 0.3 * generator.standard_normal(1600), tone]))
 
 
 def test_errors_of_matching_phones() -> None:

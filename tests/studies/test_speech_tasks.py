@@ -93,6 +93,32 @@ def test_paired_intervals_are_narrower_than_those_of_the_rates() -> None:
     assert low == pytest.approx(high) == pytest.approx(value)  # every utterance differs alike
 
 
+def test_draws_of_a_corpus_are_pooled_and_their_speakers_resampled() -> None:
+    """Of 12 speakers in two draws one is recognised worse: all errors of a replication come from drawing that one."""
+    pytest.importorskip("kaldi_hmm_gmm")
+    from bochner.speech.score import Protocol, score
+    from bochner.studies.speech_training import differences, pooled
+
+    def draw(speakers: list[str], wrong: str) -> Any:
+        references = {f"{speaker}-{i}": "a b" for speaker in speakers for i in range(len(speakers))}
+        hypotheses = {name: "x b" if name.startswith(wrong) else text for name, text in references.items()}
+        return score(
+            references, hypotheses, protocol=Protocol(), speakers={name: name.split("-")[0] for name in references}
+        )
+
+    names = [f"s{i:02}" for i in range(12)]
+    draws = [names[:8], names[8:]]
+    systems = {
+        "network": [draw(speakers, "nobody") for speakers in draws],
+        "kernel": [draw(speakers, "s03") for speakers in draws],
+    }
+    assert pooled(systems["kernel"]).rate == 8 / (2 * (8 * 8 + 4 * 4))  # not the mean of 1 / 16 and 0
+    value, low, high = differences(systems, "network")["kernel"]
+    assert value == pooled(systems["kernel"]).rate
+    assert low == 0.0  # a third of the replications miss the speaker
+    assert high > 2 * value  # and some have it three times
+
+
 @pytest.mark.parametrize(
     ("kernels", "networks", "budget", "tried"),
     [

@@ -45,8 +45,8 @@ class SyntheticCorpus:
 class TimitCorpus:
     """TIMIT as the LDC distributes it (LDC93S1), or NLTK's sample of 16 speakers.
 
-    The sample is split into `sizes` speakers; the 61 phones are folded to 48, or to 49 with the glottal stop as in the
-    papers, which are scored as 39.
+    The sample is split into `sizes` speakers, without its damaged recordings if `skip_noise`; the 61 phones are folded
+    to 48, or to 49 with the glottal stop as in the papers, which are scored as 39.
     """
 
     source: Path
@@ -54,11 +54,13 @@ class TimitCorpus:
     sizes: dict[str, int] | None = None
     seed: int = 0
     phones: Literal[48, 49] = 48
+    skip_noise: bool = False
 
     def make(self, directory: Path, *, workers: int, verbose: bool) -> PreparedCorpus:
         return prepare_timit(
-            self.source, directory, fold=f"61-{self.phones}", heldout=self.heldout, sizes=self.sizes, seed=self.seed
-        )
+            self.source, directory, fold=f"61-{self.phones}", heldout=self.heldout, sizes=self.sizes, seed=self.seed,
+            skip_noise=self.skip_noise,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from bochner.speech.corpora.timit import CORE_TEST, DEVELOPMENT, PHONES, prepare_timit
+from bochner.speech.corpora.timit import CORE_TEST, DEVELOPMENT, PHONES, is_noise, prepare_timit
 from bochner.speech.lexicon import read_lexicon
 from bochner.speech.manifest import Segment, read_manifest
 from bochner.speech.text_files import read_skipped
@@ -81,6 +81,26 @@ def test_facts():
     assert (len(PHONES), len(CORE_TEST), len(DEVELOPMENT)) == (61, 24, 50)
     assert not CORE_TEST & DEVELOPMENT
     assert Counter(speaker[0] for speaker in CORE_TEST) == {"m": 16, "f": 8}
+
+
+def test_white_noise_in_speech_is_found():
+    generator = np.random.default_rng(0)
+    tone = 0.3 * np.sin(np.arange(16000) / 10)
+    quiet = 1e-4 * generator.standard_normal(16000)
+    assert not is_noise(tone + quiet)
+    assert not is_noise(quiet)
+    assert is_noise(np.concatenate([tone, 0.3 * generator.standard_normal(1600), tone]))
+
+
+def test_noise_is_left_out_if_asked_for(ldc, tmp_path):
+    noise = 0.2 * np.random.default_rng(0).standard_normal(8000).clip(-3, 3)
+    half = np.concatenate([tone()[:4000], noise[:4000]])
+    sentence(ldc / "TEST" / "DR1" / "MDAB0", "SI10", samples=half)
+    sentence(ldc / "TEST" / "DR1" / "MDAB0", "SI11", samples=0.1 * noise)  # not loud
+    whole, made = (prepare_timit(ldc, tmp_path / f"{skip}", skip_noise=skip) for skip in (False, True))
+    names = {utterance.id for utterance in whole.utterances}
+    assert names - {utterance.id for utterance in made.utterances} == {"mdab0-si10"}
+    assert [entry.reason for entry in made.skipped if entry.id == "mdab0-si10"] == ["loud white noise"]
 
 
 def test_folders_without_timit_are_named(tmp_path):

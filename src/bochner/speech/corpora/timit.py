@@ -10,14 +10,17 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+
 from bochner.checks import one_of
-from bochner.speech.audio import AudioError
+from bochner.speech.audio import AudioError, read_audio
 from bochner.speech.corpora.corpus_directory import (
     PreparedCorpus,
     recording_fields,
     source_directory,
     write_corpus,
 )
+from bochner.speech.frames import Array
 from bochner.speech.lexicon import Lexicon, phone_lexicon
 from bochner.speech.manifest import Segment, Utterance, split_speakers
 from bochner.speech.score.protocol import FOLDINGS
@@ -51,6 +54,8 @@ _LACKING = {
     "semi": ["s eh m iy", "s eh m ay"], "use": ["y uw z", "y uw s"], "wound": ["w uw n d", "w aw n d"],
 }  # fmt: skip
 SAMPLE_SIZES = {"train": 12, "test": 4}
+# Samples, mean square and correlation of neighbouring samples of 50 ms that are no speech: fricatives are not as loud.
+BLOCK, LOUD, WHITE = 800, 0.005, 0.3
 _ENTRY = re.compile(r"^(?:; )?(\S+)  /(.+)/\s*$")  # comments list words that only the transcriptions have
 
 
@@ -63,15 +68,17 @@ def prepare_timit(
     heldout: float = 0.05,
     sizes: Mapping[str, float] | None = None,
     seed: int = 0,
+    skip_noise: bool = False,
 ) -> PreparedCorpus:
     """Prepare a corpus directory of TIMIT, from its directory or a zip archive.
 
     The text is the 61 `phones`, optionally folded ("61-49", "61-48" or "61-39"), or the `words`; both have times. SA
     sentences, which all speakers read, are left out. In the LDC's layout train and heldout are the 462 training
     speakers (heldout the share `heldout` of them), dev the usual 50 and test the 24 of the core test; the other 94 test
-    speakers are left out. The NLTK sample is split by `sizes` (12 for train, 4 for test), men and women evenly. What is
-    left out is listed in skipped.jsonl. lexicon.txt has each phone as its own word, or the words of TIMIT's dictionary
-    (and six that the sample's copy of it lacks).
+    speakers are left out. The NLTK sample is split by `sizes` (12 for train, 4 for test), men and women evenly. With
+    `skip_noise`, recordings with loud white noise are left out: in some copies of the sample a byte of them is missing,
+    and all samples after it are noise. What is left out is listed in skipped.jsonl. lexicon.txt has each phone as its
+    own word, or the words of TIMIT's dictionary (and six that the sample's copy of it lacks).
     """
     one_of("tokens", tokens, ("phones", "words"))
     one_of("fold", fold, (None, "61-49", "61-48", "61-39"))
@@ -81,6 +88,9 @@ def prepare_timit(
         raise ValueError(f"source must hold TIMIT's .phn files, got none under {root}.")
     parts = _parts({_speaker(path): _official(path) for path in files}, heldout, sizes, seed)
     entries = [_utterance(path, Path(directory), parts, tokens) for path in files]
+    if skip_noise:
+        Path(directory).mkdir(parents=True, exist_ok=True)  # paths of recordings are relative to it
+        entries = [_without_noise(entry, Path(directory)) for entry in entries]
     if fold is None or tokens == "words":
         return write_corpus(directory, entries, lexicon=_lexicon(root, tokens))
     folding = FOLDINGS[fold]
@@ -142,6 +152,20 @@ def _utterance(path: Path, directory: Path, parts: Mapping[str, str], tokens: st
         id=name, speaker=speaker, part=parts[speaker], text=text, words=words, phones=phones, language="english",
         **recording,
     )  # fmt: skip
+
+
+def _without_noise(entry: Utterance | Skipped, directory: Path) -> Utterance | Skipped:
+    if isinstance(entry, Skipped) or not is_noise(read_audio(entry, corpus_dir=directory)):
+        return entry
+    return Skipped(entry.id, "loud white noise")
+
+
+def is_noise(samples: Array) -> bool:
+    """Whether 50 ms of the samples at 16 kHz are loud white noise, unlike speech."""
+    blocks = samples[: len(samples) // BLOCK * BLOCK].reshape(-1, BLOCK)
+    power = (blocks**2).mean(axis=1)
+    correlation = (blocks[:, 1:] * blocks[:, :-1]).mean(axis=1) / np.maximum(power, 1e-12)
+    return bool(((power > LOUD) & (np.abs(correlation) < WHITE)).any())
 
 
 def _beside(path: Path, suffixes: tuple[str, ...]) -> Path:
